@@ -1,0 +1,98 @@
+// swift-tools-version: 6.2
+// One entry per target, sorted by layer from the bottom up; docs/Modules.md says what each is for.
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+]
+
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func program(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func library(_ name: String, pkgConfig: String, debian: String) -> Target {
+    .systemLibrary(name: name, path: "Sources/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
+}
+
+let package = Package(
+    name: "sippushd",
+    products: [
+        .executable(name: "sippushd", targets: ["sippushd"]),
+        .executable(name: "push-sandbox", targets: ["push-sandbox"]),
+    ],
+    targets: [
+        // C libraries, each behind one module
+        library("CAres", pkgConfig: "libcares", debian: "libc-ares-dev"),
+        library("CCurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
+        library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
+        library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
+        library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
+        library("COsip2", pkgConfig: "libosip2", debian: "libosip2-dev"),
+        library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
+        library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
+
+        // Layer 1: values
+        module("Addressing"),
+        module("SIPGrammar", ["Addressing"]),
+        module("Timekeeping"),
+        module("Telemetry"),
+        module("Settings", ["CYAML"]),
+
+        // Layer 2: the outside world
+        module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
+        module("Crypto", ["COpenSSL"]),
+        module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
+        module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
+        module("Storage", ["CSQLite"]),
+        module("HTTPClient", ["CCurl", "Reactor", "Timekeeping"]),
+
+        // Layer 3: rules
+        module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
+        module("Registration", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
+        module(
+            "ProxyCore",
+            [
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping",
+                "Telemetry", "Settings",
+            ]),
+
+        // Layer 4: shell
+        module(
+            "ProxyRuntime",
+            [
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "Settings",
+            ]),
+        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
+        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
+        program("push-sandbox", ["PushSandbox", "Reactor"]),
+        module("ScenarioReplay", ["Settings"]),
+        program("scenario-replay", ["ScenarioReplay"]),
+
+        // Tests
+        module(
+            "TestSupport",
+            [
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
+                "Addressing", "Timekeeping",
+            ]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+    ]
+)

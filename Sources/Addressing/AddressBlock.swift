@@ -1,0 +1,32 @@
+/// A block of addresses in CIDR notation (`10.0.0.0/8`, `2001:db8::/32`, or one bare address).
+package struct AddressBlock: Hashable, Sendable {
+    package let base: IPAddress
+    /// Bits of the 128-bit form that must agree: IPv4 `/8` is 104.
+    package let prefix: Int
+
+    /// Reads `address[/length]`; `nil` when either part is not valid.
+    package init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = IPAddress(first) else { return nil }
+        let width = address.isV4 ? 32 : 128
+        var length = width
+        if parts.count == 2 {
+            guard let given = Int(parts[1]), (0...width).contains(given) else { return nil }
+            length = given
+        }
+        base = address
+        prefix = 128 - width + length
+    }
+
+    package func contains(_ address: IPAddress) -> Bool {
+        // An IPv6 block shorter than /96 must not swallow IPv4: the mapped form is our notation, not the peer's address.
+        guard base.isV4 == address.isV4 else { return false }
+        let highBits = min(prefix, 64)
+        let lowBits = max(prefix - 64, 0)
+        return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
+    }
+
+    private static func agree(_ left: UInt64, _ right: UInt64, bits: Int) -> Bool {
+        bits == 0 || (left ^ right) >> UInt64(64 - bits) == 0
+    }
+}

@@ -1,0 +1,43 @@
+/// The transports SIP runs over (RFC 3261 section 18, RFC 7118).
+package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
+    case udp, tcp, tls, ws, wss
+
+    /// Retransmission timers run only on UDP (RFC 3261 section 17).
+    package var isReliable: Bool { self != .udp }
+
+    /// As it stands in a Via header field.
+    package var viaName: String {
+        switch self {
+        case .udp: "UDP"
+        case .tcp: "TCP"
+        case .tls: "TLS"
+        case .ws: "WS"
+        case .wss: "WSS"
+        }
+    }
+
+    /// As it stands in a `transport=` URI parameter and in settings.
+    package var parameterName: String { viaName.lowercased() }
+
+    package init?(parameter text: some StringProtocol) {
+        guard let match = Self.allCases.first(where: { $0.parameterName == text.lowercased() }) else { return nil }
+        self = match
+    }
+}
+
+/// The connection, or for UDP the pair of addresses, that a message came in on and an answer goes out on (RFC 5626).
+package struct Flow: Hashable, Sendable {
+    package let transport: Transport
+    /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
+    package let listener: UInt16
+    /// Number of the stream connection, never used twice in a process; 0 for UDP.
+    package let connection: UInt64
+    package let remote: Endpoint
+
+    package init(transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint) {
+        self.transport = transport
+        self.listener = listener
+        self.connection = connection
+        self.remote = remote
+    }
+}

@@ -1,0 +1,1 @@
+#include <osipparser2/osip_parser.h>

@@ -1,0 +1,269 @@
+/// Immutable bytes: a slice of storage that is shared by everything read from one message.
+///
+/// SIP is bytes, not text: names may hold any UTF-8, tokens are compared byte by byte, and a Swift `String` for each
+/// header field costs an allocation and a validation. Holding a slice keeps its whole storage alive, so whatever
+/// outlives a message takes a ``compacted()`` copy.
+@usableFromInline
+package struct ByteString: Sendable {
+    @usableFromInline package let storage: ByteStorage
+    @usableFromInline package let start: Int32
+    @usableFromInline package let length: Int32
+
+    /// A view of `storage`.
+    ///
+    /// - Precondition: the range lies inside what was written to the storage.
+    @inlinable
+    package init(storage: ByteStorage, start: Int, count: Int) {
+        precondition(start >= 0 && count >= 0 && start + count <= storage.capacityInBytes, "slice outside its storage")
+        self.storage = storage
+        self.start = Int32(truncatingIfNeeded: start)
+        self.length = Int32(truncatingIfNeeded: count)
+    }
+
+    package init(copying bytes: Span<UInt8>) {
+        guard !bytes.isEmpty else {
+            self = .empty
+            return
+        }
+        let storage = ByteStorage.make(capacity: bytes.count)
+        storage.withMutableBytes { target in
+            for index in 0..<bytes.count { target[index] = bytes[index] }
+        }
+        self.init(storage: storage, start: 0, count: bytes.count)
+    }
+
+    package init(_ bytes: some Sequence<UInt8>) {
+        let array = Array(bytes)
+        self.init(copying: array.span)
+    }
+
+    package init(_ text: String) { self.init(text.utf8) }
+
+    package static let empty = ByteString(storage: .empty, start: 0, count: 0)
+
+    @inlinable package var count: Int { Int(length) }
+    @inlinable package var isEmpty: Bool { length == 0 }
+
+    /// The byte at `index`, counted from the slice's own start.
+    @inlinable
+    package subscript(index: Int) -> UInt8 {
+        precondition(index >= 0 && index < count, "index outside the slice")
+        return unsafe storage.byte(at: Int(start) + index)
+    }
+
+    /// A part of this slice on the same storage.
+    @inlinable
+    package subscript(range: Range<Int>) -> ByteString {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
+        return ByteString(storage: storage, start: Int(start) + range.lowerBound, count: range.count)
+    }
+
+    @inlinable
+    package func withSpan<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+        unsafe storage.withSpan(start: Int(start), count: count, body)
+    }
+
+    /// The same bytes in storage of their own, for what outlives the message.
+    package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
+
+    package var array: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(self)
+        return bytes
+    }
+
+    /// The bytes read as UTF-8, what is not UTF-8 replaced by U+FFFD. For edges and logs, not for decisions.
+    package var string: String { String(decoding: array, as: UTF8.self) }
+}
+
+extension ByteString: Hashable {
+    @inlinable
+    package static func == (left: ByteString, right: ByteString) -> Bool {
+        guard left.length == right.length else { return false }
+        return left.withSpan { a in
+            right.withSpan { b in
+                for index in 0..<a.count where a[index] != b[index] { return false }
+                return true
+            }
+        }
+    }
+
+    /// Keyed by the process's random seed: the bytes come from the network.
+    @usableFromInline
+    package func hash(into hasher: inout Hasher) {
+        withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
+    }
+}
+
+extension ByteString: CustomStringConvertible {
+    @usableFromInline package var description: String { string }
+}
+
+// MARK: Comparison and conversion
+
+extension ByteString {
+    /// Compares with ASCII text in the program, without allocating.
+    @inlinable
+    package static func == (left: ByteString, right: StaticString) -> Bool {
+        left.withSpan { span in
+            guard span.count == right.utf8CodeUnitCount else { return false }
+            for index in 0..<span.count where unsafe span[index] != right.utf8Start[index] { return false }
+            return true
+        }
+    }
+
+    @inlinable
+    package static func != (left: ByteString, right: StaticString) -> Bool { !(left == right) }
+
+    /// Compares with lower-case ASCII text, letters of this slice in either case.
+    @inlinable
+    package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
+        withSpan { span in
+            guard span.count == lowercase.utf8CodeUnitCount else { return false }
+            for index in 0..<span.count where unsafe span[index].asciiLowercased != lowercase.utf8Start[index] {
+                return false
+            }
+            return true
+        }
+    }
+
+    @inlinable
+    package func equalsIgnoringCase(_ other: ByteString) -> Bool {
+        guard length == other.length else { return false }
+        return withSpan { a in
+            other.withSpan { b in
+                for index in 0..<a.count where a[index].asciiLowercased != b[index].asciiLowercased { return false }
+                return true
+            }
+        }
+    }
+
+    package func hasPrefix(_ prefix: StaticString) -> Bool {
+        count >= prefix.utf8CodeUnitCount && self[0..<prefix.utf8CodeUnitCount] == prefix
+    }
+
+    package func firstIndex(of byte: UInt8) -> Int? {
+        withSpan { span in
+            for index in 0..<span.count where span[index] == byte { return index }
+            return nil
+        }
+    }
+
+    package func lastIndex(of byte: UInt8) -> Int? {
+        withSpan { span in
+            for index in stride(from: span.count - 1, through: 0, by: -1) where span[index] == byte { return index }
+            return nil
+        }
+    }
+
+    package func contains(_ byte: UInt8) -> Bool { firstIndex(of: byte) != nil }
+
+    /// ASCII letters in lower case; the same slice when there is nothing to change.
+    package func lowercased() -> ByteString {
+        let hasUpper = withSpan { span in
+            for index in 0..<span.count where span[index] != span[index].asciiLowercased { return true }
+            return false
+        }
+        return hasUpper ? ByteString(array.map(\.asciiLowercased)) : self
+    }
+
+    /// Each `%HH` replaced by its byte, `%00` included; a `%` that no two hex digits follow stays as it is.
+    package func percentDecoded() -> ByteString {
+        guard contains(UInt8(ascii: "%")) else { return self }
+        var out: [UInt8] = []
+        out.reserveCapacity(count)
+        var index = 0
+        while index < count {
+            let byte = self[index]
+            if byte == UInt8(ascii: "%"), index + 2 < count, let high = self[index + 1].hexValue,
+                let low = self[index + 2].hexValue
+            {
+                out.append(high << 4 | low)
+                index += 3
+            } else {
+                out.append(byte)
+                index += 1
+            }
+        }
+        return ByteString(out)
+    }
+
+    /// The bytes without double quotes around them and with `\x` pairs undone (RFC 3261 quoted-string).
+    package func unquoted() -> ByteString {
+        guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
+        let inner = self[1..<count - 1]
+        guard inner.contains(UInt8(ascii: "\\")) else { return inner }
+        var out: [UInt8] = []
+        var escaped = false
+        for byte in inner.array {
+            if !escaped, byte == UInt8(ascii: "\\") {
+                escaped = true
+            } else {
+                out.append(byte)
+                escaped = false
+            }
+        }
+        return ByteString(out)
+    }
+
+    /// Decimal digits and nothing else, or `nil`; `nil` too when the value does not fit.
+    package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
+        guard !isEmpty else { return nil }
+        return withSpan { span in
+            var value: Number = 0
+            for index in 0..<span.count {
+                let digit = span[index] &- UInt8(ascii: "0")
+                guard digit <= 9 else { return nil }
+                let (scaled, overflow) = value.multipliedReportingOverflow(by: 10)
+                let (sum, overflowed) = scaled.addingReportingOverflow(Number(truncatingIfNeeded: digit))
+                guard !overflow, !overflowed else { return nil }
+                value = sum
+            }
+            return value
+        }
+    }
+}
+
+extension UInt8 {
+    @inlinable package var asciiLowercased: UInt8 {
+        self &- UInt8(ascii: "A") < 26 ? self | 0x20 : self
+    }
+
+    package var hexValue: UInt8? {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+extension Array<UInt8> {
+    /// Appends the slice's bytes in one copy.
+    @inlinable
+    package mutating func append(_ bytes: ByteString) {
+        bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
+    }
+
+    /// Appends ASCII text from the program without making a `String`.
+    @inlinable
+    package mutating func append(_ text: StaticString) {
+        unsafe append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// Appends a number in decimal digits.
+    package mutating func append(decimal value: some BinaryInteger) {
+        guard value >= 10 else {
+            append(contentsOf: value < 0 ? Array("\(value)".utf8) : [UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)])
+            return
+        }
+        let first = count
+        var rest = UInt64(truncatingIfNeeded: value)
+        while rest > 0 {
+            append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        }
+        self[first...].reverse()
+    }
+}

@@ -1,0 +1,50 @@
+/// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
+package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
+    case other
+    case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, event, expires
+    case featureCaps, from, maxBreadth, maxForwards, minExpires, pAssertedIdentity, path, privacy, proxyAuthenticate
+    case proxyAuthorization, proxyRequire, reason, recordRoute, replaces, require, retryAfter, route, supported
+    case timestamp, to, unsupported, userAgent, via, wwwAuthenticate
+}
+
+/// Where one header field value stands in its message's bytes.
+///
+/// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value;
+/// of all other fields one entry stands for the whole row.
+package struct HeaderField: Hashable, Sendable {
+    package let name: HeaderName
+    /// The whole row with its folds and its line end; the first value of a row has it, further ones have it empty.
+    package let row: Range<Int>
+    /// The value without white space around it; folds inside are kept.
+    package let value: Range<Int>
+
+    package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
+        self.name = name
+        self.row = row
+        self.value = value
+    }
+}
+
+/// Digest credentials of one Authorization or Proxy-Authorization row (RFC 7616), values unquoted.
+package struct DigestCredentials: Sendable {
+    package let username, realm, nonce, uri, response: ByteString
+    /// `nil` when the client sent none, which means MD5.
+    package let algorithm: ByteString?
+    package let qop, nonceCount, cnonce, opaque: ByteString?
+
+    package init(
+        username: ByteString, realm: ByteString, nonce: ByteString, uri: ByteString, response: ByteString,
+        algorithm: ByteString?, qop: ByteString?, nonceCount: ByteString?, cnonce: ByteString?, opaque: ByteString?
+    ) {
+        self.username = username
+        self.realm = realm
+        self.nonce = nonce
+        self.uri = uri
+        self.response = response
+        self.algorithm = algorithm
+        self.qop = qop
+        self.nonceCount = nonceCount
+        self.cnonce = cnonce
+        self.opaque = opaque
+    }
+}

@@ -1,0 +1,127 @@
+import Addressing
+
+/// Bytes of responses and forwarded requests, made from the bytes of a received message.
+///
+/// Nothing here parses: rows are copied as they are, edited rows are written anew.
+
+/// A header field this program adds: its name as written, and its value.
+package struct AddedField: Sendable {
+    package let name: StaticString
+    package let value: ByteString
+
+    package init(_ name: StaticString, _ value: ByteString) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// What changes in a request on its way through the proxy (RFC 3261 section 16.6); everything else is copied.
+package struct RequestEdits: Sendable {
+    /// The new Request-URI text.
+    package var requestURI: ByteString
+    /// The Via value to put on top, for example `SIP/2.0/UDP host:5060;branch=...;rport`.
+    package var via: ByteString
+    /// The value of Max-Forwards to write, replacing or adding it.
+    package var maxForwards: UInt8
+    /// Record-Route values to put on top of the existing ones, first one topmost; without angle brackets' row name.
+    package var recordRoutes: [ByteString] = []
+    /// Route values to write in place of *all* existing Route rows; `nil` keeps the rows as they are.
+    package var routes: [ByteString]?
+    /// `;received=...;rport=...` additions for the request's own topmost Via (RFC 3581), already made by
+    /// ``SIPRequest/viaAddition(source:)``; empty when nothing is to be added.
+    package var topViaAddition: ByteString = .empty
+    /// Header fields that must not go on, for example Proxy-Authorization for our realm.
+    package var removed: [HeaderName] = []
+    /// Fields to add at the end of the header.
+    package var added: [AddedField] = []
+
+    package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
+        self.requestURI = requestURI
+        self.via = via
+        self.maxForwards = maxForwards
+    }
+}
+
+/// A request as this program sends it, with the places of the parts that ACK and CANCEL repeat.
+///
+/// RFC 3261 sections 9.1 and 17.1.1.3: both are made from the request as it was *sent*.
+package struct OutgoingRequest: Sendable {
+    package let bytes: [UInt8]
+    package let method: Method
+    package let cseqNumber: UInt32
+    /// Places in `bytes`: the Request-URI, and whole rows with their line ends.
+    package let requestURI: Range<Int>
+    package let viaRow, fromRow, toRow, callIDRow: Range<Int>
+    package let routeRows: [Range<Int>]
+
+    package init(
+        bytes: [UInt8], method: Method, cseqNumber: UInt32, requestURI: Range<Int>, viaRow: Range<Int>,
+        fromRow: Range<Int>, toRow: Range<Int>, callIDRow: Range<Int>, routeRows: [Range<Int>]
+    ) {
+        self.bytes = bytes
+        self.method = method
+        self.cseqNumber = cseqNumber
+        self.requestURI = requestURI
+        self.viaRow = viaRow
+        self.fromRow = fromRow
+        self.toRow = toRow
+        self.callIDRow = callIDRow
+        self.routeRows = routeRows
+    }
+
+    /// The ACK to a non-2xx final response (RFC 3261 section 17.1.1.3); `to` is the To value of that response.
+    package func acknowledgement(to: ByteString) -> [UInt8] {
+        var out = startLine("ACK")
+        appendRows([viaRow] + routeRows + [fromRow], to: &out)
+        out.append("To: ")
+        out.append(to)
+        out.append("\r\n")
+        appendRows([callIDRow], to: &out)
+        finish(&out, method: "ACK", added: [])
+        return out
+    }
+
+    /// The CANCEL of this request (RFC 3261 section 9.1), with Reason rows (RFC 3326).
+    package func cancellation(reasons: [ByteString]) -> OutgoingRequest {
+        var out = startLine("CANCEL")
+        let uri = 7..<7 + requestURI.count
+        var places: [Range<Int>] = []
+        for row in [viaRow, fromRow, toRow, callIDRow] + routeRows {
+            places.append(out.count..<out.count + row.count)
+            out.append(contentsOf: bytes[row])
+        }
+        finish(&out, method: "CANCEL", added: reasons.map { AddedField("Reason", $0) })
+        return OutgoingRequest(
+            bytes: out, method: .cancel, cseqNumber: cseqNumber, requestURI: uri, viaRow: places[0],
+            fromRow: places[1], toRow: places[2], callIDRow: places[3], routeRows: Array(places[4...]))
+    }
+
+    private func startLine(_ method: StaticString) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(512)
+        out.append(method)
+        out.append(" ")
+        out.append(contentsOf: bytes[requestURI])
+        out.append(" SIP/2.0\r\n")
+        return out
+    }
+
+    private func appendRows(_ rows: [Range<Int>], to out: inout [UInt8]) {
+        for row in rows { out.append(contentsOf: bytes[row]) }
+    }
+
+    private func finish(_ out: inout [UInt8], method: StaticString, added: [AddedField]) {
+        out.append("CSeq: ")
+        out.append(decimal: cseqNumber)
+        out.append(" ")
+        out.append(method)
+        out.append("\r\nMax-Forwards: 70\r\n")
+        for field in added {
+            out.append(field.name)
+            out.append(": ")
+            out.append(field.value)
+            out.append("\r\n")
+        }
+        out.append("Content-Length: 0\r\n\r\n")
+    }
+}

@@ -1,0 +1,140 @@
+/// What a request and a response have in common: the bytes as received, and where each header field stands in them.
+///
+/// The bytes are the message: forwarding copies rows out of them, so that nothing this program does not understand is
+/// ever changed (RFC 3261 section 16.6 item 1).
+package struct MessageFrame: Sendable {
+    /// The whole message, start line to the end of the body, without any surplus the datagram had.
+    package let bytes: ByteString
+    /// In the order of the message.
+    package let fields: [HeaderField]
+    /// Where the start line's CRLF ends.
+    package let headersStart: Int
+    /// Where the body begins; equal to `bytes.count` when there is none.
+    package let bodyStart: Int
+
+    package init(bytes: ByteString, fields: [HeaderField], headersStart: Int, bodyStart: Int) {
+        self.bytes = bytes
+        self.fields = fields
+        self.headersStart = headersStart
+        self.bodyStart = bodyStart
+    }
+
+    package var body: ByteString { bytes[bodyStart..<bytes.count] }
+
+    /// The raw values of all fields of that name, in order.
+    package func values(of name: HeaderName) -> [ByteString] {
+        fields.compactMap { $0.name == name ? bytes[$0.value] : nil }
+    }
+
+    package func firstValue(of name: HeaderName) -> ByteString? {
+        for field in fields where field.name == name { return bytes[field.value] }
+        return nil
+    }
+
+    package func contains(_ name: HeaderName) -> Bool { fields.contains { $0.name == name } }
+}
+
+/// A request that passed the reader: mandatory fields present and well-formed, CSeq method equal to the method.
+///
+/// Immutable and shared by reference; slices in it keep its storage alive.
+package final class SIPRequest: Sendable {
+    package let frame: MessageFrame
+    package let method: Method
+    package let uri: SIPURI
+    /// The topmost Via.
+    package let via: Via
+    package let from: NameAddress
+    package let to: NameAddress
+    package let callID: ByteString
+    package let cseq: CSeq
+    /// `nil` when the field is missing (RFC 3261 section 16.3: then 70 is added).
+    package let maxForwards: UInt8?
+    package let routes: [NameAddress]
+    package let recordRoutes: [NameAddress]
+    /// Contact values; empty when the field is missing or is `*`.
+    package let contacts: [NameAddress]
+    /// `Contact: *`.
+    package let contactIsStar: Bool
+    package let path: [NameAddress]
+    /// The Expires field; a malformed or too large value reads as 3600 (RFC 3261 section 10.2.1.1). `nil`: missing.
+    package let expires: UInt32?
+    /// Digest credentials of Authorization rows; other schemes are left out.
+    package let authorization: [DigestCredentials]
+    package let proxyAuthorization: [DigestCredentials]
+
+    package init(
+        frame: MessageFrame, method: Method, uri: SIPURI, via: Via, from: NameAddress, to: NameAddress,
+        callID: ByteString, cseq: CSeq, maxForwards: UInt8?, routes: [NameAddress], recordRoutes: [NameAddress],
+        contacts: [NameAddress], contactIsStar: Bool, path: [NameAddress], expires: UInt32?,
+        authorization: [DigestCredentials], proxyAuthorization: [DigestCredentials]
+    ) {
+        self.frame = frame
+        self.method = method
+        self.uri = uri
+        self.via = via
+        self.from = from
+        self.to = to
+        self.callID = callID
+        self.cseq = cseq
+        self.maxForwards = maxForwards
+        self.routes = routes
+        self.recordRoutes = recordRoutes
+        self.contacts = contacts
+        self.contactIsStar = contactIsStar
+        self.path = path
+        self.expires = expires
+        self.authorization = authorization
+        self.proxyAuthorization = proxyAuthorization
+    }
+}
+
+/// A response that passed the reader.
+package final class SIPResponse: Sendable {
+    package let frame: MessageFrame
+    package let status: Status
+    package let via: Via
+    /// How many Via values the message has: one means it is addressed to us alone.
+    package let viaCount: Int
+    package let to: NameAddress
+    package let callID: ByteString
+    package let cseq: CSeq
+
+    package init(
+        frame: MessageFrame, status: Status, via: Via, viaCount: Int, to: NameAddress, callID: ByteString, cseq: CSeq
+    ) {
+        self.frame = frame
+        self.status = status
+        self.via = via
+        self.viaCount = viaCount
+        self.to = to
+        self.callID = callID
+        self.cseq = cseq
+    }
+}
+
+/// Why a message was not served.
+///
+/// `answer` is there when a request could be read far enough to be answered (RFC 3261 section 8.2): Via, From, To,
+/// Call-ID and CSeq stand in the frame.
+package struct UnusableMessage: Sendable {
+    package let reason: Reason
+    package let answer: (status: Status, frame: MessageFrame)?
+
+    package init(reason: Reason, answer: (status: Status, frame: MessageFrame)?) {
+        self.reason = reason
+        self.answer = answer
+    }
+
+    /// For logs and counters: which rule it broke.
+    package enum Reason: Hashable, Sendable {
+        case notSIP, startLine, version, headerSyntax(HeaderName), missing(HeaderName), repeated(HeaderName)
+        case methodMismatch, contentLength, tooManyHeaders, headTooLarge, uriTooLong, bodyTooLarge, forbiddenByte
+    }
+}
+
+/// What the reader made of one frame.
+package enum ReadMessage: Sendable {
+    case request(SIPRequest)
+    case response(SIPResponse)
+    case unusable(UnusableMessage)
+}
