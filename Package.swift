@@ -63,7 +63,7 @@ let package = Package(
 
         // Layer 3: rules
         module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
-        module("Registration", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
@@ -94,5 +94,8 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests(
+            "RegistrationTests",
+            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
     ]
 )
