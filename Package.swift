@@ -94,5 +94,7 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("TimekeepingTests", ["Timekeeping"]),
+        tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
     ]
 )
