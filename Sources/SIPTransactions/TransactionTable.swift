@@ -1,77 +1,71 @@
-package import Addressing
-package import SIPGrammar
+import SIPGrammar
 package import Timekeeping
 
 /// How many transactions a table holds at most.
 package struct TransactionLimits: Sendable {
-    /// Server transactions; a CANCEL of one of them is taken beyond this.
+    /// Server transactions; the CANCEL of one of them is taken beyond this.
     package var serverTransactions = 400_000
-    /// Answered non-INVITE server transactions that wait for retransmissions (timer J); beyond it the oldest goes.
+    /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond it the oldest goes, and
+    /// a late retransmission of its request is served as a new one.
     package var completedNonInvite = 16_384
+    /// Client transactions, reserved ones too; the CANCEL of one of them is sent beyond this.
     package var clientTransactions = 1_000_000
 
     package init() {}
 }
 
 /// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
+///
+/// Feed it requests, responses, the core's wishes and the time; run what it appends to the outputs, in order.
 package struct TransactionTable: Sendable {
+    let timers: TransactionTimers
+    let limits: TransactionLimits
+    let branchKey: BranchKey
+
+    var servers = Slab<ServerRecord>()
+    var serverIndex = TransactionKeyIndex()
+    var completed = CompletedQueue()
+
+    var clients = Slab<ClientRecord>()
+    var flows = FlowChains()
+    /// The transactions of our CANCELs by the INVITE they cancel, whose branch they share.
+    var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
+
+    var deadlines = DeadlineQueue<TransactionDeadline>()
+
     package init(
         branchKey: BranchKey, timers: TransactionTimers = TransactionTimers(),
         limits: TransactionLimits = TransactionLimits()
-    ) {}
+    ) {
+        precondition(
+            max(limits.serverTransactions, limits.clientTransactions) < Slab<ServerRecord>.maximumCount / 2,
+            "ids have room for 8 million transactions and their CANCELs")
+        self.branchKey = branchKey
+        self.timers = timers
+        self.limits = limits
+    }
 
-    /// When `deadlineReached` is to be called next; it may find nothing to do then.
-    package var nextDeadline: Instant? { nil }
+    package var serverCount: Int { servers.count }
+    package var clientCount: Int { clients.count }
+    package var completedNonInviteCount: Int { completed.count }
+    package var deadlineCount: Int { deadlines.count }
 
-    package mutating func deadlineReached(now: Instant, into out: inout [TransactionOutput]) {}
-}
+    /// When ``deadlineReached(now:into:)`` is to be called next; it may find nothing to do then.
+    package var nextDeadline: Instant? {
+        guard let first = completed.first else { return deadlines.nextDeadline }
+        return min(first.until, deadlines.nextDeadline ?? .distantFuture)
+    }
 
-// MARK: Server side
-
-extension TransactionTable {
-    package mutating func requestReceived(
-        _ request: SIPRequest, respondOn flow: Flow, now: Instant, into out: inout [TransactionOutput]
-    ) -> RequestMatch { .overloaded }
-
-    package mutating func respond(
-        _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
-    ) {}
-}
-
-// MARK: Client side
-
-extension TransactionTable {
-    /// Reserves an id; `nil` when the table is full.
-    package mutating func makeClientTransaction() -> ClientTransactionID? { nil }
-
-    /// Gives back an id that was never started.
-    package mutating func discard(_ id: ClientTransactionID) {}
-
-    package func viaBranch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString { .empty }
-
-    package func loopHash(inBranch branch: ByteString) -> UInt64? { nil }
-
-    package mutating func start(
-        _ id: ClientTransactionID, request: OutgoingRequest, on flow: Flow, now: Instant,
-        into out: inout [TransactionOutput]
-    ) {}
-
-    package mutating func responseReceived(
-        _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
-    ) {}
-
-    package mutating func cancel(
-        _ id: ClientTransactionID, reasons: [ByteString], now: Instant, into out: inout [TransactionOutput]
-    ) {}
-
-    package mutating func transportFailed(
-        _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
-    ) {}
-
-    package mutating func transportFailed(on flow: Flow, now: Instant, into out: inout [TransactionOutput]) {}
-}
-
-/// The secret that marks this process's Via branches.
-package struct BranchKey: Sendable {
-    package init(_ first: UInt64, _ second: UInt64) {}
+    package mutating func deadlineReached(now: Instant, into out: inout [TransactionOutput]) {
+        while let first = completed.first, first.until <= now { dropOldestCompleted(into: &out) }
+        while let deadline = deadlines.popExpired(now: now) {
+            let slot = Int(deadline.slot)
+            switch deadline.job {
+            case .serverResend: serverResendDue(slot, now: now, into: &out)
+            case .serverWait: serverWaitEnded(slot, into: &out)
+            case .clientResend: clientResendDue(slot, now: now, into: &out)
+            case .clientWait: clientWaitEnded(slot, now: now, into: &out)
+            }
+        }
+    }
 }
