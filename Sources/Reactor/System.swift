@@ -69,6 +69,34 @@ extension System {
         }
     }
 
+    /// A stream socket for ``connect(_:to:)``.
+    static func unboundSocket(for endpoint: Endpoint) throws(SystemError) -> Descriptor {
+        let family = endpoint.address.isV4 ? AF_INET : AF_INET6
+        return Descriptor(try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) })
+    }
+
+    /// Begins to connect; gives a failure that is known at once.
+    static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
+        do {
+            _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
+                try check("connect") { unsafe Glibc.connect(descriptor, address, length) }
+            }
+        } catch {
+            return error.code == EINPROGRESS ? nil : error
+        }
+        return nil
+    }
+
+    /// How a connect ended; `nil` when well.
+    static func pendingError(_ descriptor: Int32) -> SystemError? {
+        do {
+            let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
+            return code == 0 ? nil : SystemError(call: "connect", code: code)
+        } catch {
+            return error
+        }
+    }
+
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
         unsafe SocketAddress.read({ unsafe getsockname($0, $1, $2) }, of: descriptor)
     }
@@ -131,7 +159,7 @@ extension System {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
-            _ = try check("connect") { unsafe connect(number, address, length) }
+            _ = try check("connect") { unsafe Glibc.connect(number, address, length) }
         }
         return descriptor
     }
