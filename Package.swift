@@ -95,6 +95,7 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("TimekeepingTests", ["Timekeeping"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
