@@ -1,113 +1,117 @@
-package import Addressing
+// Responses made from the request's own rows (RFC 3261 section 8.2.6.2).
 
-/// Responses made from the bytes of the request they answer (RFC 3261 section 8.2.6).
 extension MessageFrame {
-    /// The bytes of a response to the request whose frame this is.
+    /// A response to the request whose frame this is.
+    ///
+    /// Via, From, To, Call-ID and CSeq rows are copied as they are, compact names and folds included; 100 also
+    /// repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
-    ///   - toTag: added to To; `nil` leaves To as it is (it has a tag already, or this is 100).
-    ///   - viaAddition: see ``SIPRequest/viaAddition(source:)``.
-    ///   - fields: written after the copied ones, in order.
+    ///   - status: The status line's code; its phrase is ``Status/reasonPhrase``.
+    ///   - toTag: Added to To; `nil` when the request's To has a tag already, and for 100.
+    ///   - viaAddition: What ``SIPRequest/viaAddition(source:)`` gave for the topmost Via.
+    ///   - added: Further fields, before Content-Length.
+    ///   - contentType: Written when the body is not empty.
+    ///   - body: Copied behind the header.
+    /// - Returns: The whole message, ready to be sent.
     package func response(
-        _ status: Status, toTag: ByteString?, viaAddition: ByteString, fields: [AddedField]
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
+        contentType: StaticString = "application/sdp", body: ByteString = .empty
     ) -> [UInt8] {
         var out: [UInt8] = []
-        out.reserveCapacity(min(headLength, 1024) + 256 + fields.reduce(0) { $0 + $1.value.count + 32 })
+        let phrase = status.reasonPhrase
+        var size = 64 + phrase.utf8CodeUnitCount + viaAddition.count + (toTag?.count ?? 0) + body.count
+        for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
+        for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
+        if !body.isEmpty { size += contentType.utf8CodeUnitCount + 16 }
+        out.reserveCapacity(size)
+
         out.append("SIP/2.0 ")
         out.append(decimal: status.code)
         out.append(" ")
-        out.append(status.reasonPhrase)
+        out.append(phrase)
         out.append("\r\n")
-        appendVias(topAddition: viaAddition, to: &out)
-        for field in self.fields {
+        var written = RowSet()
+        for field in fields where !field.row.isEmpty && field.name.isRepeated(in: status) {
+            let isFirst = written.insert(field.name)
             switch field.name {
-            case .from, .callID, .cseq: appendRow(field, to: &out)
-            case .to:
-                guard let toTag else {
-                    appendRow(field, to: &out)
-                    continue
-                }
-                out.append("To: ")
-                out.append(bytes[field.value])
+            case .via where isFirst && !viaAddition.isEmpty: append(viaRow: field, addition: viaAddition, to: &out)
+            case .via: out.append(bytes, field.row)
+            case .to where isFirst && toTag != nil:
+                out.append(bytes, field.row.lowerBound..<field.value.upperBound)
                 out.append(";tag=")
-                out.append(toTag)
-                out.append("\r\n")
-            case .timestamp where status == .trying: appendRow(field, to: &out)
-            default: break
+                if let toTag { out.append(toTag) }
+                out.append(bytes, field.value.upperBound..<field.row.upperBound)
+            default: if isFirst { out.append(bytes, field.row) }
             }
         }
-        for field in fields {
-            out.append(field.name)
-            out.append(": ")
-            out.append(field.value)
+        for field in added { out.append(field) }
+        if !body.isEmpty {
+            out.append("Content-Type: ")
+            out.append(contentType)
             out.append("\r\n")
         }
-        out.append("Content-Length: 0\r\n\r\n")
+        out.append(contentLength: body.count)
+        out.append(body)
         return out
     }
 
-    private var headLength: Int { bodyStart }
-
-    func appendRow(_ field: HeaderField, to out: inout [UInt8]) { out.append(bytes[field.row]) }
-
-    /// All Via values in order, the topmost with what RFC 3581 adds.
-    func appendVias(topAddition: ByteString, to out: inout [UInt8]) {
-        var isTop = true
-        for field in fields where field.name == .via {
-            out.append("Via: ")
-            if isTop, !topAddition.isEmpty {
-                appendWithoutEmptyResponsePort(bytes[field.value], to: &out)
-                out.append(topAddition)
-            } else {
-                out.append(bytes[field.value])
-            }
-            out.append("\r\n")
-            isTop = false
-        }
-    }
-
-    /// The Via value less a `;rport` that has no value: the addition brings one with a value.
-    private func appendWithoutEmptyResponsePort(_ via: ByteString, to out: inout [UInt8]) {
-        let key: StaticString = ";rport"
-        var index = 0
-        while index + 6 <= via.count {
-            if via[index] == UInt8(ascii: ";"), via[index..<index + 6].equalsIgnoringCase(key) {
-                let next = index + 6 < via.count ? via[index + 6] : UInt8(ascii: ";")
-                if next == UInt8(ascii: ";") || next == UInt8(ascii: " ") {
-                    out.append(via[0..<index])
-                    out.append(via[index + 6..<via.count])
-                    return
-                }
-            }
-            index += 1
-        }
-        out.append(via)
+    /// Appends the row of the topmost Via with the addition behind its first value.
+    func append(viaRow field: HeaderField, addition: ByteString, to out: inout [UInt8]) {
+        out.append(bytes, field.row.lowerBound..<field.value.lowerBound)
+        out.append(viaValue: bytes[field.value], addition: addition)
+        out.append(bytes, field.value.upperBound..<field.row.upperBound)
     }
 }
 
 extension SIPRequest {
-    /// What a server adds to the topmost Via of a request it received (RFC 3581 section 4, RFC 3261 section 18.2.1):
-    /// `;received=` and `;rport=` when the client asked for a response port, `;received=` alone when the sent-by host is
-    /// not the source address, else nothing.
-    package func viaAddition(source: Endpoint) -> ByteString {
-        let wantsPort = via.wantsResponsePort
-        guard wantsPort || !sentBy(isAt: source.address) else { return .empty }
-        var text: [UInt8] = []
-        text.append(";received=")
-        text.append(contentsOf: source.address.description.utf8)
-        if wantsPort {
-            text.append(";rport=")
-            text.append(decimal: source.port)
+    /// A response to this request; the tag is left out where To has one.
+    package func response(
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
+        contentType: StaticString = "application/sdp", body: ByteString = .empty
+    ) -> [UInt8] {
+        frame.response(
+            status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added,
+            contentType: contentType, body: body)
+    }
+}
+
+// MARK: Pieces
+
+/// Which header fields have been written already.
+private struct RowSet {
+    private var bits: UInt64 = 0
+
+    /// Whether the name was not in the set yet.
+    mutating func insert(_ name: HeaderName) -> Bool {
+        let bit: UInt64 = 1 << UInt64(name.rawValue)
+        defer { bits |= bit }
+        return bits & bit == 0
+    }
+}
+
+extension HeaderName {
+    fileprivate func isRepeated(in status: Status) -> Bool {
+        switch self {
+        case .via, .from, .to, .callID, .cseq: true
+        case .timestamp: status == .trying
+        default: false
         }
-        return ByteString(text)
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ field: AddedField) {
+        append(field.name)
+        append(": ")
+        append(field.value)
+        append("\r\n")
     }
 
-    /// Where a response to this request goes over UDP (RFC 3261 section 18.2.2, RFC 3581): the source address, and its
-    /// port when the client asked for that, else the port in sent-by. `maddr` is not followed: it would let a stranger
-    /// choose who gets our answers.
-    package func responseEndpoint(source: Endpoint) -> Endpoint {
-        Endpoint(source.address, via.wantsResponsePort ? source.port : via.port ?? 5060)
+    /// Appends the last header row and the empty line.
+    mutating func append(contentLength: Int) {
+        append("Content-Length: ")
+        append(decimal: contentLength)
+        append("\r\n\r\n")
     }
-
-    private func sentBy(isAt address: IPAddress) -> Bool { via.host.withSpan { IPAddress(ascii: $0) } == address }
 }
