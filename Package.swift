@@ -94,6 +94,7 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
