@@ -26,9 +26,7 @@ package struct ByteString: Sendable {
             return
         }
         let storage = ByteStorage.make(capacity: bytes.count)
-        storage.withMutableBytes { target in
-            for index in 0..<bytes.count { target[index] = bytes[index] }
-        }
+        storage.fill(from: bytes)
         self.init(storage: storage, start: 0, count: bytes.count)
     }
 
@@ -224,6 +222,15 @@ extension ByteString {
     }
 }
 
+extension StaticString {
+    /// A byte of ASCII text in the program.
+    @inlinable
+    package func byte(at index: Int) -> UInt8 {
+        precondition(index >= 0 && index < utf8CodeUnitCount, "index outside the text")
+        return unsafe utf8Start[index]
+    }
+}
+
 extension UInt8 {
     @inlinable package var asciiLowercased: UInt8 {
         self &- UInt8(ascii: "A") < 26 ? self | 0x20 : self
@@ -246,6 +253,16 @@ extension Array<UInt8> {
         bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
     }
 
+    /// Appends a part of the slice; `range` counts from the slice's own start.
+    @inlinable
+    package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "range outside the slice")
+        guard !range.isEmpty else { return }
+        bytes.withSpan { span in
+            unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: UnsafeBufferPointer(rebasing: $0[range])) }
+        }
+    }
+
     /// Appends ASCII text from the program without making a `String`.
     @inlinable
     package mutating func append(_ text: StaticString) {
@@ -255,7 +272,8 @@ extension Array<UInt8> {
     /// Appends a number in decimal digits.
     package mutating func append(decimal value: some BinaryInteger) {
         guard value >= 10 else {
-            append(contentsOf: value < 0 ? Array("\(value)".utf8) : [UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)])
+            append(
+                contentsOf: value < 0 ? Array("\(value)".utf8) : [UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)])
             return
         }
         let first = count

@@ -34,6 +34,8 @@ package struct RequestEdits: Sendable {
     package var removed: [HeaderName] = []
     /// Fields to add at the end of the header.
     package var added: [AddedField] = []
+    /// `pn-*` parameters are the device's secrets: they leave the Request-URI and the Contact rows unless this is set.
+    package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
         self.requestURI = requestURI

@@ -1,0 +1,108 @@
+// `pn-*` parameters (RFC 8599) hold what lets others push to a device: they end at this program.
+
+extension ByteString {
+    /// A URI or a Contact value without the parameters whose name begins with `pn-`, inside and outside of the angle
+    /// brackets; all other bytes stay. The same slice when there is nothing to remove.
+    ///
+    /// `pn-purr` stays: it is made to be shown to peers (RFC 8599 section 9.3).
+    package func withoutPushParameters() -> ByteString {
+        let hasAny = withSpan { span in
+            var search = PushParameterSearch()
+            return search.next(span) != nil
+        }
+        guard hasAny else { return self }
+        var out: [UInt8] = []
+        out.reserveCapacity(count)
+        out.append(withoutPushParameters: self)
+        return ByteString(copying: out.span)
+    }
+}
+
+extension [UInt8] {
+    /// Appends the value without its `pn-*` parameters.
+    mutating func append(withoutPushParameters value: ByteString) {
+        value.withSpan { span in
+            var search = PushParameterSearch()
+            var from = 0
+            while let found = search.next(span) {
+                append(value, from..<found.lowerBound)
+                from = found.upperBound
+            }
+            append(value, from..<span.count)
+        }
+    }
+}
+
+/// Walks once over a value and stops at its `pn-*` parameters.
+private struct PushParameterSearch {
+    private var position = 0
+    /// Semicolons before this place stand in a user part and separate nothing (RFC 4475 section 3.1.1.9).
+    private var hostStart: Int?
+
+    /// The next `;pn-...` outside of quotes, up to the delimiter that ends it.
+    mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
+        if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
+        while position < span.count {
+            switch span[position] {
+            case UInt8(ascii: ";"):
+                let start = position
+                position += 1
+                if start >= hostStart ?? 0, Self.beginsPush(span, from: position),
+                    !RawParameters.name(span, start, equals: "pn-purr")
+                {
+                    position = Self.end(span, from: position)
+                    return start..<position
+                }
+            case UInt8(ascii: "\""): position = RawParameters.quoteEnd(span, from: position + 1)
+            case UInt8(ascii: "<"):
+                position += 1
+                hostStart = Self.hostStart(span, from: position)
+            default: position += 1
+            }
+        }
+        return nil
+    }
+
+    /// `pn-` in either case and with any of its bytes escaped: `%70n-prid` names the same parameter.
+    private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
+        let prefix: StaticString = "pn-"
+        var index = RawParameters.skipSpace(span, from: start)
+        for place in 0..<prefix.utf8CodeUnitCount {
+            guard index < span.count else { return false }
+            var byte = span[index]
+            index += 1
+            if byte == UInt8(ascii: "%"), index + 1 < span.count, let high = span[index].hexValue,
+                let low = span[index + 1].hexValue
+            {
+                byte = high << 4 | low
+                index += 2
+            }
+            guard byte.asciiLowercased == prefix.byte(at: place) else { return false }
+        }
+        return true
+    }
+
+    /// The place of the `@` of the URI that begins at or after `start`, or `start`.
+    private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
+        for index in start..<span.count {
+            switch span[index] {
+            case UInt8(ascii: "@"): return index
+            case UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\""): return start
+            default: break
+            }
+        }
+        return start
+    }
+
+    private static func end(_ span: Span<UInt8>, from start: Int) -> Int {
+        var index = start
+        while index < span.count {
+            switch span[index] {
+            case UInt8(ascii: ";"), UInt8(ascii: ">"), UInt8(ascii: "?"), UInt8(ascii: ","): return index
+            case UInt8(ascii: "\""): index = RawParameters.quoteEnd(span, from: index + 1)
+            default: index += 1
+            }
+        }
+        return span.count
+    }
+}

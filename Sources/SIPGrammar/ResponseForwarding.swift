@@ -1,0 +1,49 @@
+// Relaying a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
+
+extension SIPResponse {
+    /// The response without its topmost Via value, everything else byte for byte.
+    ///
+    /// A missing Content-Length is added, since the next hop may be a stream.
+    ///
+    /// - Parameters:
+    ///   - dropped: Fields that must not go on.
+    ///   - added: Fields to write behind the last row.
+    ///   - keepsPushParameters: Leaves `pn-*` parameters in Contact rows.
+    /// - Returns: The whole message, ready to be sent.
+    package func withoutTopVia(
+        dropping dropped: [HeaderName] = [], adding added: [AddedField] = [], keepsPushParameters: Bool = false
+    ) -> [UInt8] {
+        var out: [UInt8] = []
+        var size = frame.bytes.count + 32
+        for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
+        out.reserveCapacity(size)
+        out.append(frame.bytes, 0..<frame.headersStart)
+        var isTopVia = true
+        var hasLength = false
+        for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
+            guard dropped.isEmpty || !dropped.contains(field.name) else { continue }
+            switch field.name {
+            case .via where isTopVia:
+                isTopVia = false
+                let next = index + 1
+                // Further values of the same row have no row of their own.
+                if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
+                    out.append(frame.bytes, field.row.lowerBound..<field.value.lowerBound)
+                    out.append(frame.bytes, frame.fields[next].value.lowerBound..<field.row.upperBound)
+                }
+            case .contact where !keepsPushParameters: frame.append(contactRowAt: index, to: &out)
+            default:
+                if field.name == .contentLength { hasLength = true }
+                out.append(frame.bytes, field.row)
+            }
+        }
+        for field in added { out.append(field) }
+        if hasLength {
+            out.append("\r\n")
+        } else {
+            out.append(contentLength: frame.bytes.count - frame.bodyStart)
+        }
+        out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
+        return out
+    }
+}

@@ -1,0 +1,117 @@
+// Responses made from the request's own rows (RFC 3261 section 8.2.6.2).
+
+extension MessageFrame {
+    /// A response to the request whose frame this is.
+    ///
+    /// Via, From, To, Call-ID and CSeq rows are copied as they are, compact names and folds included; 100 also
+    /// repeats Timestamp (RFC 3261 section 8.2.6.1).
+    ///
+    /// - Parameters:
+    ///   - status: The status line's code; its phrase is ``Status/reasonPhrase``.
+    ///   - toTag: Added to To; `nil` when the request's To has a tag already, and for 100.
+    ///   - viaAddition: What ``SIPRequest/viaAddition(source:)`` gave for the topmost Via.
+    ///   - added: Further fields, before Content-Length.
+    ///   - contentType: Written when the body is not empty.
+    ///   - body: Copied behind the header.
+    /// - Returns: The whole message, ready to be sent.
+    package func response(
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
+        contentType: StaticString = "application/sdp", body: ByteString = .empty
+    ) -> [UInt8] {
+        var out: [UInt8] = []
+        let phrase = status.reasonPhrase
+        var size = 64 + phrase.utf8CodeUnitCount + viaAddition.count + (toTag?.count ?? 0) + body.count
+        for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
+        for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
+        if !body.isEmpty { size += contentType.utf8CodeUnitCount + 16 }
+        out.reserveCapacity(size)
+
+        out.append("SIP/2.0 ")
+        out.append(decimal: status.code)
+        out.append(" ")
+        out.append(phrase)
+        out.append("\r\n")
+        var written = RowSet()
+        for field in fields where !field.row.isEmpty && field.name.isRepeated(in: status) {
+            let isFirst = written.insert(field.name)
+            switch field.name {
+            case .via where isFirst && !viaAddition.isEmpty: append(viaRow: field, addition: viaAddition, to: &out)
+            case .via: out.append(bytes, field.row)
+            case .to where isFirst && toTag != nil:
+                out.append(bytes, field.row.lowerBound..<field.value.upperBound)
+                out.append(";tag=")
+                if let toTag { out.append(toTag) }
+                out.append(bytes, field.value.upperBound..<field.row.upperBound)
+            default: if isFirst { out.append(bytes, field.row) }
+            }
+        }
+        for field in added { out.append(field) }
+        if !body.isEmpty {
+            out.append("Content-Type: ")
+            out.append(contentType)
+            out.append("\r\n")
+        }
+        out.append(contentLength: body.count)
+        out.append(body)
+        return out
+    }
+
+    /// Appends the row of the topmost Via with the addition behind its first value.
+    func append(viaRow field: HeaderField, addition: ByteString, to out: inout [UInt8]) {
+        out.append(bytes, field.row.lowerBound..<field.value.lowerBound)
+        out.append(viaValue: bytes[field.value], addition: addition)
+        out.append(bytes, field.value.upperBound..<field.row.upperBound)
+    }
+}
+
+extension SIPRequest {
+    /// A response to this request; the tag is left out where To has one.
+    package func response(
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
+        contentType: StaticString = "application/sdp", body: ByteString = .empty
+    ) -> [UInt8] {
+        frame.response(
+            status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added,
+            contentType: contentType, body: body)
+    }
+}
+
+// MARK: Pieces
+
+/// Which header fields have been written already.
+private struct RowSet {
+    private var bits: UInt64 = 0
+
+    /// Whether the name was not in the set yet.
+    mutating func insert(_ name: HeaderName) -> Bool {
+        let bit: UInt64 = 1 << UInt64(name.rawValue)
+        defer { bits |= bit }
+        return bits & bit == 0
+    }
+}
+
+extension HeaderName {
+    fileprivate func isRepeated(in status: Status) -> Bool {
+        switch self {
+        case .via, .from, .to, .callID, .cseq: true
+        case .timestamp: status == .trying
+        default: false
+        }
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ field: AddedField) {
+        append(field.name)
+        append(": ")
+        append(field.value)
+        append("\r\n")
+    }
+
+    /// Appends the last header row and the empty line.
+    mutating func append(contentLength: Int) {
+        append("Content-Length: ")
+        append(decimal: contentLength)
+        append("\r\n\r\n")
+    }
+}
