@@ -19,7 +19,7 @@ package final class EventLoop: @unchecked Sendable {
     private var wakeEvent: OpaquePointer?
     /// The thread inside ``run()``, 0 when there is none.
     private let runningThread = Atomic<UInt>(0)
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// What a loop runs besides the callbacks of its sources, in order of arrival. The count is limited by what its
     /// callers have in flight: an executor may not refuse a job.

@@ -95,10 +95,11 @@ package final class UDPSocket: @unchecked Sendable {
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
-    /// Sends what the kernel still takes, and ends.
+    /// Sends what the kernel still takes, and ends; the handler is released.
     package func close() {
         flush()
         watch = nil
+        handler = { _ in }
     }
 
     private func becameReady(_ ready: FileWatch.Interest) {

@@ -5,7 +5,7 @@ package import Timekeeping
 ///
 /// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
 package struct InviteClientTransaction: Sendable {
-    package enum State: Sendable {
+    package enum State: Equatable, Sendable {
         /// No response yet; `cancelWanted` waits for the first one, before which no CANCEL may be sent.
         /// Next: `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
         case calling(cancelWanted: Bool)

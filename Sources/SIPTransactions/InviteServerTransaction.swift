@@ -5,7 +5,7 @@ package import Timekeeping
 ///
 /// Pure: the table keeps the response's bytes and the deadlines, and runs the action each event gives.
 package struct InviteServerTransaction: Sendable {
-    package enum State: Sendable {
+    package enum State: Equatable, Sendable {
         /// Provisional responses only; lasts as long as the core likes. Next: `completed`, `accepted`.
         case proceeding
         /// A 3xx to 6xx was sent and waits for its ACK. Next: `confirmed`, `ended` (timer H).

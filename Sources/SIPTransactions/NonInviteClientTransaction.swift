@@ -5,7 +5,7 @@ package import Timekeeping
 ///
 /// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
 package struct NonInviteClientTransaction: Sendable {
-    package enum State: Sendable {
+    package enum State: Equatable, Sendable {
         /// No response yet. Next: `proceeding`, `completed`, `ended` (timer F, transport).
         case trying
         /// A provisional response came. Next: `completed`, `ended` (timer F, transport).

@@ -5,7 +5,7 @@ package import Timekeeping
 ///
 /// Pure: the table keeps the response's bytes and the deadlines, and runs the action each event gives.
 package struct NonInviteServerTransaction: Sendable {
-    package enum State: Sendable {
+    package enum State: Equatable, Sendable {
         /// Nothing was sent yet. Next: `proceeding`, `completed`, `unanswered`, `ended`.
         case trying
         /// A 100 was sent. Next: `completed`, `unanswered`, `ended`.

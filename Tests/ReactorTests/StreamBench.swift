@@ -27,6 +27,20 @@ actor StreamBench {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
+    /// Runs a test with a bench and ends the cycle of actor, connections and handlers afterwards.
+    static func with(_ body: (StreamBench) async throws -> Void) async throws {
+        try await withLoop { loop in
+            let bench = StreamBench(loop)
+            try await body(bench)
+            await bench.close()
+        }
+    }
+
+    func close() {
+        listener = nil
+        for connection in accepted + connected { connection.close() }
+    }
+
     func listen(
         _ endpoint: Endpoint = Endpoint(.loopbackV4, 0), tls: TLSContext? = nil, limit: Int = 100,
         limits: StreamConnection.Limits = .init()

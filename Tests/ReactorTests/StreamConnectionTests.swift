@@ -6,7 +6,7 @@ import Testing
 @Suite("Stream connection", .timeLimit(.minutes(1)))
 struct StreamConnectionTests {
     private func withBench(_ body: (StreamBench) async throws -> Void) async throws {
-        try await withLoop { loop in try await body(StreamBench(loop)) }
+        try await StreamBench.with(body)
     }
 
     /// A bench with one connection, open on both sides.
@@ -152,9 +152,8 @@ struct StreamConnectionTests {
     }
 
     @Test func `a connection that is accepted and dropped is closed`() async throws {
-        try await withLoop { loop in
-            let bench = StreamBench(loop)
-            let other = Bench(loop)
+        try await withBench { bench in
+            let other = Bench(bench.loop)
             let (listener, target) = try await other.run { bench in
                 let listener = try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop, limit: 5) { _ in }
                 return (listener, listener.local)

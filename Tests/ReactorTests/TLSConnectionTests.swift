@@ -17,11 +17,10 @@ struct TLSConnectionTests {
 
     @Test(arguments: ["127.0.0.1", "sip.example"])
     func `a verified client and the server exchange bytes and agree on a protocol`(host: String) async throws {
-        try await withLoop { loop in
+        try await StreamBench.with { bench in
             let identity = try Self.identity()
             let context = try TLSContext.client(
                 authority: .bytes(identity.certificate), protocols: ["http/1.1", "h2", "sip"])
-            let bench = StreamBench(loop)
             let target = try await bench.listen(tls: server(identity))
             try await bench.connect(to: target, tls: context.makeClientSession(host: host))
             await bench.at(.client) { $0.send([1, 2, 3]) }
@@ -50,10 +49,9 @@ struct TLSConnectionTests {
 
     @Test(arguments: ["127.0.0.2", "other.example"])
     func `a certificate for another host is refused by the client`(host: String) async throws {
-        try await withLoop { loop in
+        try await StreamBench.with { bench in
             let identity = try Self.identity()
             let context = try TLSContext.client(authority: .bytes(identity.certificate))
-            let bench = StreamBench(loop)
             try await bench.connect(to: bench.listen(tls: server(identity)), tls: context.makeClientSession(host: host))
             guard case .closed(.tls(let reason)) = try await bench.client.next() else { throw Unexpected() }
             #expect(reason.contains("mismatch"))
@@ -61,9 +59,8 @@ struct TLSConnectionTests {
     }
 
     @Test func `a certificate of an unknown authority is refused by the client`() async throws {
-        try await withLoop { loop in
+        try await StreamBench.with { bench in
             let context = try TLSContext.client(authority: .bytes(Self.identity().certificate))
-            let bench = StreamBench(loop)
             let target = try await bench.listen(tls: server(Self.identity()))
             try await bench.connect(to: target, tls: context.makeClientSession(host: "127.0.0.1"))
             guard case .closed(.tls) = try await bench.client.next() else { throw Unexpected() }
@@ -74,12 +71,11 @@ struct TLSConnectionTests {
 
     @Test(arguments: [true, false])
     func `a server that asks for a client certificate serves only clients that have one`(hasOne: Bool) async throws {
-        try await withLoop { loop in
+        try await StreamBench.with { bench in
             let (identity, phone) = (try Self.identity(), try Self.identity(["phone"]))
             let context = try TLSContext.client(
                 authority: .bytes(identity.certificate), certificate: hasOne ? .bytes(phone.certificate) : nil,
                 key: hasOne ? .bytes(phone.key) : nil)
-            let bench = StreamBench(loop)
             let target = try await bench.listen(tls: server(identity, clientAuthority: .bytes(phone.certificate)))
             try await bench.connect(to: target, tls: context.makeClientSession(host: "127.0.0.1"))
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
@@ -93,8 +89,7 @@ struct TLSConnectionTests {
     }
 
     @Test func `a client that talks plain text gets no further than the handshake`() async throws {
-        try await withLoop { loop in
-            let bench = StreamBench(loop)
+        try await StreamBench.with { bench in
             try await bench.connect(to: bench.listen(tls: server(Self.identity())))
             await bench.at(.client) { $0.send(Array("OPTIONS sip:a SIP/2.0\r\n\r\n".utf8)) }
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
@@ -103,10 +98,9 @@ struct TLSConnectionTests {
     }
 
     @Test func `a client that says nothing is closed when the handshake takes too long`() async throws {
-        try await withLoop { loop in
+        try await StreamBench.with { bench in
             var limits = StreamConnection.Limits()
             limits.openTimeout = .milliseconds(20)
-            let bench = StreamBench(loop)
             try await bench.connect(to: bench.listen(tls: server(Self.identity()), limits: limits))
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
             let event = try await bench.server.next()

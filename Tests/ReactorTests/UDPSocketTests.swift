@@ -46,16 +46,29 @@ struct UDPSocketTests {
             for datagram in datagrams { sender?.queue(datagram, to: target) }
         }
 
+        /// Ends the cycle of this actor, its socket and the handler.
+        func close() {
+            receiver?.close()
+            sender?.close()
+        }
+
         func senderCounters() -> DatagramCounters? { sender?.counters }
 
         func receiverCounters() -> DatagramCounters? { receiver?.counters }
     }
 
-    @Test(arguments: [IPAddress.loopbackV4, IPAddress(high: 0, low: 1)])
-    func `datagrams arrive with their source`(address: IPAddress) async throws {
+    private func withPair(_ body: (Pair, Mailbox<[Datagram]>) async throws -> Void) async throws {
         try await withLoop { loop in
             let mailbox = Mailbox<[Datagram]>()
             let pair = Pair(loop, mailbox)
+            try await body(pair, mailbox)
+            await pair.close()
+        }
+    }
+
+    @Test(arguments: [IPAddress.loopbackV4, IPAddress(high: 0, low: 1)])
+    func `datagrams arrive with their source`(address: IPAddress) async throws {
+        try await withPair { pair, mailbox in
             let (source, target) = try await pair.open(address, datagramLimit: 2000)
             await pair.send([[1, 2, 3], [], [UInt8](repeating: 7, count: 2000)], to: target)
             var got: [Datagram] = []
@@ -66,9 +79,7 @@ struct UDPSocketTests {
     }
 
     @Test func `a burst comes in batches of at most 64 and in order`() async throws {
-        try await withLoop { loop in
-            let mailbox = Mailbox<[Datagram]>()
-            let pair = Pair(loop, mailbox)
+        try await withPair { pair, mailbox in
             let (_, target) = try await pair.open(.loopbackV4, datagramLimit: 65_535)
             await pair.send((0..<1500).map { [UInt8($0 >> 8), UInt8($0 & 255)] }, to: target)
             var got: [Datagram] = []
@@ -84,9 +95,7 @@ struct UDPSocketTests {
     }
 
     @Test func `a datagram longer than the limit is flagged`() async throws {
-        try await withLoop { loop in
-            let mailbox = Mailbox<[Datagram]>()
-            let pair = Pair(loop, mailbox)
+        try await withPair { pair, mailbox in
             let (_, target) = try await pair.open(.loopbackV4, datagramLimit: 100)
             await pair.send([[UInt8](repeating: 1, count: 101)], to: target)
             let got = try await mailbox.next()
@@ -96,9 +105,7 @@ struct UDPSocketTests {
     }
 
     @Test func `one refused datagram does not hold up those behind it`() async throws {
-        try await withLoop { loop in
-            let mailbox = Mailbox<[Datagram]>()
-            let pair = Pair(loop, mailbox)
+        try await withPair { pair, mailbox in
             let (_, target) = try await pair.open(.loopbackV4, datagramLimit: 65_535)
             await pair.send([[1]], to: Endpoint(IPAddress(high: 0, low: 1), target.port))
             await pair.send([[UInt8](repeating: 0, count: 65_535)], to: target)
@@ -111,7 +118,8 @@ struct UDPSocketTests {
     @Test func `a port can be used by one socket and again after it closed`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                let first = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
+                // An address that no other test uses: they would be given the free port.
+                let first = try UDPSocket(boundTo: Endpoint(IPAddress(v4: 0x7f00_0a01), 0), on: bench.loop)
                 #expect { try UDPSocket(boundTo: first.local, on: bench.loop) } throws: {
                     ($0 as? SystemError)?.isAddressInUse == true
                 }
