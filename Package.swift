@@ -50,7 +50,7 @@ let package = Package(
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
         module("Timekeeping"),
-        module("Telemetry"),
+        module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
 
         // Layer 2: the outside world
@@ -94,6 +94,7 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
