@@ -60,7 +60,7 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
         module("Storage", ["CSQLite"]),
-        module("HTTPClient", ["CCurl", "Reactor", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
