@@ -41,7 +41,8 @@ let package = Package(
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
-        library("COsip2", pkgConfig: "libosip2", debian: "libosip2-dev"),
+        // A C target and not a module map alone: the parser's allocators need one thread-local variable.
+        .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 

@@ -1,1 +1,0 @@
-#include <osipparser2/osip_parser.h>
