@@ -1,5 +1,5 @@
 /// A block of addresses in CIDR notation (`10.0.0.0/8`, `2001:db8::/32`, or one bare address).
-package struct AddressBlock: Hashable, Sendable {
+package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
     /// Bits of the 128-bit form that must agree: IPv4 `/8` is 104.
     package let prefix: Int
@@ -24,6 +24,13 @@ package struct AddressBlock: Hashable, Sendable {
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)
         return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
+    }
+
+    /// CIDR notation; a single address without its length.
+    package var description: String {
+        let width = base.isV4 ? 32 : 128
+        let length = prefix - (128 - width)
+        return length == width ? base.description : "\(base)/\(length)"
     }
 
     private static func agree(_ left: UInt64, _ right: UInt64, bits: Int) -> Bool {

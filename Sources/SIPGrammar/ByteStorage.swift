@@ -27,6 +27,15 @@ package final class ByteStorage: @unchecked Sendable {
         return body(&span)
     }
 
+    /// Copies bytes to the front of the storage, before any slice of it exists.
+    package func fill(from bytes: Span<UInt8>) {
+        precondition(bytes.count <= capacityInBytes, "more bytes than the storage has room for")
+        unsafe bytes.withUnsafeBufferPointer { source in
+            guard let start = source.baseAddress else { return }
+            unsafe base.update(from: start, count: source.count)
+        }
+    }
+
     /// The raw memory, for the module that lets a C parser allocate in it.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> { unsafe base }

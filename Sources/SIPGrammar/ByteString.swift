@@ -26,9 +26,7 @@ package struct ByteString: Sendable {
             return
         }
         let storage = ByteStorage.make(capacity: bytes.count)
-        storage.withMutableBytes { target in
-            for index in 0..<bytes.count { target[index] = bytes[index] }
-        }
+        storage.fill(from: bytes)
         self.init(storage: storage, start: 0, count: bytes.count)
     }
 

@@ -50,22 +50,24 @@ package final class SIPRequest: Sendable {
     /// `nil` when the field is missing (RFC 3261 section 16.3: then 70 is added).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    package let recordRoutes: [NameAddress]
-    /// Contact values; empty when the field is missing or is `*`.
+    /// Contact values of a REGISTER; empty when the field is missing or is `*`, and for other methods, whose Contact a
+    /// proxy passes on unread.
     package let contacts: [NameAddress]
     /// `Contact: *`.
     package let contactIsStar: Bool
+    /// Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
     /// The Expires field; a malformed or too large value reads as 3600 (RFC 3261 section 10.2.1.1). `nil`: missing.
     package let expires: UInt32?
     /// Digest credentials of Authorization rows; other schemes are left out.
+    /// Decoded for REGISTER only, which a registrar challenges; other methods have ``proxyAuthorization`` decoded.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
     package init(
         frame: MessageFrame, method: Method, uri: SIPURI, via: Via, from: NameAddress, to: NameAddress,
-        callID: ByteString, cseq: CSeq, maxForwards: UInt8?, routes: [NameAddress], recordRoutes: [NameAddress],
-        contacts: [NameAddress], contactIsStar: Bool, path: [NameAddress], expires: UInt32?,
+        callID: ByteString, cseq: CSeq, maxForwards: UInt8?, routes: [NameAddress], contacts: [NameAddress],
+        contactIsStar: Bool, path: [NameAddress], expires: UInt32?,
         authorization: [DigestCredentials], proxyAuthorization: [DigestCredentials]
     ) {
         self.frame = frame
@@ -78,7 +80,6 @@ package final class SIPRequest: Sendable {
         self.cseq = cseq
         self.maxForwards = maxForwards
         self.routes = routes
-        self.recordRoutes = recordRoutes
         self.contacts = contacts
         self.contactIsStar = contactIsStar
         self.path = path

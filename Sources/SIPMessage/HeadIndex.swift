@@ -2,7 +2,7 @@ import SIPGrammar
 
 /// Start line and rows of one message: where they stand, and the first rule they break.
 ///
-/// Made for reuse: the arrays keep their memory from one message to the next.
+/// One pass over the head; nothing is decoded.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -21,7 +21,9 @@ struct HeadIndex {
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    private var firstPlace = [Int16](repeating: -1, count: HeaderName.allCases.count)
+    /// Places in `fields`, by the raw value of the name.
+    private var firstPlaces = [64 of Int16](repeating: -1)
+    private let limits: ReaderLimits
     private var rowCount = 0
     private var hasForbiddenByte = false
 
@@ -32,11 +34,11 @@ struct HeadIndex {
 
     /// The first value of that name.
     func first(_ name: HeaderName) -> HeaderField? {
-        let place = Int(firstPlace[Int(name.rawValue)])
+        let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 && place < fields.count ? fields[place] : nil
     }
 
-    func contains(_ name: HeaderName) -> Bool { firstPlace[Int(name.rawValue)] >= 0 }
+    func contains(_ name: HeaderName) -> Bool { firstPlaces[Int(name.rawValue)] >= 0 }
 
     mutating func fail(_ reason: UnusableMessage.Reason, _ status: Status = .badRequest) {
         if fault == nil { fault = Fault(reason: reason, status: status) }
@@ -45,9 +47,10 @@ struct HeadIndex {
     // MARK: Scanning
 
     /// Reads start line and rows of `bytes`, which begin with the start line.
-    mutating func scan(_ bytes: Span<UInt8>) {
-        reset()
-        let end = min(bytes.count, MessageLimits.head)
+    init(_ bytes: Span<UInt8>, _ limits: ReaderLimits) {
+        self.limits = limits
+        fields.reserveCapacity(24)
+        let end = min(bytes.count, limits.head)
         guard let lineEnd = rowEnd(bytes, from: 0, to: end, folding: false) else {
             bodyStart = end
             fail(isTooLong(bytes) ? .headTooLarge : .notSIP, 513)
@@ -68,7 +71,7 @@ struct HeadIndex {
                 break
             }
             rowCount += 1
-            guard rowCount <= MessageLimits.rows, fields.count < MessageLimits.values else {
+            guard rowCount <= limits.headerFields, fields.count < limits.values else {
                 fail(.tooManyHeaders)
                 break
             }
@@ -78,18 +81,7 @@ struct HeadIndex {
         if hasForbiddenByte { fault = Fault(reason: .forbiddenByte, status: .badRequest) }
     }
 
-    private mutating func reset() {
-        startLine = .none
-        fields.removeAll(keepingCapacity: true)
-        for index in firstPlace.indices { firstPlace[index] = -1 }
-        rowCount = 0
-        hasForbiddenByte = false
-        fault = nil
-        isSIP = false
-        isAcknowledgement = false
-    }
-
-    private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > MessageLimits.head }
+    private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
     /// The place of the CR that ends the row, behind its folds; notes every control byte that must not be there.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
@@ -109,8 +101,8 @@ struct HeadIndex {
 
     private mutating func note(_ field: HeaderField) {
         let place = Int(field.name.rawValue)
-        if firstPlace[place] < 0 {
-            firstPlace[place] = Int16(fields.count)
+        if firstPlaces[place] < 0 {
+            firstPlaces[place] = Int16(fields.count)
         } else if field.name.isSingle {
             fail(.repeated(field.name))
         }
@@ -154,7 +146,7 @@ struct HeadIndex {
             case UInt8(ascii: "<"): inBrackets = true
             case UInt8(ascii: ">"): inBrackets = false
             case UInt8(ascii: ",") where !inBrackets:
-                guard fields.count < MessageLimits.values else { return fail(.tooManyHeaders) }
+                guard fields.count < limits.values else { return fail(.tooManyHeaders) }
                 noteListed(name, row, bytes.trimmed(start..<index))
                 row = row.lowerBound..<row.lowerBound
                 start = index + 1
@@ -213,7 +205,7 @@ struct HeadIndex {
         guard methodEnd > 0, bytes[methodEnd] == UInt8(ascii: " "), content.count == line.count, !uri.isEmpty,
             bytes[uri.upperBound] == UInt8(ascii: " ")
         else { return fail(.startLine) }
-        guard uri.count <= MessageLimits.requestURI else { return fail(.uriTooLong, 414) }
+        guard uri.count <= limits.uri else { return fail(.uriTooLong, 414) }
         for index in uri where bytes[index].isBlank { return fail(.startLine) }
         startLine = .request(method: 0..<methodEnd, uri: uri)
     }

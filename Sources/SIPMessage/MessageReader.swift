@@ -1,13 +1,14 @@
 package import SIPGrammar
 
-/// Bytes to messages. One for each thread; what it returns may go anywhere.
+/// Bytes to messages. It keeps nothing between messages: any thread may use it.
 ///
-/// Start line and rows are found here; libosip2 is the grammar of the values, one by one, and never sees a body.
-/// All slices of one message share one allocation, in which libosip2's own memory lies too.
-package struct MessageReader {
-    private var index = HeadIndex()
+/// Start line and rows are found by ``HeadIndex``; libosip2 is the grammar of the values, one by one
+/// (``ValueReader``), and never sees a body. All slices of one message share one allocation, in which libosip2's own
+/// memory lies too.
+package struct MessageReader: Sendable {
+    private let limits: ReaderLimits
 
-    package init() {}
+    package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
     /// Reads one datagram, or one message that ``StreamFramer`` has cut out of a stream.
     ///
@@ -18,74 +19,90 @@ package struct MessageReader {
     ///   - bytes: Copied; they need not live on.
     ///   - isStream: Whether Content-Length is mandatory.
     /// - Returns: The message, or why it is none and what to answer.
-    package mutating func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
+    package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
         // Longer ones are refused in any case: what is needed is their head, for the answer.
-        let end = min(bytes.count, start + MessageLimits.head + MessageLimits.body + 1)
+        let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        var spare = 2048 + 2 * min(message.count, MessageLimits.head / 8)
+        var spare = 2048 + 2 * min(message.count, 2048)
         while true {
-            let (result, missing) = ParserMemory.read(message, spare: spare) { read($0, isStream: isStream) }
+            let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
+                var attempt = ReadAttempt(memory, limits, isStream: isStream)
+                return attempt.message()
+            }
             guard missing > 0 else { return result }
             spare += missing + 64
         }
     }
 
-    /// The same for bytes that the caller owns already.
-    package mutating func read(_ bytes: [UInt8], isStream: Bool) -> ReadMessage { read(bytes.span, isStream: isStream) }
-
     /// Reads kept bytes again, for example of a held INVITE.
-    package mutating func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
+    package func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
         bytes.withSpan { read($0, isStream: isStream) }
     }
+}
 
-    // MARK: One message
+/// One try to read a message; it fails without harm when the parser's memory is too small.
+private struct ReadAttempt {
+    private let memory: ParserMemory
+    private let values: ValueReader
+    private let limits: ReaderLimits
+    private var index: HeadIndex
+    /// Where the body ends.
+    private var end: Int
 
-    private mutating func read(_ memory: borrowing ParserMemory, isStream: Bool) -> ReadMessage {
-        memory.withBytes { index.scan($0) }
-        let end = bodyEnd(memory, isStream: isStream)
-        if index.fault == nil { checkHead(memory) }
-        guard index.fault == nil else { return unusable(memory) }
-        let frame = frame(memory, end: end)
-        let values = ValueReader(memory: copy memory)
+    init(_ memory: ParserMemory, _ limits: ReaderLimits, isStream: Bool) {
+        self.memory = memory
+        self.limits = limits
+        values = ValueReader(memory: memory)
+        index = memory.withBytes { HeadIndex($0, limits) }
+        end = memory.count
+        end = bodyEnd(isStream: isStream)
+        if index.fault == nil { checkMandatoryFields() }
+    }
+
+    mutating func message() -> ReadMessage {
+        guard index.fault == nil else { return unusable() }
         switch index.startLine {
-        case .request(let method, let uri): return request(frame, values, method: method, uri: uri)
-        case .response(let status): return response(frame, values, status: status)
-        case .none: return unusable(memory)
+        case .request(let method, let uri): return request(method: method, uri: uri)
+        case .response(let status): return response(status)
+        case .none: return unusable()
         }
     }
 
-    private func frame(_ memory: borrowing ParserMemory, end: Int) -> MessageFrame {
+    private var frame: MessageFrame {
         MessageFrame(
-            bytes: memory.slice(0..<end), fields: Array(index.fields), headersStart: index.headersStart,
+            bytes: memory.slice(0..<end), fields: index.fields, headersStart: index.headersStart,
             bodyStart: min(index.bodyStart, end))
     }
 
-    private func unusable(_ memory: borrowing ParserMemory) -> ReadMessage {
+    private func unusable() -> ReadMessage {
         guard let fault = index.fault else { return .unusable(UnusableMessage(reason: .notSIP, answer: nil)) }
-        guard memory.withBytes({ index.isAnswerable($0) }) else {
-            return .unusable(UnusableMessage(reason: fault.reason, answer: nil))
-        }
-        let frame = frame(memory, end: memory.count)
-        return .unusable(UnusableMessage(reason: fault.reason, answer: (fault.status, frame)))
+        let isAnswerable = memory.withBytes { index.isAnswerable($0) }
+        return .unusable(
+            UnusableMessage(reason: fault.reason, answer: isAnswerable ? (fault.status, frame) : nil))
+    }
+
+    private mutating func refuse(_ reason: UnusableMessage.Reason) -> ReadMessage {
+        index.fail(reason)
+        return unusable()
     }
 
     /// Where the body ends; notes a Content-Length that is no number or does not fit the bytes.
-    private mutating func bodyEnd(_ memory: borrowing ParserMemory, isStream: Bool) -> Int {
+    private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let field = index.first(.contentLength) else {
             if isStream { index.fail(.contentLength) }
-            if available > MessageLimits.body { index.fail(.bodyTooLarge, 413) }
+            if available > limits.body { index.fail(.bodyTooLarge, 413) }
             return memory.count
         }
         guard let length = ContentLength.read(memory.slice(field.value)) else {
             index.fail(.contentLength)
             return memory.count
         }
-        guard length <= MessageLimits.body else {
+        guard length <= limits.body else {
             index.fail(.bodyTooLarge, 413)
             return memory.count
         }
@@ -96,12 +113,12 @@ package struct MessageReader {
         return index.bodyStart + length
     }
 
-    /// Mandatory fields (RFC 3261 section 8.1.1; Max-Forwards is added by proxies).
-    private mutating func checkHead(_ memory: borrowing ParserMemory) {
+    /// RFC 3261 section 8.1.1; Max-Forwards is added by proxies.
+    private mutating func checkMandatoryFields() {
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
             index.fail(.missing(name))
         }
-        guard let callID = index.first(.callID)?.value else { return }
+        guard let callID = first(.callID) else { return }
         let hasSpace = memory.withBytes { bytes in
             for place in callID where bytes[place].isLinearSpace { return true }
             return false
@@ -109,87 +126,79 @@ package struct MessageReader {
         if callID.isEmpty || hasSpace { index.fail(.headerSyntax(.callID)) }
     }
 
-    private mutating func refuse(
-        _ values: ValueReader, _ reason: UnusableMessage.Reason, _ status: Status = .badRequest
-    ) -> ReadMessage {
-        index.fail(reason, status)
-        return unusable(values.memory)
-    }
-
     // MARK: Requests
 
-    private mutating func request(
-        _ frame: MessageFrame, _ values: ValueReader, method: Range<Int>, uri: Range<Int>
-    ) -> ReadMessage {
-        let method = Method(values.memory.slice(method))
-        guard let uri = values.uri(uri) else { return refuse(values, .startLine) }
-        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(values, .headerSyntax(.via)) }
-        guard let from = first(.from).flatMap({ values.nameAddress($0) }) else {
-            return refuse(values, .headerSyntax(.from))
-        }
-        guard let to = first(.to).flatMap({ values.nameAddress($0) }) else { return refuse(values, .headerSyntax(.to)) }
+    private mutating func request(method: Range<Int>, uri: Range<Int>) -> ReadMessage {
+        let method = Method(memory.slice(method))
+        guard let uri = values.uri(uri) else { return refuse(.startLine) }
+        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(.headerSyntax(.via)) }
+        guard let from = address(.from) else { return refuse(.headerSyntax(.from)) }
+        guard let to = address(.to) else { return refuse(.headerSyntax(.to)) }
         guard let callID = first(.callID), let cseq = first(.cseq).flatMap({ values.cseq($0) }) else {
-            return refuse(values, .headerSyntax(.cseq))
+            return refuse(.headerSyntax(.cseq))
         }
-        guard cseq.method == method else { return refuse(values, .methodMismatch) }
+        guard cseq.method == method else { return refuse(.methodMismatch) }
         var maxForwards: UInt8?
         if let range = first(.maxForwards) {
-            maxForwards = values.memory.slice(range).decimal()
-            guard maxForwards != nil else { return refuse(values, .headerSyntax(.maxForwards)) }
-        }
-        guard let routes = addresses(.route, values) else { return refuse(values, .headerSyntax(.route)) }
-        guard let recordRoutes = addresses(.recordRoute, values) else {
-            return refuse(values, .headerSyntax(.recordRoute))
+            maxForwards = memory.slice(range).decimal()
+            guard maxForwards != nil else { return refuse(.headerSyntax(.maxForwards)) }
         }
         let isRegister = method == .register
-        guard let path = isRegister ? addresses(.path, values) : [] else { return refuse(values, .headerSyntax(.path)) }
-        let isStar = frame.contactIsStar
-        guard let contacts = isStar ? [] : addresses(.contact, values) else {
-            return refuse(values, .headerSyntax(.contact))
+        let isStar = contactIsStar
+        guard let routes = addresses(.route) else { return refuse(.headerSyntax(.route)) }
+        guard let path = isRegister ? addresses(.path) : [] else { return refuse(.headerSyntax(.path)) }
+        guard let contacts = isRegister && !isStar ? addresses(.contact) : [] else {
+            return refuse(.headerSyntax(.contact))
         }
-        guard contacts.count <= MessageLimits.contacts else { return refuse(values, .tooManyHeaders) }
-        let expires = first(.expires).map { values.memory.slice($0).decimal(as: UInt32.self) ?? 3600 }
+        guard contacts.count <= limits.contacts else { return refuse(.tooManyHeaders) }
         return .request(
             SIPRequest(
-                frame: frame, method: method, uri: uri, via: via, from: from, to: to,
-                callID: values.memory.slice(callID), cseq: cseq, maxForwards: maxForwards, routes: routes,
-                recordRoutes: recordRoutes, contacts: contacts, contactIsStar: isStar, path: path, expires: expires,
-                authorization: isRegister ? credentials(.authorization, values) : [],
-                proxyAuthorization: isRegister ? [] : credentials(.proxyAuthorization, values)))
+                frame: frame, method: method, uri: uri, via: via, from: from, to: to, callID: memory.slice(callID),
+                cseq: cseq, maxForwards: maxForwards, routes: routes, contacts: contacts, contactIsStar: isStar,
+                path: path, expires: first(.expires).map { memory.slice($0).decimal(as: UInt32.self) ?? 3600 },
+                authorization: isRegister ? credentials(.authorization) : [],
+                proxyAuthorization: isRegister ? [] : credentials(.proxyAuthorization)))
     }
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.first(name)?.value }
 
-    private func addresses(_ name: HeaderName, _ values: ValueReader) -> [NameAddress]? {
+    private func address(_ name: HeaderName) -> NameAddress? { first(name).flatMap { values.nameAddress($0) } }
+
+    /// All values of that name, or `nil` when one is malformed; stops behind the limit of contacts.
+    private func addresses(_ name: HeaderName) -> [NameAddress]? {
         guard index.contains(name) else { return [] }
         var addresses: [NameAddress] = []
         for field in index.fields where field.name == name {
-            guard addresses.count <= MessageLimits.contacts || name != .contact else { break }
             guard let address = values.nameAddress(field.value) else { return nil }
             addresses.append(address)
+            if name == .contact, addresses.count > limits.contacts { break }
         }
         return addresses
     }
 
-    private func credentials(_ name: HeaderName, _ values: ValueReader) -> [DigestCredentials] {
+    /// A single `*` (RFC 3261 section 10.2.2); beside other contacts it is malformed, as the address it is not.
+    private var contactIsStar: Bool {
+        guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
+        return index.fields.count { $0.name == .contact } == 1
+    }
+
+    private func credentials(_ name: HeaderName) -> [DigestCredentials] {
         guard index.contains(name) else { return [] }
         return index.fields.compactMap { $0.name == name ? values.credentials($0.value) : nil }
     }
 
     // MARK: Responses
 
-    private mutating func response(_ frame: MessageFrame, _ values: ValueReader, status: UInt16) -> ReadMessage {
-        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(values, .headerSyntax(.via)) }
-        guard let to = first(.to).flatMap({ values.nameAddress($0) }) else { return refuse(values, .headerSyntax(.to)) }
+    private mutating func response(_ status: UInt16) -> ReadMessage {
+        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(.headerSyntax(.via)) }
+        guard let to = address(.to) else { return refuse(.headerSyntax(.to)) }
         guard let callID = first(.callID), let cseq = first(.cseq).flatMap({ values.cseq($0) }) else {
-            return refuse(values, .headerSyntax(.cseq))
+            return refuse(.headerSyntax(.cseq))
         }
-        var viaCount = 0
-        for field in frame.fields where field.name == .via { viaCount += 1 }
         return .response(
             SIPResponse(
-                frame: frame, status: Status(code: status), via: via, viaCount: viaCount, to: to,
-                callID: values.memory.slice(callID), cseq: cseq))
+                frame: frame, status: Status(code: status), via: via,
+                viaCount: index.fields.count { $0.name == .via }, to: to, callID: memory.slice(callID), cseq: cseq))
     }
 }
 
@@ -211,18 +220,5 @@ extension ValueReader {
             for index in method where !bytes[index].isToken { return nil }
             return CSeq(number: number, method: Method(memory.slice(method)))
         }
-    }
-}
-
-extension MessageFrame {
-    /// A single `*` (RFC 3261 section 10.2.2); beside other contacts it is malformed, as the address it is not.
-    fileprivate var contactIsStar: Bool {
-        var count = 0
-        var hasStar = false
-        for field in fields where field.name == .contact {
-            count += 1
-            hasStar = hasStar || field.value.count == 1 && bytes[field.value.lowerBound] == UInt8(ascii: "*")
-        }
-        return count == 1 && hasStar
     }
 }

@@ -3,7 +3,7 @@ import SIPGrammar
 
 /// The storage of one message while it is read: the message's bytes, and behind them what libosip2 allocates.
 ///
-/// Exists only inside ``read(_:spare:_:)``, which makes it the arena of the current thread.
+/// Exists only inside `read`, which makes it the arena of the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
@@ -18,7 +18,7 @@ struct ParserMemory {
     /// Returns how many bytes the parser would have needed beyond `spare`; then slices that `body` made are not valid,
     /// and it must be run again with as much more.
     static func read<Result>(
-        _ bytes: Span<UInt8>, spare: Int, _ body: (borrowing ParserMemory) -> Result
+        _ bytes: Span<UInt8>, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
         _ = started
         let arenaStart = (bytes.count + 8) & ~7
@@ -32,12 +32,8 @@ struct ParserMemory {
         self.storage = storage
         count = bytes.count
         unsafe base = storage.baseAddress
-        unsafe bytes.withUnsafeBufferPointer { source in
-            if let start = source.baseAddress { unsafe base.update(from: start, count: source.count) }
-        }
+        storage.fill(from: bytes)
     }
-
-    var message: ByteString { ByteString(storage: storage, start: 0, count: count) }
 
     func slice(_ range: Range<Int>) -> ByteString {
         ByteString(storage: storage, start: range.lowerBound, count: range.count)

@@ -64,7 +64,7 @@ struct ValueReader {
             }
         }
         text.endsWithSemicolon = bytes[(text.headers ?? range.upperBound) - 1] == UInt8(ascii: ";")
-        return text.parameterCount <= MessageLimits.parameters ? text : nil
+        return text.parameterCount <= ReaderLimits.parameters ? text : nil
     }
 
     private func uri(_ parsed: UnsafeMutablePointer<osip_uri_t>, _ text: URIText) -> SIPURI? {
@@ -222,7 +222,7 @@ struct ValueReader {
             }
             index += 1
         }
-        return count <= MessageLimits.parameters ? hasBlanks : nil
+        return count <= ReaderLimits.parameters ? hasBlanks : nil
     }
 
     // MARK: Via
@@ -288,7 +288,7 @@ struct ValueReader {
                 default: break
                 }
             }
-            return commas <= MessageLimits.credentialParts
+            return commas <= ReaderLimits.credentialParts
         }
         guard isDigest else { return nil }
         return unsafe memory.withText(range, preparation) { pointer in

@@ -1,11 +1,14 @@
 /// A point on the monotonic clock, in nanoseconds; the only time a machine knows for its timers.
 ///
 /// Comes from outside as `now`; reads no clock. Eight bytes, against sixteen for `ContinuousClock.Instant`.
+@usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
-    package let nanoseconds: Int64
+    @usableFromInline package let nanoseconds: Int64
 
+    @inlinable
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
+    @inlinable
     package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
     package static func + (instant: Instant, duration: Duration) -> Instant {
@@ -22,8 +25,8 @@ package struct Instant: Hashable, Comparable, Sendable {
         .nanoseconds(left.nanoseconds.subtractingReportingOverflow(right.nanoseconds).partialValue)
     }
 
-    package static let distantFuture = Instant(nanoseconds: .max)
-    package static let distantPast = Instant(nanoseconds: .min)
+    @inlinable package static var distantFuture: Instant { Instant(nanoseconds: .max) }
+    @inlinable package static var distantPast: Instant { Instant(nanoseconds: .min) }
 }
 
 /// A point on the wall clock, in milliseconds since 1970 UTC; for dates that leave the process, never for timers.

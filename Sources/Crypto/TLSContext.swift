@@ -1,0 +1,173 @@
+internal import COpenSSL
+
+/// Certificates and rules from which TLS sessions are made: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers,
+/// no compression, no renegotiation.
+///
+/// A changed certificate means a new context; sessions keep the old one as long as they live.
+///
+/// - `@unchecked Sendable` because nothing changes the `SSL_CTX` after `init`, and OpenSSL locks what it counts.
+@safe
+package final class TLSContext: @unchecked Sendable {
+    private let raw: OpaquePointer
+    private let isServer: Bool
+    private let verifiesPeer: Bool
+    /// Kept alive for the ALPN callback, which holds it unretained.
+    private let protocols: ProtocolList
+
+    // TLS 1.3 has its own list, whose defaults are Mozilla's.
+    private static let ciphers =
+        "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+        + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
+        + "DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384:DHE-RSA-CHACHA20-POLY1305"
+
+    private init(isServer: Bool, verifiesPeer: Bool, protocols names: [String]) throws(TLSError) {
+        ERR_clear_error()
+        guard let raw = unsafe SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
+            throw .library(TLSError.pendingReason())
+        }
+        unsafe self.raw = raw
+        self.isServer = isServer
+        self.verifiesPeer = verifiesPeer
+        protocols = ProtocolList(names)
+        guard unsafe tls_require_1_2(raw) == 1, unsafe SSL_CTX_set_cipher_list(raw, Self.ciphers) == 1,
+            unsafe tls_set_groups(raw, "X25519:prime256v1:secp384r1") == 1
+        else { throw .library(TLSError.pendingReason()) }
+        unsafe tls_use_automatic_dh(raw)
+        unsafe tls_release_idle_buffers(raw)
+        unsafe tls_keep_no_sessions(raw)
+        // A peer that closes TCP without close_notify has closed; SIP and HTTP know from their lengths what is missing.
+        unsafe tls_set_strict_options(raw)
+    }
+
+    deinit { unsafe SSL_CTX_free(raw) }
+
+    // MARK: Servers
+
+    /// A context for accepting. `certificate` holds the chain, the server's own first; `protocols` are ALPN names in our
+    /// order of preference, and a client that knows none of them is served without. With `clientAuthority`, clients must
+    /// show a certificate from it.
+    package static func server(
+        certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
+    ) throws(TLSError) -> TLSContext {
+        let context = try TLSContext(isServer: true, verifiesPeer: clientAuthority != nil, protocols: protocols)
+        try context.use(certificate: certificate, key: key)
+        if let clientAuthority {
+            try context.trust(clientAuthority)
+            unsafe SSL_CTX_set_verify(context.raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            // Required for resumption once clients are verified.
+            let name = Array("sippushd".utf8)
+            unsafe SSL_CTX_set_session_id_context(context.raw, name, UInt32(name.count))
+        }
+        if !protocols.isEmpty {
+            let list = unsafe Unmanaged.passUnretained(context.protocols).toOpaque()
+            unsafe SSL_CTX_set_alpn_select_cb(context.raw, selectProtocol, list)
+        }
+        return context
+    }
+
+    // MARK: Clients
+
+    /// A context for connecting. `authority` replaces the system's list of certificate authorities; `certificate` and
+    /// `key` are for servers that want to know us. Without `verifiesPeer` anybody can pose as the server.
+    package static func client(
+        authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
+        verifiesPeer: Bool = true
+    ) throws(TLSError) -> TLSContext {
+        let context = try TLSContext(isServer: false, verifiesPeer: verifiesPeer, protocols: protocols)
+        if let certificate, let key { try context.use(certificate: certificate, key: key) }
+        if let authority {
+            try context.trust(authority)
+        } else if verifiesPeer {
+            guard unsafe SSL_CTX_set_default_verify_paths(context.raw) == 1 else {
+                throw .library(TLSError.pendingReason())
+            }
+        }
+        unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
+        if !protocols.isEmpty {
+            let wire = context.protocols.wire
+            // The one function of its family that gives 0 for success.
+            guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
+                throw .library("bad ALPN list")
+            }
+        }
+        return context
+    }
+
+    private func use(certificate: PEM, key: PEM) throws(TLSError) {
+        try unsafe certificate.withCertificates { certificates throws(TLSError) in
+            for index in unsafe certificates.indices {
+                let certificate = unsafe certificates[index]
+                let code =
+                    unsafe index == 0
+                    ? SSL_CTX_use_certificate(raw, certificate) : tls_add_chain_certificate(raw, certificate)
+                guard code == 1 else { throw .library(TLSError.pendingReason()) }
+            }
+        }
+        try unsafe key.withPrivateKey { key throws(TLSError) in
+            guard unsafe SSL_CTX_use_PrivateKey(raw, key) == 1, unsafe SSL_CTX_check_private_key(raw) == 1 else {
+                ERR_clear_error()
+                throw .keyDoesNotMatchCertificate
+            }
+        }
+    }
+
+    private func trust(_ authority: PEM) throws(TLSError) {
+        try unsafe authority.withCertificates { certificates throws(TLSError) in
+            for index in unsafe certificates.indices {
+                let certificate = unsafe certificates[index]
+                guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(raw), certificate) == 1,
+                    unsafe SSL_CTX_add_client_CA(raw, certificate) == 1
+                else { throw .library(TLSError.pendingReason()) }
+            }
+        }
+    }
+
+    // MARK: Sessions
+
+    /// The accepting side of one connection.
+    package func makeServerSession() throws(TLSError) -> TLSSession {
+        precondition(isServer, "a client context cannot accept")
+        return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
+    }
+
+    /// The connecting side of one connection to `host`, a name or an IP address: it is sent as the server name and the
+    /// server's certificate must be for it.
+    package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
+        precondition(!isServer, "a server context cannot connect")
+        let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
+        try session.expect(host: host, isVerified: verifiesPeer)
+        return session
+    }
+}
+
+/// ALPN names in the form of RFC 7301 section 3.1: each with its length before it.
+private final class ProtocolList: Sendable {
+    let wire: [UInt8]
+
+    init(_ names: [String]) {
+        wire = names.flatMap { name in
+            precondition((1...255).contains(name.utf8.count), "an ALPN name has 1 to 255 bytes")
+            return [UInt8(name.utf8.count)] + Array(name.utf8)
+        }
+    }
+}
+
+private func selectProtocol(
+    _ session: OpaquePointer?, _ selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ selectedLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32,
+    _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let context = unsafe context, let selected = unsafe selected, let offered = unsafe offered else {
+        return SSL_TLSEXT_ERR_NOACK
+    }
+    let list = unsafe Unmanaged<ProtocolList>.fromOpaque(context).takeUnretainedValue()
+    return unsafe list.wire.withUnsafeBufferPointer { ours in
+        var result: UnsafeMutablePointer<UInt8>?
+        let code = unsafe SSL_select_next_proto(
+            &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
+        guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
+        // Points into our list, which outlives the handshake.
+        unsafe selected.pointee = unsafe UnsafePointer(result)
+        return SSL_TLSEXT_ERR_OK
+    }
+}

@@ -1,0 +1,76 @@
+internal import COpenSSL
+
+/// The TLS state of one connection. Whoever moves its bytes holds a reference of his own, see ``retainedHandle()``.
+///
+/// - `@unchecked Sendable` because the connection's loop is the only one to use it once the connection has it.
+@safe
+package final class TLSSession: @unchecked Sendable {
+    private let raw: OpaquePointer
+    private let context: TLSContext
+    package let isServer: Bool
+
+    init(_ raw: OpaquePointer?, context: TLSContext, isServer: Bool) throws(TLSError) {
+        guard let raw = unsafe raw else { throw .library(TLSError.pendingReason()) }
+        unsafe self.raw = raw
+        self.context = context
+        self.isServer = isServer
+    }
+
+    deinit { unsafe SSL_free(raw) }
+
+    func expect(host: String, isVerified: Bool) throws(TLSError) {
+        let parameters = unsafe SSL_get0_param(raw)
+        if unsafe X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1 { return }
+        ERR_clear_error()
+        guard unsafe tls_set_server_name(raw, host) == 1 else { throw .library("not a host name") }
+        guard isVerified else { return }
+        unsafe SSL_set_hostflags(raw, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+        guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
+    }
+
+    /// The `SSL` object with one reference that the caller owns and a C library will drop by `SSL_free`.
+    @unsafe
+    package func retainedHandle() -> UnsafeMutableRawPointer {
+        unsafe SSL_up_ref(raw)
+        return unsafe UnsafeMutableRawPointer(raw)
+    }
+
+    // MARK: After the handshake
+
+    /// The ALPN name both sides agreed on.
+    package var applicationProtocol: String? {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        unsafe SSL_get0_alpn_selected(raw, &name, &length)
+        guard let name = unsafe name, length > 0 else { return nil }
+        return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+    }
+
+    /// "TLSv1.3"
+    package var version: String { unsafe String(cString: SSL_get_version(raw)) }
+
+    package var cipher: String {
+        guard let name = unsafe SSL_CIPHER_get_name(SSL_get_current_cipher(raw)) else { return "none" }
+        return unsafe String(cString: name)
+    }
+
+    /// Why the peer's certificate was refused; `nil` when it was not.
+    package var verificationFailure: String? {
+        let code = unsafe SSL_get_verify_result(raw)
+        guard code != X509_V_OK else { return nil }
+        return unsafe String(cString: X509_verify_cert_error_string(code))
+    }
+
+    /// A text for an error code that a C library took from OpenSSL.
+    package static func reason(for code: UInt) -> String { TLSError.reason(for: code) }
+
+    /// Tells the peer that no more comes (close_notify), without waiting for its answer.
+    package func shutDown() {
+        ERR_clear_error()
+        // SSL_shutdown during the handshake is an error and would send nothing.
+        guard unsafe SSL_is_init_finished(raw) == 1 else { return }
+        unsafe SSL_set_shutdown(raw, SSL_RECEIVED_SHUTDOWN)
+        unsafe SSL_shutdown(raw)
+        ERR_clear_error()
+    }
+}

@@ -1,0 +1,156 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// One missed or offered call that still has to be reported to some devices; a row of the store.
+package struct BucketEntry: Hashable, Sendable {
+    package let callRef: CallRef
+    /// See ``MissedCall/remoteURI``.
+    package let caller: ByteString
+    package let date: UnixTime
+    /// The devices that were pushed and have not learnt of the call; never empty in a bucket.
+    package var devices: [UInt64]
+    /// The call is over, unanswered. While it is offered it is never reported (A20).
+    package var isOver: Bool
+
+    package init(callRef: CallRef, caller: ByteString, date: UnixTime, devices: [UInt64], isOver: Bool) {
+        self.callRef = callRef
+        self.caller = caller
+        self.date = date
+        self.devices = devices
+        self.isOver = isOver
+    }
+}
+
+/// What the store must do to keep a bucket.
+package enum BucketChange: Hashable, Sendable {
+    /// Insert or replace the row of this call and user.
+    case upsert(BucketEntry)
+    case delete(CallRef)
+}
+
+/// How much a bucket holds (A25).
+package struct BucketSettings: Hashable, Sendable {
+    /// Calls kept for one user; the oldest go first.
+    package var maximumEntries = 100
+    package var maximumAge: Duration = .seconds(604_800)
+
+    package init() {}
+}
+
+/// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.
+///
+/// Pure: tell it what became of a call; it returns the rows to write.
+package struct PushBucket: Sendable {
+    /// Oldest first.
+    package private(set) var entries: [BucketEntry] = []
+    /// Reports on their way to the provider, so that a second REGISTER does not send the list twice.
+    private var reporting: Set<Report> = []
+
+    private struct Report: Hashable { let callRef: CallRef, device: UInt64 }
+
+    package init() {}
+
+    /// Calls that were being offered when the program ended are over.
+    package init(restoring rows: [BucketEntry]) {
+        entries = rows.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) }
+        for index in entries.indices { entries[index].isOver = true }
+    }
+
+    package var isEmpty: Bool { entries.isEmpty }
+
+    // MARK: What happened
+
+    /// A call is pushed to these devices (R20).
+    package mutating func callOffered(
+        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [UInt64], settings: BucketSettings
+    ) -> [BucketChange] {
+        let entry = BucketEntry(callRef: callRef, caller: caller, date: date, devices: devices, isOver: false)
+        let place = entries.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
+        entries.insert(entry, at: place)
+        return [.upsert(entry)] + trim(settings, now: date)
+    }
+
+    /// The device got the INVITE and rang or refused: it knows (A21).
+    package mutating func deviceReached(_ callRef: CallRef, _ device: UInt64) -> [BucketChange] {
+        settle([callRef], device)
+    }
+
+    /// Any leg was answered (R21).
+    package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
+        guard let index = entries.firstIndex(where: { $0.callRef == callRef }) else { return [] }
+        entries.remove(at: index)
+        return [.delete(callRef)]
+    }
+
+    /// The call is over, unanswered: from now on it may be reported.
+    package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
+        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else { return [] }
+        entries[index].isOver = true
+        return [.upsert(entries[index])]
+    }
+
+    /// The device registered again: the calls to tell it now, oldest first (R22); none while a list is on its way.
+    package mutating func deviceReturned(
+        _ device: UInt64, settings: BucketSettings, now: UnixTime
+    ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
+        let changes = trim(settings, now: now)
+        let missed = entries.filter { entry in
+            entry.isOver && entry.devices.contains(device)
+                && !reporting.contains(Report(callRef: entry.callRef, device: device))
+        }
+        for entry in missed { reporting.insert(Report(callRef: entry.callRef, device: device)) }
+        let calls = missed.map { MissedCall(remoteURI: $0.caller, date: $0.date) }
+        return (calls, missed.map(\.callRef), changes)
+    }
+
+    /// The provider took the list (A21).
+    package mutating func reportAccepted(_ refs: [CallRef], by device: UInt64) -> [BucketChange] {
+        settle(refs, device)
+    }
+
+    /// It did not: the calls stay for the next time (A24).
+    package mutating func reportFailed(_ refs: [CallRef], by device: UInt64) {
+        for ref in refs { reporting.remove(Report(callRef: ref, device: device)) }
+    }
+
+    package mutating func deviceRemoved(_ device: UInt64) -> [BucketChange] {
+        settle(entries.filter { $0.devices.contains(device) }.map(\.callRef), device)
+    }
+
+    /// Calls the device has not learnt of, offered ones included (A18).
+    package func unread(of device: UInt64) -> Int { entries.count { $0.devices.contains(device) } }
+
+    // MARK: Rows
+
+    /// Strikes the device off these calls; a call nobody waits for any more goes.
+    private mutating func settle(_ refs: [CallRef], _ device: UInt64) -> [BucketChange] {
+        var changes: [BucketChange] = []
+        for ref in refs {
+            reporting.remove(Report(callRef: ref, device: device))
+            guard let index = entries.firstIndex(where: { $0.callRef == ref }),
+                let place = entries[index].devices.firstIndex(of: device)
+            else { continue }
+            entries[index].devices.remove(at: place)
+            if entries[index].devices.isEmpty {
+                entries.remove(at: index)
+                changes.append(.delete(ref))
+            } else {
+                changes.append(.upsert(entries[index]))
+            }
+        }
+        return changes
+    }
+
+    /// Drops what is too old or too much; calls being offered stay.
+    private mutating func trim(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
+        var changes: [BucketChange] = []
+        var surplus = entries.count - settings.maximumEntries
+        entries.removeAll { entry in
+            guard entry.isOver, surplus > 0 || now - entry.date > settings.maximumAge else { return false }
+            surplus -= 1
+            changes.append(.delete(entry.callRef))
+            return true
+        }
+        return changes
+    }
+}

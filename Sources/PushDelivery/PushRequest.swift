@@ -1,0 +1,85 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// Names one push; never used twice in a process.
+package struct PushID: Hashable, Sendable {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+}
+
+/// The `call_ref` of ECSS-10: names one call for one user, over restarts too.
+package struct CallRef: Hashable, Sendable, CustomStringConvertible {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Sixteen hexadecimal digits.
+    package var description: String {
+        let digits = String(rawValue, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
+
+/// A call as an incoming-call push tells of it (R12 to R15).
+package struct IncomingCall: Sendable {
+    package let callRef: CallRef
+    /// The caller's URI without parameters; not used when anonymous (A14).
+    package let callerURI: ByteString
+    /// Empty when there is none (A16).
+    package let displayName: ByteString
+    /// The caller asked for privacy (A15).
+    package let isAnonymous: Bool
+    package let receivedAt: UnixTime
+
+    package init(
+        callRef: CallRef, callerURI: ByteString, displayName: ByteString, isAnonymous: Bool, receivedAt: UnixTime
+    ) {
+        self.callRef = callRef
+        self.callerURI = callerURI
+        self.displayName = displayName
+        self.isAnonymous = isAnonymous
+        self.receivedAt = receivedAt
+    }
+}
+
+/// A call in the list of a missed-calls push (R26).
+package struct MissedCall: Hashable, Sendable {
+    /// The caller's user part, the whole URI when it has none, or `anonymous` (A14, A15).
+    package let remoteURI: ByteString
+    package let date: UnixTime
+
+    package init(remoteURI: ByteString, date: UnixTime) {
+        self.remoteURI = remoteURI
+        self.date = date
+    }
+}
+
+/// What a push says.
+package enum PushMessage: Sendable {
+    case incomingCall(IncomingCall)
+    /// Oldest first (R26).
+    case missedCalls([MissedCall])
+}
+
+/// One message for one device.
+package struct PushRequest: Sendable {
+    package let id: PushID
+    package let token: PushToken
+    /// When the device last gave us this token: decides whether the provider's "dead since" counts.
+    package let registeredAt: UnixTime
+    package let message: PushMessage
+    /// Unread pushes of the device, this one included (A18).
+    package let badge: Int
+    /// After it the push is worth nothing: the end of the ring time, or of a missed-calls list's life.
+    package let deadline: UnixTime
+
+    package init(
+        id: PushID, token: PushToken, registeredAt: UnixTime, message: PushMessage, badge: Int, deadline: UnixTime
+    ) {
+        self.id = id
+        self.token = token
+        self.registeredAt = registeredAt
+        self.message = message
+        self.badge = badge
+        self.deadline = deadline
+    }
+}

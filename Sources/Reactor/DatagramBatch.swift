@@ -1,0 +1,81 @@
+package import Addressing
+internal import CEvent
+internal import Glibc
+
+/// The datagrams that one system call brought; the memory is used again for the next batch.
+///
+/// Lent to the handler for the length of the call: keep bytes by copying them.
+///
+/// - `@unchecked Sendable` because its socket fills it on the loop's thread, where it is also read.
+@safe
+package final class DatagramBatch: @unchecked Sendable {
+    /// The most datagrams in one batch.
+    package static let capacity = 64
+
+    private let slot: Int
+    private let stride: Int
+    private let bytes: UnsafeMutableRawPointer
+    private let addresses: UnsafeMutableRawPointer
+    private let vectors: UnsafeMutablePointer<iovec>
+    private let messages: UnsafeMutablePointer<batch_message>
+    private(set) package var count = 0
+
+    /// - Parameter slot: the room for one datagram; longer ones are cut and flagged.
+    init(slot: Int) {
+        self.slot = slot
+        // Not a power of two, or the first bytes of all datagrams would compete for the same few cache sets. Only pages
+        // that datagrams really reach become memory.
+        stride = (slot + 1151) & ~63
+        unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
+        unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
+        unsafe vectors = .allocate(capacity: Self.capacity)
+        unsafe messages = .allocate(capacity: Self.capacity)
+        for index in 0..<Self.capacity {
+            unsafe vectors.advanced(by: index).initialize(
+                to: iovec(iov_base: bytes + stride * index, iov_len: slot))
+            let header = unsafe msghdr(
+                msg_name: addresses + SocketAddress.slotSize * index, msg_namelen: socklen_t(SocketAddress.slotSize),
+                msg_iov: vectors + index, msg_iovlen: 1, msg_control: nil, msg_controllen: 0, msg_flags: 0)
+            unsafe messages.advanced(by: index).initialize(to: batch_message(header: header, length: 0))
+        }
+    }
+
+    deinit {
+        unsafe messages.deallocate()
+        unsafe vectors.deallocate()
+        unsafe addresses.deallocate()
+        unsafe bytes.deallocate()
+    }
+
+    /// Replaces the content by what waits on the socket, maybe nothing.
+    func receive(from descriptor: Int32) throws(SystemError) {
+        for index in 0..<count {
+            unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)
+            unsafe messages[index].header.msg_flags = 0
+        }
+        count = 0
+        count = try unsafe System.receive(descriptor, messages, count: Self.capacity) ?? 0
+    }
+
+    /// Where the datagram came from.
+    package func source(at index: Int) -> Endpoint {
+        precondition(index >= 0 && index < count, "no such datagram")
+        let length = unsafe messages[index].header.msg_namelen
+        return unsafe SocketAddress.load(addresses + SocketAddress.slotSize * index, length: length)
+            ?? Endpoint(.anyV4, 0)
+    }
+
+    /// Whether the end of the datagram is missing.
+    package func isTruncated(at index: Int) -> Bool {
+        precondition(index >= 0 && index < count, "no such datagram")
+        return unsafe messages[index].header.msg_flags & Int32(MSG_TRUNC) != 0
+    }
+
+    /// Lends the datagram's bytes.
+    package func withBytes<Result>(at index: Int, _ body: (Span<UInt8>) -> Result) -> Result {
+        precondition(index >= 0 && index < count, "no such datagram")
+        let length = unsafe min(Int(messages[index].length), slot)
+        let start = unsafe (bytes + stride * index).assumingMemoryBound(to: UInt8.self)
+        return body(unsafe Span(_unsafeStart: start, count: length))
+    }
+}

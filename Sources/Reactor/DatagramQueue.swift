@@ -1,0 +1,84 @@
+internal import Addressing
+internal import CEvent
+internal import Glibc
+
+/// Datagrams on their way out: copied into one block of memory and sent in batches.
+@safe
+final class DatagramQueue {
+    /// The most datagrams and bytes that wait at a time.
+    static let capacity = 1024
+    static let byteCapacity = 1 << 20
+
+    private let bytes: UnsafeMutableRawPointer
+    private let addresses: UnsafeMutableRawPointer
+    private let vectors: UnsafeMutablePointer<iovec>
+    private let messages: UnsafeMutablePointer<batch_message>
+    private var used = 0
+    /// The first that has not been sent and the end of those queued.
+    private var first = 0
+    private var end = 0
+
+    init() {
+        unsafe bytes = .allocate(byteCount: Self.byteCapacity, alignment: 64)
+        unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
+        unsafe vectors = .allocate(capacity: Self.capacity)
+        unsafe messages = .allocate(capacity: Self.capacity)
+        unsafe vectors.initialize(repeating: iovec(), count: Self.capacity)
+        unsafe messages.initialize(repeating: batch_message(), count: Self.capacity)
+    }
+
+    deinit {
+        unsafe messages.deallocate()
+        unsafe vectors.deallocate()
+        unsafe addresses.deallocate()
+        unsafe bytes.deallocate()
+    }
+
+    var isEmpty: Bool { first == end }
+
+    /// Copies the datagram; `false` when there is no room.
+    func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
+        guard end < Self.capacity, datagram.count <= Self.byteCapacity - used else { return false }
+        let start = unsafe bytes + used
+        unsafe datagram.withUnsafeBytes { source in
+            unsafe UnsafeMutableRawBufferPointer(start: start, count: source.count).copyMemory(from: source)
+        }
+        let address = unsafe addresses + SocketAddress.slotSize * end
+        let length = unsafe SocketAddress.store(target, in: address)
+        unsafe vectors[end] = iovec(iov_base: start, iov_len: datagram.count)
+        unsafe messages[end].header = msghdr(
+            msg_name: address, msg_namelen: length, msg_iov: vectors + end, msg_iovlen: 1, msg_control: nil,
+            msg_controllen: 0, msg_flags: 0)
+        end += 1
+        used += datagram.count
+        return true
+    }
+
+    enum Progress {
+        case done
+        /// The socket takes no more for now.
+        case blocked
+    }
+
+    /// Sends what waits. A datagram that the kernel refuses (no route, too long, a firewall's veto) is skipped and counted.
+    func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
+        while first < end {
+            let count = min(end - first, DatagramBatch.capacity)
+            do {
+                guard let sent = try unsafe System.send(descriptor, messages + first, count: count) else {
+                    return .blocked
+                }
+                counters.sent += UInt64(sent)
+                first += sent
+            } catch {
+                // The error belongs to the first datagram alone: sendmmsg reports it only when nothing went before.
+                counters.sendFailures += 1
+                first += 1
+            }
+        }
+        first = 0
+        end = 0
+        used = 0
+        return .done
+    }
+}

@@ -1,0 +1,205 @@
+internal import CEvent
+internal import Glibc
+internal import Synchronization
+package import Timekeeping
+
+/// One thread that waits for sockets, timers, signals and posted jobs, and the executor of the actors living on it.
+///
+/// Everything made on a loop (sockets, timers, watches, connections) is used on the loop's thread, or before ``run()``.
+/// The exceptions say so: ``post(_:)``, ``stop()`` and the executor's calls may come from anywhere. A call from a
+/// wrong thread is a programming error and traps.
+///
+/// - `@unchecked Sendable` because the libevent base is touched by the running thread alone, which is checked, and all
+///   else is behind a lock or atomic.
+@safe
+package final class EventLoop: @unchecked Sendable {
+    /// The libevent base; made without locks, since only one thread uses it.
+    let base: OpaquePointer
+    private let wakeDescriptor: Descriptor
+    private var wakeEvent: OpaquePointer?
+    /// The thread inside ``run()``, 0 when there is none.
+    private let runningThread = Atomic<UInt>(0)
+    private let state = Locked(State())
+
+    /// What a loop runs besides the callbacks of its sources, in order of arrival. The count is limited by what its
+    /// callers have in flight: an executor may not refuse a job.
+    enum Job {
+        case task(UnownedJob)
+        case closure(@Sendable () -> Void)
+    }
+
+    private struct State {
+        var jobs: [Job] = []
+        var isWakePending = false
+        var isStopping = false
+        var isRunning = false
+        var thread: pthread_t?
+    }
+
+    package init() throws(SystemError) {
+        System.ignoreBrokenPipes()
+        guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
+        defer { unsafe event_config_free(configuration) }
+        unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
+        // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets.
+        unsafe event_config_set_max_dispatch_interval(configuration, nil, 256, 0)
+        wakeDescriptor = try System.wakeDescriptor()
+        guard let base = unsafe event_base_new_with_config(configuration) else {
+            throw SystemError(call: "event_base", code: errno)
+        }
+        unsafe self.base = base
+        // Unretained: the event is freed in deinit, before the loop's memory goes.
+        let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+        guard
+            let event = unsafe event_new(
+                base, wakeDescriptor.number, Int16(EV_READ) | Int16(EV_PERSIST), loopWasWoken, context)
+        else { throw SystemError(call: "event_new", code: ENOMEM) }
+        unsafe wakeEvent = event
+        guard unsafe event_add(event, nil) == 0 else { throw SystemError(call: "event_add", code: ENOMEM) }
+    }
+
+    deinit {
+        if let wakeEvent = unsafe wakeEvent { unsafe event_free(wakeEvent) }
+        unsafe event_base_free(base)
+    }
+
+    // MARK: Running
+
+    /// Runs on the calling thread until ``stop()``.
+    package func run() {
+        let claimed = state.withLock { state in
+            guard !state.isRunning else { return false }
+            state.isRunning = true
+            return true
+        }
+        precondition(claimed, "an event loop runs on one thread only")
+        runningThread.store(System.currentThread, ordering: .releasing)
+        runJobs()
+        while !state.withLock({ $0.isStopping }) {
+            unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
+        }
+        // What was posted before the stop still runs; what comes later waits for the next run.
+        runJobs()
+        runningThread.store(0, ordering: .releasing)
+        state.withLock { state in
+            state.isRunning = false
+            state.isStopping = false
+        }
+    }
+
+    /// Runs on a new thread, named so in `top -H`; ``join()`` waits for its end.
+    package func start(name: String = "loop") throws(SystemError) {
+        let start = ThreadStart(loop: self, name: name)
+        let context = unsafe Unmanaged.passRetained(start).toOpaque()
+        var thread = pthread_t()
+        let code = unsafe pthread_create(&thread, nil, loopThread, context)
+        guard code == 0 else {
+            unsafe Unmanaged<ThreadStart>.fromOpaque(context).release()
+            throw SystemError(call: "pthread_create", code: code)
+        }
+        let started = thread
+        state.withLock { $0.thread = started }
+    }
+
+    /// Ends ``run()`` after the jobs posted so far. From any thread.
+    package func stop() {
+        state.withLock { $0.isStopping = true }
+        post {}
+    }
+
+    /// Waits until a thread made by ``start(name:)`` has ended. Not on the loop itself.
+    package func join() {
+        precondition(!isCurrent, "a loop cannot wait for itself")
+        let thread = state.withLock { state in
+            defer { state.thread = nil }
+            return state.thread
+        }
+        if let thread { pthread_join(thread, nil) }
+    }
+
+    // MARK: Jobs
+
+    /// Runs the job on the loop's thread, after what was posted before it. From any thread.
+    package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
+
+    func add(_ job: Job) {
+        let mustWake = state.withLock { state in
+            state.jobs.append(job)
+            defer { state.isWakePending = true }
+            return !state.isWakePending
+        }
+        guard mustWake else { return }
+        if isCurrent, let wakeEvent = unsafe wakeEvent {
+            unsafe event_active(wakeEvent, Int32(EV_TIMEOUT), 0)
+        } else {
+            System.wake(wakeDescriptor.number)
+        }
+    }
+
+    /// Runs what frees C memory that the loop may still look at: at once when that is safe, else on the loop.
+    func dispose(_ job: @escaping @Sendable () -> Void) {
+        guard !isCurrent else { return job() }
+        let isRunning = state.withLock { $0.isRunning }
+        if isRunning { post(job) } else { job() }
+    }
+
+    fileprivate func woken(by cause: Int16) {
+        if cause & Int16(EV_READ) != 0 { System.clearWake(wakeDescriptor.number) }
+        runJobs()
+        if state.withLock({ $0.isStopping }) { unsafe event_base_loopbreak(base) }
+    }
+
+    private func runJobs() {
+        let jobs = state.withLock { state in
+            state.isWakePending = false
+            return exchange(&state.jobs, with: [])
+        }
+        for job in jobs {
+            switch job {
+            case .task(let task): unsafe task.runSynchronously(on: asUnownedSerialExecutor())
+            case .closure(let closure): closure()
+            }
+        }
+    }
+
+    // MARK: Thread and time
+
+    /// Whether the caller is on the loop's thread.
+    package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
+
+    /// Traps unless the caller may touch what lives on this loop: its own thread, or anybody before it runs.
+    func checkThread() {
+        let thread = runningThread.load(ordering: .acquiring)
+        precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
+    }
+
+    package var now: Instant { SystemClock.now }
+    package var moment: Moment { SystemClock.moment }
+
+    /// The `event_base`, for the one other module that has to hand it to a C library. Valid while the loop lives.
+    @unsafe package var rawBase: UnsafeMutableRawPointer { unsafe UnsafeMutableRawPointer(base) }
+}
+
+private final class ThreadStart {
+    let loop: EventLoop
+    let name: String
+
+    init(loop: EventLoop, name: String) {
+        self.loop = loop
+        self.name = name
+    }
+}
+
+private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let context = unsafe context else { return nil }
+    let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
+    // The kernel takes 15 characters and refuses longer names.
+    unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
+    start.loop.run()
+    return nil
+}
+
+private func loopWasWoken(_ descriptor: Int32, _ cause: Int16, _ context: UnsafeMutableRawPointer?) {
+    guard let context = unsafe context else { return }
+    unsafe Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().woken(by: cause)
+}

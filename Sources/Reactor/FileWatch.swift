@@ -1,0 +1,86 @@
+internal import CEvent
+
+/// Tells when a descriptor can be read or written; the descriptor stays its owner's.
+///
+/// The seam for C libraries that bring sockets of their own. Stop watching before the descriptor is closed.
+///
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+package final class FileWatch: @unchecked Sendable {
+    package struct Interest: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        package static let read = Interest(rawValue: 1)
+        package static let write = Interest(rawValue: 2)
+    }
+
+    package let descriptor: Int32
+    private let owned: LoopDescriptor?
+    private var reading: LoopEvent?
+    private var writing: LoopEvent?
+    private let handler: (Interest) -> Void
+    private(set) package var interest: Interest = []
+    private let readingTarget: Target
+    private let writingTarget: Target
+
+    /// Watches nothing until ``watch(for:)``.
+    package convenience init(
+        descriptor: Int32, on loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+    ) throws(SystemError) {
+        try self.init(descriptor: descriptor, owned: nil, loop: loop, handler: handler)
+    }
+
+    /// A watch that closes the descriptor with itself.
+    convenience init(
+        owning descriptor: consuming Descriptor, on loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+    ) throws(SystemError) {
+        let owned = LoopDescriptor(descriptor, on: loop)
+        try self.init(descriptor: owned.number, owned: owned, loop: loop, handler: handler)
+    }
+
+    private init(
+        descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+    ) throws(SystemError) {
+        self.descriptor = descriptor
+        self.owned = owned
+        self.handler = handler
+        let reading = try LoopEvent(loop: loop, number: descriptor, flags: EV_READ | EV_PERSIST)
+        let writing = try LoopEvent(loop: loop, number: descriptor, flags: EV_WRITE | EV_PERSIST)
+        self.reading = reading
+        self.writing = writing
+        readingTarget = Target(readiness: .read)
+        writingTarget = Target(readiness: .write)
+        readingTarget.watch = self
+        writingTarget.watch = self
+        reading.setTarget(readingTarget)
+        writing.setTarget(writingTarget)
+    }
+
+    deinit {
+        // The events go before an owned descriptor is closed: its number may be somebody else's a moment later.
+        reading = nil
+        writing = nil
+    }
+
+    /// Replaces what is watched for; the handler is called again and again while the condition holds.
+    package func watch(for interest: Interest) throws(SystemError) {
+        try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
+        try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))
+        self.interest = interest
+    }
+
+    private func set(_ event: LoopEvent?, on: Bool, was: Bool) throws(SystemError) {
+        guard on != was else { return }
+        if on { try event?.add() } else { event?.remove() }
+    }
+
+    private final class Target: LoopEventTarget {
+        let readiness: Interest
+        weak var watch: FileWatch?
+
+        init(readiness: Interest) { self.readiness = readiness }
+
+        func fired(_ cause: Int16) { watch?.handler(readiness) }
+    }
+}

@@ -1,0 +1,33 @@
+internal import Glibc
+
+/// A value behind a POSIX mutex, for the little that threads share.
+///
+/// Not `Synchronization.Mutex`: on Linux the thread sanitizer does not see that one and reports every use as a race.
+///
+/// - `@unchecked Sendable` because the value is reached through the lock only.
+@safe
+package final class Locked<Value>: @unchecked Sendable {
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private var value: Value
+
+    package init(_ value: consuming sending Value) {
+        self.value = value
+        unsafe mutex = .allocate(capacity: 1)
+        unsafe mutex.initialize(to: pthread_mutex_t())
+        // Fails for attributes only, and there are none.
+        unsafe pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        unsafe pthread_mutex_destroy(mutex)
+        unsafe mutex.deallocate()
+    }
+
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout sending Value) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe pthread_mutex_unlock(mutex) }
+        return try body(&value)
+    }
+}

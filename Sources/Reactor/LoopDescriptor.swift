@@ -1,0 +1,15 @@
+/// Sole owner of a descriptor that events of a loop refer to; closes it on the loop, after events released before it.
+final class LoopDescriptor {
+    let number: Int32
+    private let loop: EventLoop
+
+    init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
+        number = descriptor.release()
+        self.loop = loop
+    }
+
+    deinit {
+        let number = number
+        loop.dispose { System.close(number) }
+    }
+}

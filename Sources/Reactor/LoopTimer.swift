@@ -1,0 +1,61 @@
+internal import CEvent
+package import Timekeeping
+
+/// A deadline that can be moved; fires once per arming, at or after its instant, never before.
+///
+/// Releasing it disarms it.
+///
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+package final class LoopTimer: @unchecked Sendable {
+    private let event: LoopEvent
+    private let handler: () -> Void
+    private(set) package var deadline: Instant?
+
+    /// libevent counts running time, an `Instant` includes sleep: long waits are cut up so that a machine that slept
+    /// through a deadline notices soon.
+    private static let longestWait: Duration = .seconds(30)
+
+    package init(on loop: EventLoop, handler: @escaping () -> Void) throws(SystemError) {
+        event = try LoopEvent(loop: loop, number: -1, flags: 0)
+        self.handler = handler
+        event.setTarget(self)
+    }
+
+    /// Sets or moves the deadline.
+    package func arm(at deadline: Instant) {
+        guard deadline != self.deadline else { return }
+        self.deadline = deadline
+        wait()
+    }
+
+    package func disarm() {
+        guard deadline != nil else { return }
+        deadline = nil
+        event.remove()
+    }
+
+    private func wait() {
+        guard let deadline else { return }
+        let now = SystemClock.now
+        event.add(timeout: deadline <= now ? .zero : min(deadline - now, Self.longestWait))
+    }
+}
+
+extension LoopTimer: LoopEventTarget {
+    func fired(_ cause: Int16) {
+        guard let deadline else { return }
+        // libevent's clock is coarse and may be some milliseconds ahead of ours.
+        guard deadline <= SystemClock.now else { return wait() }
+        self.deadline = nil
+        handler()
+    }
+}
+
+extension EventLoop {
+    /// Runs the job once, at or after the instant; releasing the timer that is returned cancels it.
+    package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
+        let timer = try LoopTimer(on: self, handler: job)
+        timer.arm(at: instant)
+        return timer
+    }
+}

@@ -1,0 +1,33 @@
+internal import CEvent
+internal import Glibc
+
+/// A Unix signal as an event on the loop. One loop of the process may hold such watches: libevent's limit.
+///
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+package final class SignalWatch: @unchecked Sendable {
+    package enum Signal: Sendable {
+        case terminate, interrupt, hangup
+
+        var number: Int32 {
+            switch self {
+            case .terminate: SIGTERM
+            case .interrupt: SIGINT
+            case .hangup: SIGHUP
+            }
+        }
+    }
+
+    private let event: LoopEvent
+    private let handler: () -> Void
+
+    package init(_ signal: Signal, on loop: EventLoop, handler: @escaping () -> Void) throws(SystemError) {
+        event = try LoopEvent(loop: loop, number: signal.number, flags: EV_SIGNAL | EV_PERSIST)
+        self.handler = handler
+        event.setTarget(self)
+        try event.add()
+    }
+}
+
+extension SignalWatch: LoopEventTarget {
+    func fired(_ cause: Int16) { handler() }
+}

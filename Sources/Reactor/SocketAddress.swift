@@ -1,0 +1,76 @@
+internal import Addressing
+internal import Glibc
+
+/// An `Endpoint` as the kernel wants it, and back. Layouts are those of `sockaddr_in` and `sockaddr_in6`.
+///
+/// Written byte by byte rather than through the C structures: the batch buffers hold raw slots of
+/// ``slotSize`` bytes, and both structures differ only in where the address stands.
+enum SocketAddress {
+    /// Room for either family, rounded up to keep slots aligned.
+    static let slotSize = 32
+
+    /// Writes the address and gives its length in bytes.
+    ///
+    /// - Precondition: the slot has ``slotSize`` bytes.
+    static func store(_ endpoint: Endpoint, in slot: UnsafeMutableRawPointer) -> socklen_t {
+        let address = endpoint.address
+        unsafe slot.storeBytes(of: endpoint.port.bigEndian, toByteOffset: 2, as: UInt16.self)
+        if address.isV4 {
+            unsafe slot.storeBytes(of: UInt16(AF_INET), as: UInt16.self)
+            unsafe slot.storeBytes(of: address.v4Bits.bigEndian, toByteOffset: 4, as: UInt32.self)
+            unsafe slot.storeBytes(of: 0, toByteOffset: 8, as: UInt64.self)
+            return 16
+        }
+        unsafe slot.storeBytes(of: UInt16(AF_INET6), as: UInt16.self)
+        unsafe slot.storeBytes(of: 0, toByteOffset: 4, as: UInt32.self)
+        unsafe slot.storeBytes(of: address.high.bigEndian, toByteOffset: 8, as: UInt64.self)
+        unsafe slot.storeBytes(of: address.low.bigEndian, toByteOffset: 16, as: UInt64.self)
+        unsafe slot.storeBytes(of: 0, toByteOffset: 24, as: UInt32.self)
+        return 28
+    }
+
+    /// Reads what the kernel wrote; `nil` for other families (a Unix-domain peer has no endpoint).
+    static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
+        guard length >= 8 else { return nil }
+        let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))
+        let port = unsafe UInt16(bigEndian: slot.loadUnaligned(fromByteOffset: 2, as: UInt16.self))
+        switch family {
+        case AF_INET:
+            let bits = unsafe UInt32(bigEndian: slot.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
+            return Endpoint(IPAddress(v4: bits), port)
+        case AF_INET6:
+            guard length >= 24 else { return nil }
+            let high = unsafe UInt64(bigEndian: slot.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+            let low = unsafe UInt64(bigEndian: slot.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
+            return Endpoint(IPAddress(high: high, low: low), port)
+        default: return nil
+        }
+    }
+
+    /// Lends the address as the C calls take it.
+    static func with<Result, Failure: Error>(
+        _ endpoint: Endpoint, _ body: (UnsafePointer<sockaddr>, socklen_t) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        var storage = sockaddr_in6()
+        return try unsafe withUnsafeMutablePointer(to: &storage) { pointer throws(Failure) in
+            var length: socklen_t = 0
+            let raw = UnsafeMutableRawPointer(pointer)
+            // sockaddr_in6 has 28 bytes, and store(_:in:) writes at most as many.
+            length = unsafe store(endpoint, in: raw)
+            return try unsafe body(raw.assumingMemoryBound(to: sockaddr.self), length)
+        }
+    }
+
+    /// Asks a descriptor for one of its two addresses.
+    static func read(
+        _ call: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32, of descriptor: Int32
+    ) -> Endpoint? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+            let raw = UnsafeMutableRawPointer(pointer)
+            guard unsafe call(descriptor, raw.assumingMemoryBound(to: sockaddr.self), &length) == 0 else { return nil }
+            return unsafe load(raw, length: length)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+package import Addressing
+package import Crypto
+internal import Timekeeping
+
+/// Accepts TCP, TLS or Unix-domain connections.
+///
+/// At its limit, and when the process has no descriptor left, it leaves new connections in the kernel's queue and goes
+/// on later, without a busy loop.
+///
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+package final class StreamListener: @unchecked Sendable {
+    /// The address that the kernel bound; `0.0.0.0:0` on a Unix-domain socket.
+    package let local: Endpoint
+    /// Connections accepted and not yet ended.
+    private(set) package var connectionCount = 0
+    /// Used for connections accepted from now on; replaced when certificates change.
+    package var tls: TLSContext?
+
+    private let loop: EventLoop
+    private let limit: Int
+    private let connectionLimits: StreamConnection.Limits
+    private let accepted: (StreamConnection) -> Void
+    private let unixPath: String?
+    private var watch: FileWatch?
+    private var retryTimer: LoopTimer?
+
+    private static let backlog: Int32 = 1024
+    private static let acceptsInARow = 64
+    private static let retryDelay: Duration = .milliseconds(200)
+
+    /// Listens at once. Whoever takes an accepted connection holds it and starts it; one that is not held is closed.
+    package convenience init(
+        boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
+        connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
+    ) throws(SystemError) {
+        try self.init(
+            System.boundSocket(System.stream, to: endpoint), unixPath: nil, on: loop, tls: tls, limit: limit,
+            connectionLimits: connectionLimits, accepted: accepted)
+    }
+
+    /// Listens on a socket file that only this user may connect to. The file goes with the listener.
+    package convenience init(
+        unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
+        accepted: @escaping (StreamConnection) -> Void
+    ) throws(SystemError) {
+        try self.init(
+            System.boundUnixSocket(at: unixPath), unixPath: unixPath, on: loop, tls: nil, limit: limit,
+            connectionLimits: connectionLimits, accepted: accepted)
+    }
+
+    private init(
+        _ descriptor: consuming Descriptor, unixPath: String?, on loop: EventLoop, tls: TLSContext?, limit: Int,
+        connectionLimits: StreamConnection.Limits, accepted: @escaping (StreamConnection) -> Void
+    ) throws(SystemError) {
+        loop.checkThread()
+        self.loop = loop
+        self.tls = tls
+        self.limit = limit
+        self.connectionLimits = connectionLimits
+        self.accepted = accepted
+        self.unixPath = unixPath
+        local = System.localEndpoint(descriptor.number) ?? Endpoint(.anyV4, 0)
+        try System.listen(descriptor.number, backlog: Self.backlog)
+        watch = try FileWatch(owning: descriptor, on: loop) { [weak self] _ in self?.acceptWaiting() }
+        retryTimer = try LoopTimer(on: loop) { [weak self] in self?.resume() }
+        try watch?.watch(for: .read)
+    }
+
+    deinit {
+        if let unixPath { System.removeFile(unixPath) }
+    }
+
+    private func acceptWaiting() {
+        for _ in 0..<Self.acceptsInARow {
+            guard let watch, watch.interest.contains(.read) else { return }
+            guard connectionCount < limit else { return pause() }
+            do {
+                guard let descriptor = try System.accept(watch.descriptor) else { return }
+                take(descriptor)
+            } catch {
+                pause()
+                retryTimer?.arm(at: SystemClock.now + Self.retryDelay)
+                return
+            }
+        }
+    }
+
+    private func take(_ descriptor: consuming Descriptor) {
+        var session: TLSSession?
+        if let tls {
+            // Fails for lack of memory only; the connection is closed then.
+            guard let made = try? tls.makeServerSession() else { return }
+            session = made
+        }
+        connectionCount += 1
+        let loop = loop
+        weak let listener = self
+        let connection = StreamConnection(
+            accepted: descriptor, on: loop, tls: session, limits: connectionLimits,
+            ended: { loop.dispose { listener?.connectionEnded() } })
+        accepted(connection)
+    }
+
+    private func connectionEnded() {
+        connectionCount -= 1
+        if connectionCount == limit - 1 { resume() }
+    }
+
+    // Changing the interest fails only for lack of memory; the retry timer then comes again.
+    private func pause() { try? watch?.watch(for: []) }
+
+    private func resume() {
+        do {
+            try watch?.watch(for: .read)
+        } catch {
+            retryTimer?.arm(at: SystemClock.now + Self.retryDelay)
+        }
+    }
+}

@@ -1,0 +1,261 @@
+internal import Addressing
+internal import CEvent
+internal import Glibc
+
+/// Every system call of this module, with one policy: `EINTR` is tried again, "would block" is a value, the rest throws.
+enum System {
+    private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
+    private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
+    static let stream = Int32(SOCK_STREAM.rawValue)
+    static let datagram = Int32(SOCK_DGRAM.rawValue)
+
+    private static func check(_ call: String, _ body: () -> Int32) throws(SystemError) -> Int32 {
+        while true {
+            let result = body()
+            if result >= 0 { return result }
+            guard errno == EINTR else { throw SystemError(call: call, code: errno) }
+        }
+    }
+
+    /// As ``check(_:_:)``, but `nil` when the call would block.
+    private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
+        while true {
+            let result = body()
+            if result >= 0 { return result }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN: return nil
+            default: throw SystemError(call: call, code: errno)
+            }
+        }
+    }
+}
+
+// MARK: Sockets
+
+extension System {
+    /// A non-blocking socket bound to the endpoint. IPv6 sockets take IPv6 only, so that both families can share a port.
+    static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
+        let family = endpoint.address.isV4 ? AF_INET : AF_INET6
+        let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
+        let descriptor = Descriptor(number)
+        if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+        // A restarted daemon must get its port back although old connections linger in TIME_WAIT. Not for UDP,
+        // where the option would let two processes share a port unnoticed.
+        if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
+        _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
+            try check("bind") { unsafe bind(number, address, length) }
+        }
+        return descriptor
+    }
+
+    static func listen(_ descriptor: Int32, backlog: Int32) throws(SystemError) {
+        _ = try check("listen") { Glibc.listen(descriptor, backlog) }
+    }
+
+    /// The next connection, or `nil` when none waits.
+    static func accept(_ listener: Int32) throws(SystemError) -> Descriptor? {
+        while true {
+            let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
+            if number >= 0 { return Descriptor(number) }
+            switch errno {
+            // The peer was gone before we took it, or its packets met a routing error (accept(2), "Error handling").
+            case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+                ENETUNREACH:
+                continue
+            case EAGAIN: return nil
+            default: throw SystemError(call: "accept4", code: errno)
+            }
+        }
+    }
+
+    /// A stream socket for ``connect(_:to:)``.
+    static func unboundSocket(for endpoint: Endpoint) throws(SystemError) -> Descriptor {
+        let family = endpoint.address.isV4 ? AF_INET : AF_INET6
+        return Descriptor(try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) })
+    }
+
+    /// Begins to connect; gives a failure that is known at once.
+    static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
+        do {
+            _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
+                try check("connect") { unsafe Glibc.connect(descriptor, address, length) }
+            }
+        } catch {
+            return error.code == EINPROGRESS ? nil : error
+        }
+        return nil
+    }
+
+    /// How a connect ended; `nil` when well.
+    static func pendingError(_ descriptor: Int32) -> SystemError? {
+        do {
+            let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
+            return code == 0 ? nil : SystemError(call: "connect", code: code)
+        } catch {
+            return error
+        }
+    }
+
+    static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
+        unsafe SocketAddress.read({ unsafe getsockname($0, $1, $2) }, of: descriptor)
+    }
+
+    static func remoteEndpoint(_ descriptor: Int32) -> Endpoint? {
+        unsafe SocketAddress.read({ unsafe getpeername($0, $1, $2) }, of: descriptor)
+    }
+
+    static func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) throws(SystemError) {
+        var value = value
+        _ = try check("setsockopt") {
+            unsafe setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+        }
+    }
+
+    static func option(_ descriptor: Int32, _ level: Int32, _ name: Int32) throws(SystemError) -> Int32 {
+        var value: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        _ = try check("getsockopt") { unsafe getsockopt(descriptor, level, name, &value, &length) }
+        return value
+    }
+
+    /// Grows a socket's kernel buffers as far as rights allow; the root-only form passes the system's limit.
+    static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
+        for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
+            do {
+                try setOption(descriptor, SOL_SOCKET, forced, bytes)
+            } catch {
+                // The kernel clamps to net.core.rmem_max; smaller buffers are no reason to refuse to start.
+                try? setOption(descriptor, SOL_SOCKET, plain, bytes)
+            }
+        }
+    }
+
+    static func setNoDelay(_ descriptor: Int32) {
+        // Fails on Unix-domain sockets, which have no delay.
+        try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    }
+}
+
+// MARK: Unix-domain sockets
+
+extension System {
+    /// A listening-ready socket at `path`, usable by this user only. A stale socket file is replaced, another file never.
+    static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
+        let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
+        let descriptor = Descriptor(number)
+        try removeStaleSocket(at: path)
+        // The mode of the file comes from the socket's own mode, so there is no moment with wider rights.
+        _ = try check("fchmod") { fchmod(number, 0o600) }
+        try unsafe withUnixAddress(path) { address, length throws(SystemError) in
+            _ = try check("bind") { unsafe bind(number, address, length) }
+        }
+        _ = try check("chmod") { unsafe chmod(path, 0o600) }
+        return descriptor
+    }
+
+    /// A connected or connecting socket; Unix-domain connects succeed or fail at once.
+    static func connectedUnixSocket(to path: String) throws(SystemError) -> Descriptor {
+        let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
+        let descriptor = Descriptor(number)
+        try unsafe withUnixAddress(path) { address, length throws(SystemError) in
+            _ = try check("connect") { unsafe Glibc.connect(number, address, length) }
+        }
+        return descriptor
+    }
+
+    static func removeFile(_ path: String) { unsafe unlink(path) }
+
+    private static func removeStaleSocket(at path: String) throws(SystemError) {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
+        // Somebody answers there: that is a running daemon, not a leftover.
+        do {
+            _ = try connectedUnixSocket(to: path)
+        } catch {
+            guard error.code == ECONNREFUSED else { throw error }
+            unsafe unlink(path)
+            return
+        }
+        throw SystemError(call: "bind", code: EADDRINUSE)
+    }
+
+    private static func withUnixAddress(
+        _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) throws(SystemError) -> Void
+    ) throws(SystemError) {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8)
+        let room = MemoryLayout.size(ofValue: address.sun_path)
+        guard !bytes.isEmpty, bytes.count < room, !bytes.contains(0) else {
+            throw SystemError(call: "bind", code: ENAMETOOLONG)
+        }
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
+        try unsafe withUnsafePointer(to: &address) { pointer throws(SystemError) in
+            try unsafe body(
+                UnsafeRawPointer(pointer).assumingMemoryBound(to: sockaddr.self),
+                socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
+    }
+}
+
+// MARK: Batches and wake-ups
+
+extension System {
+    /// Fills up to `count` messages; `nil` when nothing waits.
+    static func receive(
+        _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
+    ) throws(SystemError) -> Int? {
+        try attempt("recvmmsg") {
+            unsafe Int(batch_receive(descriptor, messages, UInt32(count), Int32(MSG_DONTWAIT), nil))
+        }
+    }
+
+    /// How many of the messages left; `nil` when the socket's buffer is full.
+    static func send(
+        _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
+    ) throws(SystemError) -> Int? {
+        try attempt("sendmmsg") {
+            unsafe Int(batch_send(descriptor, messages, UInt32(count), Int32(MSG_DONTWAIT)))
+        }
+    }
+
+    static func wakeDescriptor() throws(SystemError) -> Descriptor {
+        Descriptor(try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK)) })
+    }
+
+    static func wake(_ descriptor: Int32) {
+        var one: UInt64 = 1
+        // Fails only when the counter is full, and then the wake-up is already on its way.
+        _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
+    }
+
+    static func clearWake(_ descriptor: Int32) {
+        var count: UInt64 = 0
+        _ = try? attempt("read") { unsafe read(descriptor, &count, 8) }
+    }
+
+    static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
+
+    /// A write to a connection that its peer has closed must be an error value, not the end of the process.
+    static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
+
+    static var currentThread: UInt { UInt(pthread_self()) }
+}
+
+/// Sole owner of a file descriptor.
+struct Descriptor: ~Copyable {
+    let number: Int32
+
+    init(_ number: Int32) { self.number = number }
+
+    deinit { System.close(number) }
+
+    /// Gives the descriptor to an owner that will close it itself.
+    consuming func release() -> Int32 {
+        let number = number
+        discard self
+        return number
+    }
+}

@@ -1,0 +1,135 @@
+package import Addressing
+
+/// What a UDP socket has done since it was made.
+package struct DatagramCounters: Hashable, Sendable {
+    package var received: UInt64
+    package var sent: UInt64
+    /// Dropped before the kernel saw them, because the queue was full.
+    package var dropped: UInt64
+    /// Refused by the kernel for what they were: no route, too long, forbidden.
+    package var sendFailures: UInt64
+
+    package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
+        self.received = received
+        self.sent = sent
+        self.dropped = dropped
+        self.sendFailures = sendFailures
+    }
+}
+
+/// A bound UDP socket that receives and sends in batches.
+///
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+package final class UDPSocket: @unchecked Sendable {
+    /// The address that the kernel bound, with the port it chose for port 0.
+    package let local: Endpoint
+    private(set) package var counters = DatagramCounters()
+
+    private let loop: EventLoop
+    /// Owns the descriptor; `nil` once closed.
+    private var watch: FileWatch?
+    private let flushTimer: LoopEvent
+    private let batch: DatagramBatch
+    private let queue = DatagramQueue()
+    private var handler: (DatagramBatch) -> Void = { _ in }
+    private var isHandling = false
+    private var isFlushPlanned = false
+    private var isBlocked = false
+
+    /// Batches taken in one turn of the loop, after which timers and other sockets have theirs.
+    private static let batchesInARow = 4
+    private static let kernelBuffer: Int32 = 8 << 20
+
+    /// Binds, but receives nothing until ``receive(_:)``.
+    ///
+    /// Datagrams longer than `datagramLimit` arrive cut and flagged; the default is longer than UDP allows.
+    package init(boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535) throws(SystemError) {
+        loop.checkThread()
+        self.loop = loop
+        flushTimer = try LoopEvent(loop: loop, number: -1, flags: 0)
+        let descriptor = try System.boundSocket(System.datagram, to: endpoint)
+        local = System.localEndpoint(descriptor.number) ?? endpoint
+        batch = DatagramBatch(slot: datagramLimit)
+        System.growBuffers(descriptor.number, to: Self.kernelBuffer)
+        watch = try FileWatch(owning: descriptor, on: loop) { [weak self] ready in self?.becameReady(ready) }
+        flushTimer.setTarget(self)
+    }
+
+    /// Starts to receive. The handler gets each batch once, on the loop's thread; what it queues leaves after it returns.
+    package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
+        loop.checkThread()
+        self.handler = handler
+        try watch?.watch(for: isBlocked ? [.read, .write] : .read)
+    }
+
+    /// Copies the datagram into the queue. It leaves at the end of the batch, at the next ``flush()`` or at the end of
+    /// this turn of the loop, whichever is first.
+    package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
+        loop.checkThread()
+        if !queue.append(datagram, to: target) {
+            if !isBlocked { flush() }
+            guard queue.append(datagram, to: target) else {
+                counters.dropped += 1
+                return
+            }
+        }
+        guard !isHandling, !isFlushPlanned, !isBlocked else { return }
+        isFlushPlanned = true
+        flushTimer.activate()
+    }
+
+    package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
+
+    /// Sends what is queued, as far as the kernel takes it; the rest goes when there is room again.
+    package func flush() {
+        loop.checkThread()
+        guard let watch else { return }
+        let wasBlocked = isBlocked
+        switch queue.flush(to: watch.descriptor, counters: &counters) {
+        case .done: isBlocked = false
+        case .blocked: isBlocked = true
+        }
+        guard isBlocked != wasBlocked else { return }
+        let reading = watch.interest.intersection(.read)
+        // Fails only for lack of memory; then the next flush tries again.
+        try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
+    }
+
+    /// Sends what the kernel still takes, and ends; the handler is released.
+    package func close() {
+        flush()
+        watch = nil
+        handler = { _ in }
+    }
+
+    private func becameReady(_ ready: FileWatch.Interest) {
+        if ready.contains(.write) { flush() }
+        if ready.contains(.read) { receiveBatches() }
+    }
+
+    private func receiveBatches() {
+        for _ in 0..<Self.batchesInARow {
+            guard let watch else { return }
+            do {
+                try batch.receive(from: watch.descriptor)
+            } catch {
+                // An ICMP error for something we sent; reading it has cleared it.
+                continue
+            }
+            guard batch.count > 0 else { return }
+            counters.received += UInt64(batch.count)
+            isHandling = true
+            handler(batch)
+            isHandling = false
+            if !queue.isEmpty, !isBlocked { flush() }
+            guard batch.count == DatagramBatch.capacity else { return }
+        }
+    }
+}
+
+extension UDPSocket: LoopEventTarget {
+    func fired(_ cause: Int16) {
+        isFlushPlanned = false
+        flush()
+    }
+}

@@ -1,0 +1,136 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// An INVITE as we sent it (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
+///
+/// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
+package struct InviteClientTransaction: Sendable {
+    package enum State: Equatable, Sendable {
+        /// No response yet; `cancelWanted` waits for the first one, before which no CANCEL may be sent.
+        /// Next: `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
+        case calling(cancelWanted: Bool)
+        /// A provisional response came. Next: `cancelling`, `completed`, `accepted`, `ended` (transport).
+        case proceeding
+        /// A CANCEL was sent. Next: `completed`, `accepted`, `ended` (64*T1 without a final response, transport).
+        case cancelling
+        /// A 3xx to 6xx came and was acknowledged. Next: `ended` (timer D).
+        case completed
+        /// A 2xx came; more may follow from other forks. Next: `ended` (timer M).
+        case accepted
+        case ended
+    }
+
+    package enum Action: Equatable, Sendable {
+        case none
+        /// Send the request, again at timer A (unreliable transports), give up at timer B.
+        case sendRequest(again: Instant?, until: Instant)
+        /// Timer A: send the request, and once more at that time.
+        case sendAgain(next: Instant)
+        /// Tell the core the response.
+        case tell
+        /// Tell the core the first provisional response; no timer runs from now on.
+        case tellProvisional
+        /// The same, then send the CANCEL that waited for it.
+        case tellProvisionalAndCancel(until: Instant)
+        /// Tell the core the first 2xx, wait for further ones until timer M.
+        case tellSuccess(until: Instant)
+        /// Acknowledge, tell the core, answer retransmissions until timer D.
+        case acknowledgeAndTell(until: Instant)
+        /// Acknowledge, tell the core, end: reliable transports repeat nothing.
+        case acknowledgeTellAndEnd
+        /// Send the same ACK once more.
+        case acknowledgeAgain
+        /// Keep what the CANCEL is to say until the first provisional response.
+        case holdCancel
+        /// Send CANCEL; give up when no final response comes until then.
+        case sendCancel(until: Instant)
+        case end
+        /// Tell the core that no response came, and end.
+        case endTimedOut
+        /// Tell the core that the transport failed, and end.
+        case endFailed
+    }
+
+    package private(set) var state = State.calling(cancelWanted: false)
+    private let isReliable: Bool
+    /// How often timer A has fired.
+    private var repeats: UInt8 = 0
+
+    package init(isReliable: Bool) { self.isReliable = isReliable }
+
+    /// The first event.
+    package func started(_ timers: TransactionTimers, now: Instant) -> Action {
+        .sendRequest(
+            again: isReliable ? nil : timers.uncapped(doublings: 0, from: now), until: timers.patience(from: now))
+    }
+
+    package mutating func responseReceived(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .calling(let cancelWanted):
+            guard status.isProvisional else { return finalReceived(status, timers, now: now) }
+            state = cancelWanted ? .cancelling : .proceeding
+            return cancelWanted ? .tellProvisionalAndCancel(until: timers.patience(from: now)) : .tellProvisional
+        case .proceeding, .cancelling:
+            return status.isProvisional ? .tell : finalReceived(status, timers, now: now)
+        case .completed: return status.isFinal && !status.isSuccess ? .acknowledgeAgain : .none
+        case .accepted: return status.isSuccess ? .tell : .none
+        case .ended: return .none
+        }
+    }
+
+    package mutating func cancelRequested(_ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .calling(let cancelWanted):
+            state = .calling(cancelWanted: true)
+            return cancelWanted ? .none : .holdCancel
+        case .proceeding:
+            state = .cancelling
+            return .sendCancel(until: timers.patience(from: now))
+        case .cancelling, .completed, .accepted, .ended: return .none
+        }
+    }
+
+    /// Timer A.
+    package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .calling:
+            repeats = min(repeats + 1, 63)
+            return .sendAgain(next: timers.uncapped(doublings: repeats, from: now))
+        case .proceeding, .cancelling, .completed, .accepted, .ended: return .none
+        }
+    }
+
+    /// Timer B, D or M, or the end of a CANCEL's patience, whichever the state has.
+    package mutating func waitEnded() -> Action {
+        switch state {
+        case .calling, .cancelling:
+            state = .ended
+            return .endTimedOut
+        case .completed, .accepted:
+            state = .ended
+            return .end
+        case .proceeding, .ended: return .none
+        }
+    }
+
+    package mutating func transportFailed() -> Action {
+        switch state {
+        case .calling, .proceeding, .cancelling:
+            state = .ended
+            return .endFailed
+        case .completed:
+            state = .ended
+            return .end
+        case .accepted, .ended: return .none  // a 2xx of another fork may come on another flow
+        }
+    }
+
+    private mutating func finalReceived(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
+        if status.isSuccess {
+            state = .accepted
+            return .tellSuccess(until: timers.patience(from: now))
+        }
+        state = isReliable ? .ended : .completed
+        return isReliable ? .acknowledgeTellAndEnd : .acknowledgeAndTell(until: timers.patience(from: now))
+    }
+}

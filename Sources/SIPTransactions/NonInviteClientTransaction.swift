@@ -1,0 +1,98 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// Any other request as we sent it (RFC 3261 section 17.1.2).
+///
+/// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
+package struct NonInviteClientTransaction: Sendable {
+    package enum State: Equatable, Sendable {
+        /// No response yet. Next: `proceeding`, `completed`, `ended` (timer F, transport).
+        case trying
+        /// A provisional response came. Next: `completed`, `ended` (timer F, transport).
+        case proceeding
+        /// The final response came; its retransmissions are absorbed. Next: `ended` (timer K).
+        case completed
+        case ended
+    }
+
+    package enum Action: Equatable, Sendable {
+        case none
+        /// Send the request, again at timer E (unreliable transports), give up at timer F.
+        case sendRequest(again: Instant?, until: Instant)
+        /// Timer E: send the request, and once more at that time.
+        case sendAgain(next: Instant)
+        /// Tell the core a provisional response.
+        case tell
+        /// Tell the core the final response, absorb others until timer K.
+        case tellFinal(until: Instant)
+        /// Tell the core the final response and end.
+        case tellFinalAndEnd
+        case end
+        /// Tell the core that no response came, and end.
+        case endTimedOut
+        /// Tell the core that the transport failed, and end.
+        case endFailed
+    }
+
+    package private(set) var state = State.trying
+    private let isReliable: Bool
+    /// How often timer E has fired.
+    private var repeats: UInt8 = 0
+
+    package init(isReliable: Bool) { self.isReliable = isReliable }
+
+    /// The first event.
+    package func started(_ timers: TransactionTimers, now: Instant) -> Action {
+        .sendRequest(
+            again: isReliable ? nil : timers.capped(doublings: 0, from: now), until: timers.patience(from: now))
+    }
+
+    package mutating func responseReceived(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .trying, .proceeding:
+            if status.isProvisional {
+                state = .proceeding
+                return .tell
+            }
+            state = isReliable ? .ended : .completed
+            return isReliable ? .tellFinalAndEnd : .tellFinal(until: timers.quiet(from: now))
+        case .completed, .ended: return .none
+        }
+    }
+
+    /// Timer E.
+    package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .trying:
+            repeats = min(repeats + 1, 63)
+            return .sendAgain(next: timers.capped(doublings: repeats, from: now))
+        case .proceeding: return .sendAgain(next: timers.slowest(from: now))
+        case .completed, .ended: return .none
+        }
+    }
+
+    /// Timer F or K.
+    package mutating func waitEnded() -> Action {
+        switch state {
+        case .trying, .proceeding:
+            state = .ended
+            return .endTimedOut
+        case .completed:
+            state = .ended
+            return .end
+        case .ended: return .none
+        }
+    }
+
+    package mutating func transportFailed() -> Action {
+        switch state {
+        case .trying, .proceeding:
+            state = .ended
+            return .endFailed
+        case .completed:
+            state = .ended
+            return .end
+        case .ended: return .none
+        }
+    }
+}

@@ -1,0 +1,100 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// Any other request as we were asked it (RFC 3261 section 17.2.2 as changed by RFC 4320).
+///
+/// Pure: the table keeps the response's bytes and the deadlines, and runs the action each event gives.
+package struct NonInviteServerTransaction: Sendable {
+    package enum State: Equatable, Sendable {
+        /// Nothing was sent yet. Next: `proceeding`, `completed`, `unanswered`, `ended`.
+        case trying
+        /// A 100 was sent. Next: `completed`, `unanswered`, `ended`.
+        case proceeding
+        /// The final response was sent; it is repeated on request. Next: `ended` (timer J).
+        case completed
+        /// There was no answer in time, which is told by silence (RFC 4320 section 4.2). Next: `ended` (timer J).
+        case unanswered
+        case ended
+    }
+
+    package enum Action: Equatable, Sendable {
+        case none
+        /// Send the 100 and keep it for retransmissions.
+        case sendProvisional
+        /// Keep the 100 and send it at that time unless a final response comes first.
+        case holdProvisional(until: Instant)
+        /// Send the final response and keep it until timer J.
+        case sendFinal(until: Instant)
+        /// Send the final response, keep nothing.
+        case sendFinalAndEnd
+        /// Send what is kept.
+        case repeatResponse
+        /// Send nothing, and absorb retransmissions until timer J.
+        case stayQuiet(until: Instant)
+        case end
+    }
+
+    package private(set) var state = State.trying
+    private let isReliable: Bool
+    private let arrival: Instant
+
+    package init(isReliable: Bool, now: Instant) {
+        self.isReliable = isReliable
+        arrival = now
+    }
+
+    /// When the client has given up (its timer F); a transaction that was not answered by then ends.
+    package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
+
+    package func requestRepeated() -> Action {
+        switch state {
+        case .proceeding, .completed: .repeatResponse
+        case .trying, .unanswered, .ended: .none
+        }
+    }
+
+    package mutating func respond(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
+        switch state {
+        case .trying, .proceeding:
+            if status.isProvisional { return provisional(status, timers, now: now) }
+            if status == .requestTimeout { return giveUp(timers, now: now) }
+            state = isReliable ? .ended : .completed
+            return isReliable ? .sendFinalAndEnd : .sendFinal(until: timers.patience(from: now))
+        case .completed, .unanswered, .ended: return .none
+        }
+    }
+
+    /// The 100 that was held may go.
+    package mutating func provisionalDue() -> Action {
+        switch state {
+        case .trying:
+            state = .proceeding
+            return .sendProvisional
+        case .proceeding, .completed, .unanswered, .ended: return .none
+        }
+    }
+
+    /// Timer J, or the client's timer F before an answer.
+    package mutating func waitEnded() -> Action {
+        switch state {
+        case .trying, .proceeding, .completed, .unanswered:
+            state = .ended
+            return .end
+        case .ended: return .none
+        }
+    }
+
+    /// No 1xx but 100; over UDP not before the client has slowed down (RFC 4320 section 4.1).
+    private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
+        guard status == .trying, state == .trying else { return .none }
+        let allowed = timers.provisionalAllowed(from: arrival)
+        guard isReliable || now >= allowed else { return .holdProvisional(until: allowed) }
+        state = .proceeding
+        return .sendProvisional
+    }
+
+    private mutating func giveUp(_ timers: TransactionTimers, now: Instant) -> Action {
+        state = isReliable ? .ended : .unanswered
+        return isReliable ? .end : .stayQuiet(until: timers.patience(from: now))
+    }
+}

@@ -1,0 +1,50 @@
+/// Something a ``Slab`` stores.
+protocol SlabRecord {
+    /// 0 while the slot is free; set by the slab.
+    var id: UInt64 { get set }
+    /// Lets go of everything the record holds.
+    mutating func vacate()
+}
+
+/// Records in one array, found by numbers that are never given twice.
+///
+/// A number is 40 bits that count up and 24 bits of the slot: a stale number meets another one in its slot.
+struct Slab<Record: SlabRecord> {
+    static var maximumCount: Int { 1 << 24 }
+
+    /// Changed in place through the slots that ``slot(of:)`` gives.
+    var records: [Record] = []
+    private var free: [UInt32] = []
+    private var lastSerial: UInt64 = 0
+
+    var count: Int { records.count - free.count }
+
+    /// Stores the record under a new number and returns its slot.
+    mutating func insert(_ record: Record) -> Int {
+        lastSerial &+= 1
+        let slot: Int
+        if let last = free.popLast() {
+            slot = Int(last)
+            records[slot] = record
+        } else {
+            slot = records.count
+            precondition(slot < Self.maximumCount, "the table limits its transactions")
+            records.append(record)
+        }
+        records[slot].id = lastSerial << 24 | UInt64(slot)
+        return slot
+    }
+
+    func slot(of id: UInt64) -> Int? {
+        let slot = Int(id & 0xff_ffff)
+        return slot < records.count && records[slot].id == id && id != 0 ? slot : nil
+    }
+
+    mutating func remove(slot: Int) {
+        records[slot].vacate()
+        records[slot].id = 0
+        free.append(UInt32(truncatingIfNeeded: slot))
+    }
+}
+
+extension Slab: Sendable where Record: Sendable {}

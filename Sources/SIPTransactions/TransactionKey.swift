@@ -1,0 +1,44 @@
+import SIPGrammar
+
+/// What makes two requests the same transaction (RFC 3261 section 17.2.3), as 128 bits.
+///
+/// Hashed with the process's random seed, so nobody outside can make two keys equal; sixteen bytes instead of the
+/// branch, sent-by and method themselves, which would keep the whole message alive.
+struct TransactionKey: Hashable, Sendable {
+    let low, high: UInt64
+
+    /// - Parameters:
+    ///   - request: as received.
+    ///   - method: the method to look for: that of the request, or INVITE for an ACK or a CANCEL.
+    init(_ request: SIPRequest, as method: Method) {
+        var hasher = Hasher()
+        hasher.combine(method)
+        request.via.host.lowercased().hash(into: &hasher)
+        hasher.combine(request.via.port)
+        if let branch = request.via.branch, branch.isTransactionID {
+            branch.hash(into: &hasher)
+        } else {
+            Self.combineElements(of: request, into: &hasher)
+        }
+        var second = hasher
+        second.combine(1)
+        low = UInt64(bitPattern: Int64(hasher.finalize()))
+        high = UInt64(bitPattern: Int64(second.finalize()))
+    }
+
+    /// RFC 2543 matching, for a branch without the magic cookie. The To tag is left out: the ACK has the one of our
+    /// response, and the CSeq number tells requests of one dialog apart already.
+    private static func combineElements(of request: SIPRequest, into hasher: inout Hasher) {
+        let parts = [request.uri.text, request.callID, request.from.tag ?? .empty, request.via.branch ?? .empty]
+        for part in parts {
+            hasher.combine(part.count)
+            part.hash(into: &hasher)
+        }
+        hasher.combine(request.cseq.number)
+    }
+}
+
+extension ByteString {
+    /// Starts with the magic cookie and says something after it.
+    fileprivate var isTransactionID: Bool { count > 7 && hasPrefix("z9hG4bK") }
+}

@@ -1,0 +1,333 @@
+package import Addressing
+package import SIPGrammar
+package import Timekeeping
+
+extension TransactionTable {
+    /// Reserves an id, so that the Via can be written before the request's bytes exist; `nil` when the table is full.
+    ///
+    /// It is started once, or given back with ``discard(_:)``.
+    package mutating func makeClientTransaction() -> ClientTransactionID? {
+        guard clients.count < limits.clientTransactions else { return nil }
+        return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
+    }
+
+    /// Gives back an id that was reserved and not started; says nothing, and does nothing to a started one.
+    package mutating func discard(_ id: ClientTransactionID) {
+        guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
+        clients.remove(slot: slot)
+    }
+
+    /// The branch parameter for the Via of this transaction's request, with the hash that detects loops
+    /// (RFC 5393 section 4.2.2).
+    package func viaBranch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString {
+        ViaBranch(id: id, loopHash: loopHash).text(branchKey)
+    }
+
+    /// The loop hash of a branch this process made; `nil` for any other, also for a forged one.
+    package func loopHash(inBranch branch: ByteString) -> UInt64? { ViaBranch(branch, branchKey)?.loopHash }
+
+    /// Sends a request; its topmost Via has the branch of ``viaBranch(for:loopHash:)``.
+    ///
+    /// Does nothing when the id was started before, or given back.
+    ///
+    /// - Precondition: not an ACK, which has no transaction.
+    package mutating func start(
+        _ id: ClientTransactionID, request: OutgoingRequest, on flow: Flow, now: Instant,
+        into out: inout [TransactionOutput]
+    ) {
+        precondition(request.method != .ack, "an ACK has no transaction")
+        guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
+        start(slot, request, on: flow, now: now, into: &out)
+    }
+
+    /// Finds the transaction of a response by the branch of its topmost Via and its CSeq method.
+    package mutating func responseReceived(
+        _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = slot(matching: response) else {
+            out.append(.strayResponse)
+            return
+        }
+        switch clients.records[slot].machine {
+        case .reserved: out.append(.strayResponse)
+        case .invite(var machine):
+            let action = machine.responseReceived(response.status, timers, now: now)
+            clients.records[slot].machine = .invite(machine)
+            perform(action, slot, response, now: now, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.responseReceived(response.status, timers, now: now)
+            clients.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, response, into: &out)
+        }
+    }
+
+    /// Cancels an INVITE: now if it had a provisional response, else as soon as it has one (RFC 3261 section 9.1).
+    ///
+    /// No effect after its final response, on other requests, and on an id that was not started. The INVITE then ends
+    /// as after any final response, or as timed out when none comes within 64*T1.
+    ///
+    /// - Parameters:
+    ///   - id: the INVITE's transaction.
+    ///   - reasons: values of Reason header fields (RFC 3326); those of the first call count.
+    ///   - now: the time.
+    ///   - out: gets the CANCEL.
+    package mutating func cancel(
+        _ id: ClientTransactionID, reasons: [ByteString], now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = clients.slot(of: id.rawValue), case .invite(var machine) = clients.records[slot].machine,
+            let invite = clients.records[slot].invite
+        else { return }
+        let action = machine.cancelRequested(timers, now: now)
+        clients.records[slot].machine = .invite(machine)
+        guard action != .none else { return }
+        clients.records[slot].invite = SentInvite(invite.request, reasons: reasons.map { $0.compacted() })
+        perform(action, slot, nil, now: now, into: &out)
+    }
+
+    /// The transport could not send this transaction's request.
+    package mutating func transportFailed(
+        _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = clients.slot(of: id.rawValue) else { return }
+        transportFailed(slot, now: now, into: &out)
+    }
+
+    /// The connection is closed, or the address cannot be reached: ends the transactions without a final response.
+    package mutating func transportFailed(on flow: Flow, now: Instant, into out: inout [TransactionOutput]) {
+        for slot in flows.slots(on: flow, in: clients.records) { transportFailed(slot, now: now, into: &out) }
+    }
+
+    // MARK: Events from the table's own queue
+
+    mutating func clientResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
+        switch clients.records[slot].machine {
+        case .reserved: break
+        case .invite(var machine):
+            let action = machine.resendDue(timers, now: now)
+            clients.records[slot].machine = .invite(machine)
+            perform(action, slot, nil, now: now, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.resendDue(timers, now: now)
+            clients.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, nil, into: &out)
+        }
+    }
+
+    mutating func clientWaitEnded(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
+        switch clients.records[slot].machine {
+        case .reserved: break
+        case .invite(var machine):
+            let action = machine.waitEnded()
+            clients.records[slot].machine = .invite(machine)
+            perform(action, slot, nil, now: now, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.waitEnded()
+            clients.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, nil, into: &out)
+        }
+    }
+
+    private mutating func transportFailed(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
+        switch clients.records[slot].machine {
+        case .reserved: break
+        case .invite(var machine):
+            let action = machine.transportFailed()
+            clients.records[slot].machine = .invite(machine)
+            perform(action, slot, nil, now: now, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.transportFailed()
+            clients.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, nil, into: &out)
+        }
+    }
+
+    // MARK: Matching and starting
+
+    private func slot(matching response: SIPResponse) -> Int? {
+        guard let text = response.via.branch, let branch = ViaBranch(text, branchKey) else { return nil }
+        var id = branch.id
+        if case .cancel = response.cseq.method, let own = cancellations[id] { id = own }
+        guard let slot = clients.slot(of: id.rawValue), clients.records[slot].method == response.cseq.method else {
+            return nil
+        }
+        return slot
+    }
+
+    private mutating func start(
+        _ slot: Int, _ request: OutgoingRequest, on flow: Flow, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        let isReliable = flow.transport.isReliable
+        clients.records[slot].flow = flow
+        clients.records[slot].bytes = request.bytes
+        flows.insert(slot, on: flow, in: &clients.records)
+        if case .invite = request.method {
+            let machine = InviteClientTransaction(isReliable: isReliable)
+            clients.records[slot].machine = .invite(machine)
+            clients.records[slot].invite = SentInvite(request)
+            perform(machine.started(timers, now: now), slot, nil, now: now, into: &out)
+        } else {
+            let machine = NonInviteClientTransaction(isReliable: isReliable)
+            clients.records[slot].machine = .nonInvite(machine)
+            clients.records[slot].method = request.method.compacted()
+            perform(machine.started(timers, now: now), slot, nil, into: &out)
+        }
+    }
+
+    // MARK: Actions
+
+    private mutating func perform(
+        _ action: InviteClientTransaction.Action, _ slot: Int, _ response: SIPResponse?, now: Instant,
+        into out: inout [TransactionOutput]
+    ) {
+        switch action {
+        case .none, .holdCancel: break
+        case .sendRequest(let again, let until): sendRequest(slot, again: again, until: until, into: &out)
+        case .sendAgain(let next): sendAgain(slot, next: next, into: &out)
+        case .tell: tell(response, slot, into: &out)
+        case .tellProvisional:
+            stopCalling(slot)
+            tell(response, slot, into: &out)
+        case .tellProvisionalAndCancel(let until):
+            stopCalling(slot)
+            tell(response, slot, into: &out)
+            armWait(slot, at: until)
+            sendCancel(slot, now: now, into: &out)
+        case .tellSuccess(let until):
+            settle(slot, answeringWith: [], until: until)
+            tell(response, slot, into: &out)
+        case .acknowledgeAndTell(let until):
+            settle(slot, answeringWith: acknowledgement(of: response, slot), until: until)
+            send(clients.records[slot].bytes, slot, into: &out)
+            tell(response, slot, into: &out)
+        case .acknowledgeTellAndEnd:
+            send(acknowledgement(of: response, slot), slot, into: &out)
+            tell(response, slot, into: &out)
+            end(slot, into: &out)
+        case .acknowledgeAgain: send(clients.records[slot].bytes, slot, into: &out)
+        case .sendCancel(let until):
+            armWait(slot, at: until)
+            sendCancel(slot, now: now, into: &out)
+        case .end: end(slot, into: &out)
+        case .endTimedOut: endTimedOut(slot, into: &out)
+        case .endFailed: endFailed(slot, into: &out)
+        }
+    }
+
+    private mutating func perform(
+        _ action: NonInviteClientTransaction.Action, _ slot: Int, _ response: SIPResponse?,
+        into out: inout [TransactionOutput]
+    ) {
+        switch action {
+        case .none: break
+        case .sendRequest(let again, let until): sendRequest(slot, again: again, until: until, into: &out)
+        case .sendAgain(let next): sendAgain(slot, next: next, into: &out)
+        case .tell: tell(response, slot, into: &out)
+        case .tellFinal(let until):
+            settle(slot, answeringWith: [], until: until)
+            tell(response, slot, into: &out)
+        case .tellFinalAndEnd:
+            tell(response, slot, into: &out)
+            end(slot, into: &out)
+        case .end: end(slot, into: &out)
+        case .endTimedOut: endTimedOut(slot, into: &out)
+        case .endFailed: endFailed(slot, into: &out)
+        }
+    }
+
+    private mutating func sendRequest(
+        _ slot: Int, again: Instant?, until: Instant, into out: inout [TransactionOutput]
+    ) {
+        armWait(slot, at: until)
+        send(clients.records[slot].bytes, slot, into: &out)
+        if let again { armResend(slot, at: again) } else { clients.records[slot].bytes = [] }
+    }
+
+    private mutating func sendAgain(_ slot: Int, next: Instant, into out: inout [TransactionOutput]) {
+        armResend(slot, at: next)
+        send(clients.records[slot].bytes, slot, into: &out)
+    }
+
+    /// The INVITE is not repeated any more, and may be pending for long: keeps only what ACK and CANCEL need of it.
+    private mutating func stopCalling(_ slot: Int) {
+        deadlines.cancel(clients.records[slot].resend)
+        deadlines.cancel(clients.records[slot].wait)
+        clients.records[slot].bytes = []
+        guard let invite = clients.records[slot].invite else { return }
+        let essence = invite.request.cancellation(reasons: [])
+        clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
+    }
+
+    /// After the final response: lets go of the request.
+    private mutating func settle(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
+        deadlines.cancel(clients.records[slot].resend)
+        clients.records[slot].bytes = bytes
+        clients.records[slot].invite = nil
+        armWait(slot, at: until)
+    }
+
+    private func acknowledgement(of response: SIPResponse?, _ slot: Int) -> [UInt8] {
+        guard let invite = clients.records[slot].invite, let to = response?.frame.firstValue(of: .to) else { return [] }
+        return invite.request.acknowledgement(to: to)
+    }
+
+    private mutating func sendCancel(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
+        guard let invite = clients.records[slot].invite, let flow = clients.records[slot].flow else { return }
+        let id = ClientTransactionID(rawValue: clients.records[slot].id)
+        let own = clients.insert(ClientRecord(cancelledInvite: id))
+        cancellations[id] = ClientTransactionID(rawValue: clients.records[own].id)
+        start(own, invite.request.cancellation(reasons: invite.reasons), on: flow, now: now, into: &out)
+    }
+
+    private func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+        guard !bytes.isEmpty, let flow = clients.records[slot].flow else { return }
+        out.append(.send(bytes, on: flow))
+    }
+
+    private func tell(_ response: SIPResponse?, _ slot: Int, into out: inout [TransactionOutput]) {
+        guard let response, clients.records[slot].cancelledInvite == nil else { return }
+        out.append(.responseReceived(ClientTransactionID(rawValue: clients.records[slot].id), response))
+    }
+
+    private mutating func endTimedOut(_ slot: Int, into out: inout [TransactionOutput]) {
+        if clients.records[slot].cancelledInvite == nil {
+            out.append(.clientTimedOut(ClientTransactionID(rawValue: clients.records[slot].id)))
+        }
+        end(slot, into: &out)
+    }
+
+    private mutating func endFailed(_ slot: Int, into out: inout [TransactionOutput]) {
+        if clients.records[slot].cancelledInvite == nil {
+            out.append(.clientTransportFailed(ClientTransactionID(rawValue: clients.records[slot].id)))
+        }
+        end(slot, into: &out)
+    }
+
+    private mutating func end(_ slot: Int, into out: inout [TransactionOutput]) {
+        deadlines.cancel(clients.records[slot].resend)
+        deadlines.cancel(clients.records[slot].wait)
+        if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
+        if let invite = clients.records[slot].cancelledInvite {
+            cancellations[invite] = nil
+        } else {
+            out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
+        }
+        clients.remove(slot: slot)
+    }
+
+    private mutating func armResend(_ slot: Int, at instant: Instant) {
+        deadlines.cancel(clients.records[slot].resend)
+        clients.records[slot].resend = deadlines.schedule(TransactionDeadline(.clientResend, slot: slot), at: instant)
+    }
+
+    private mutating func armWait(_ slot: Int, at instant: Instant) {
+        deadlines.cancel(clients.records[slot].wait)
+        clients.records[slot].wait = deadlines.schedule(TransactionDeadline(.clientWait, slot: slot), at: instant)
+    }
+}
+
+extension Method {
+    /// The same method without a hold on the message it was read from.
+    fileprivate func compacted() -> Method {
+        if case .other(let name) = self { .other(name.compacted()) } else { self }
+    }
+}

@@ -1,0 +1,226 @@
+package import Addressing
+package import SIPGrammar
+package import Timekeeping
+
+extension TransactionTable {
+    /// Finds the transaction of a request, or makes one (RFC 3261 section 17.2.3).
+    ///
+    /// Nothing of the request is kept. The responses of a new transaction go out on `flow`; `out` gets the stored
+    /// response when the request is a retransmission.
+    package mutating func requestReceived(
+        _ request: SIPRequest, respondOn flow: Flow, now: Instant, into out: inout [TransactionOutput]
+    ) -> RequestMatch {
+        if case .ack = request.method { return acknowledgementReceived(request, now: now, into: &out) }
+        let key = TransactionKey(request, as: request.method)
+        if let slot = serverIndex.slot(of: key, in: servers.records) {
+            requestRepeated(slot, into: &out)
+            return .absorbed
+        }
+        guard case .cancel = request.method else {
+            guard servers.count < limits.serverTransactions else { return .overloaded }
+            return .new(insertServer(request, key: key, flow: flow, now: now))
+        }
+        let invite = serverIndex.slot(of: TransactionKey(request, as: .invite), in: servers.records)
+        guard invite != nil || servers.count < limits.serverTransactions else { return .overloaded }
+        let cancelled = invite.map { ServerTransactionID(rawValue: servers.records[$0].id) }
+        return .cancel(insertServer(request, key: key, flow: flow, now: now), of: cancelled)
+    }
+
+    /// Answers a request.
+    ///
+    /// The machine may hold the response back or drop it: a 100 to a non-INVITE request over UDP waits 3.5 s, other
+    /// provisional responses to such a request are never sent, and a 408 to one only ends the waiting for an answer
+    /// (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a
+    /// transaction that has ended.
+    package mutating func respond(
+        _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = servers.slot(of: id.rawValue) else { return }
+        switch servers.records[slot].machine {
+        case .invite(var machine):
+            let action = machine.respond(status, timers, now: now)
+            servers.records[slot].machine = .invite(machine)
+            perform(action, slot, bytes, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.respond(status, timers, now: now)
+            servers.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, bytes, into: &out)
+        }
+    }
+
+    // MARK: Events from the table's own queues
+
+    mutating func serverResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
+        switch servers.records[slot].machine {
+        case .invite(var machine):
+            let action = machine.resendDue(timers, now: now)
+            servers.records[slot].machine = .invite(machine)
+            perform(action, slot, [], into: &out)
+        case .nonInvite(var machine):
+            let action = machine.provisionalDue()
+            servers.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, servers.records[slot].response, into: &out)
+        }
+    }
+
+    mutating func serverWaitEnded(_ slot: Int, into out: inout [TransactionOutput]) {
+        switch servers.records[slot].machine {
+        case .invite(var machine):
+            let action = machine.waitEnded()
+            servers.records[slot].machine = .invite(machine)
+            perform(action, slot, [], into: &out)
+        case .nonInvite(var machine):
+            let action = machine.waitEnded()
+            servers.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, [], into: &out)
+        }
+    }
+
+    /// Timer J of the transaction that was answered first, or its place is needed.
+    mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
+        guard let first = completed.first else { return }
+        completed.removeFirst()
+        guard let slot = servers.slot(of: first.id.rawValue) else { return }
+        serverWaitEnded(slot, into: &out)
+    }
+
+    // MARK: Matching
+
+    private mutating func insertServer(
+        _ request: SIPRequest, key: TransactionKey, flow: Flow, now: Instant
+    ) -> ServerTransactionID {
+        let isReliable = flow.transport.isReliable
+        let slot: Int
+        if case .invite = request.method {
+            let machine = InviteServerTransaction(isReliable: isReliable)
+            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .invite(machine)))
+        } else {
+            let machine = NonInviteServerTransaction(isReliable: isReliable, now: now)
+            slot = servers.insert(ServerRecord(key: key, flow: flow, machine: .nonInvite(machine)))
+            servers.records[slot].wait = deadlines.schedule(
+                TransactionDeadline(.serverWait, slot: slot), at: machine.patienceEnd(timers))
+        }
+        serverIndex.insert(key, slot: slot)
+        return ServerTransactionID(rawValue: servers.records[slot].id)
+    }
+
+    private mutating func requestRepeated(_ slot: Int, into out: inout [TransactionOutput]) {
+        switch servers.records[slot].machine {
+        case .invite(let machine): perform(machine.requestRepeated(), slot, [], into: &out)
+        case .nonInvite(let machine): perform(machine.requestRepeated(), slot, [], into: &out)
+        }
+    }
+
+    private mutating func acknowledgementReceived(
+        _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
+    ) -> RequestMatch {
+        let key = TransactionKey(request, as: .invite)
+        guard let slot = serverIndex.slot(of: key, in: servers.records),
+            case .invite(var machine) = servers.records[slot].machine
+        else { return .endToEndACK }
+        if case .accepted = machine.state { return .endToEndACK }
+        let action = machine.acknowledged(timers, now: now)
+        servers.records[slot].machine = .invite(machine)
+        perform(action, slot, [], into: &out)
+        return .acknowledged
+    }
+
+    // MARK: Actions
+
+    private mutating func perform(
+        _ action: InviteServerTransaction.Action, _ slot: Int, _ bytes: [UInt8], into out: inout [TransactionOutput]
+    ) {
+        switch action {
+        case .none: break
+        case .sendProvisional:
+            keep(bytes, slot)
+            send(bytes, slot, into: &out)
+        case .sendSuccess: send(bytes, slot, into: &out)
+        case .sendFirstSuccess(let until):
+            servers.records[slot].response = []
+            armWait(slot, at: until)
+            send(bytes, slot, into: &out)
+        case .sendFailure(let again, let until):
+            keep(bytes, slot)
+            if let again { armResend(slot, at: again) }
+            armWait(slot, at: until)
+            send(bytes, slot, into: &out)
+        case .repeatResponse: send(servers.records[slot].response, slot, into: &out)
+        case .sendAgain(let next):
+            armResend(slot, at: next)
+            send(servers.records[slot].response, slot, into: &out)
+        case .absorb(let until):
+            servers.records[slot].response = []
+            deadlines.cancel(servers.records[slot].resend)
+            armWait(slot, at: until)
+        case .end: end(slot, into: &out)
+        case .endUnacknowledged:
+            out.append(.serverTimedOut(ServerTransactionID(rawValue: servers.records[slot].id)))
+            end(slot, into: &out)
+        }
+    }
+
+    private mutating func perform(
+        _ action: NonInviteServerTransaction.Action, _ slot: Int, _ bytes: [UInt8],
+        into out: inout [TransactionOutput]
+    ) {
+        switch action {
+        case .none: break
+        case .sendProvisional:
+            servers.records[slot].response = bytes
+            send(bytes, slot, into: &out)
+        case .holdProvisional(let until):
+            servers.records[slot].response = bytes
+            armResend(slot, at: until)
+        case .sendFinal(let until):
+            servers.records[slot].response = bytes
+            send(bytes, slot, into: &out)
+            complete(slot, until: until, into: &out)
+        case .sendFinalAndEnd:
+            send(bytes, slot, into: &out)
+            end(slot, into: &out)
+        case .repeatResponse: send(servers.records[slot].response, slot, into: &out)
+        case .stayQuiet(let until):
+            servers.records[slot].response = []
+            complete(slot, until: until, into: &out)
+        case .end: end(slot, into: &out)
+        }
+    }
+
+    /// Stores a response that may have to wait long, without the room its writer had reserved.
+    private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
+        let isTight = bytes.capacity - bytes.count <= 32
+        servers.records[slot].response = isTight ? bytes : Array(bytes[...])
+    }
+
+    private func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+        guard !bytes.isEmpty else { return }
+        out.append(.send(bytes, on: servers.records[slot].flow))
+    }
+
+    private mutating func armResend(_ slot: Int, at instant: Instant) {
+        deadlines.cancel(servers.records[slot].resend)
+        servers.records[slot].resend = deadlines.schedule(TransactionDeadline(.serverResend, slot: slot), at: instant)
+    }
+
+    private mutating func armWait(_ slot: Int, at instant: Instant) {
+        deadlines.cancel(servers.records[slot].wait)
+        servers.records[slot].wait = deadlines.schedule(TransactionDeadline(.serverWait, slot: slot), at: instant)
+    }
+
+    private mutating func complete(_ slot: Int, until: Instant, into out: inout [TransactionOutput]) {
+        deadlines.cancel(servers.records[slot].resend)
+        deadlines.cancel(servers.records[slot].wait)
+        completed.append(
+            CompletedQueue.Entry(id: ServerTransactionID(rawValue: servers.records[slot].id), until: until))
+        while completed.count > limits.completedNonInvite { dropOldestCompleted(into: &out) }
+    }
+
+    private mutating func end(_ slot: Int, into out: inout [TransactionOutput]) {
+        deadlines.cancel(servers.records[slot].resend)
+        deadlines.cancel(servers.records[slot].wait)
+        serverIndex.remove(servers.records[slot].key, slot: slot)
+        out.append(.serverEnded(ServerTransactionID(rawValue: servers.records[slot].id)))
+        servers.remove(slot: slot)
+    }
+}

@@ -1,0 +1,71 @@
+import SIPGrammar
+package import Timekeeping
+
+/// How many transactions a table holds at most.
+package struct TransactionLimits: Sendable {
+    /// Server transactions; the CANCEL of one of them is taken beyond this.
+    package var serverTransactions = 400_000
+    /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond it the oldest goes, and
+    /// a late retransmission of its request is served as a new one.
+    package var completedNonInvite = 16_384
+    /// Client transactions, reserved ones too; the CANCEL of one of them is sent beyond this.
+    package var clientTransactions = 1_000_000
+
+    package init() {}
+}
+
+/// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
+///
+/// Feed it requests, responses, the core's wishes and the time; run what it appends to the outputs, in order.
+package struct TransactionTable: Sendable {
+    let timers: TransactionTimers
+    let limits: TransactionLimits
+    let branchKey: BranchKey
+
+    var servers = Slab<ServerRecord>()
+    var serverIndex = TransactionKeyIndex()
+    var completed = CompletedQueue()
+
+    var clients = Slab<ClientRecord>()
+    var flows = FlowChains()
+    /// The transactions of our CANCELs by the INVITE they cancel, whose branch they share.
+    var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
+
+    var deadlines = DeadlineQueue<TransactionDeadline>()
+
+    package init(
+        branchKey: BranchKey, timers: TransactionTimers = TransactionTimers(),
+        limits: TransactionLimits = TransactionLimits()
+    ) {
+        precondition(
+            max(limits.serverTransactions, limits.clientTransactions) < Slab<ServerRecord>.maximumCount / 2,
+            "ids have room for 8 million transactions and their CANCELs")
+        self.branchKey = branchKey
+        self.timers = timers
+        self.limits = limits
+    }
+
+    package var serverCount: Int { servers.count }
+    package var clientCount: Int { clients.count }
+    package var completedNonInviteCount: Int { completed.count }
+    package var deadlineCount: Int { deadlines.count }
+
+    /// When ``deadlineReached(now:into:)`` is to be called next; it may find nothing to do then.
+    package var nextDeadline: Instant? {
+        guard let first = completed.first else { return deadlines.nextDeadline }
+        return min(first.until, deadlines.nextDeadline ?? .distantFuture)
+    }
+
+    package mutating func deadlineReached(now: Instant, into out: inout [TransactionOutput]) {
+        while let first = completed.first, first.until <= now { dropOldestCompleted(into: &out) }
+        while let deadline = deadlines.popExpired(now: now) {
+            let slot = Int(deadline.slot)
+            switch deadline.job {
+            case .serverResend: serverResendDue(slot, now: now, into: &out)
+            case .serverWait: serverWaitEnded(slot, into: &out)
+            case .clientResend: clientResendDue(slot, now: now, into: &out)
+            case .clientWait: clientWaitEnded(slot, now: now, into: &out)
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Timekeeping
+
+/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, and the moments that follow from them.
+///
+/// Timer A to M are named where they are used; all the long ones (B, D, F, H, J, L, M) are 64*T1.
+package struct TransactionTimers: Sendable {
+    /// Nanoseconds: adding a `Duration` to an instant costs a 128-bit division.
+    private let first, cap, linger: Int64
+
+    /// - Parameters:
+    ///   - t1: estimated round-trip time.
+    ///   - t2: longest interval between retransmissions of all but INVITE requests.
+    ///   - t4: how long a message stays in the network.
+    package init(t1: Duration = .milliseconds(500), t2: Duration = .seconds(4), t4: Duration = .seconds(5)) {
+        let origin = Instant(nanoseconds: 0)
+        first = (origin + t1).nanoseconds
+        cap = (origin + t2).nanoseconds
+        linger = (origin + t4).nanoseconds
+        precondition(first > 0 && cap >= first && linger >= 0, "T1 > 0 and T2 >= T1 are assumed by the machines")
+    }
+
+    /// 64*T1 later: how long a transaction waits for its peer.
+    func patience(from now: Instant) -> Instant {
+        now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
+    }
+
+    /// T4 later: when no straggler is on its way any more.
+    func quiet(from now: Instant) -> Instant { now.later(by: linger) }
+
+    /// T2 later.
+    func slowest(from now: Instant) -> Instant { now.later(by: cap) }
+
+    /// T1 doubled `doublings` times later, without a limit (timer A).
+    func uncapped(doublings: UInt8, from now: Instant) -> Instant {
+        now.later(by: doublings < 20 ? first << doublings : first << 20)
+    }
+
+    /// T1 doubled `doublings` times but at most T2 later (timers E and G).
+    func capped(doublings: UInt8, from now: Instant) -> Instant {
+        now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
+    }
+
+    /// When a client's timer E reaches T2: the earliest time for a 100 to a non-INVITE request over UDP
+    /// (RFC 4320 section 4.1).
+    func provisionalAllowed(from arrival: Instant) -> Instant {
+        var sum: Int64 = 0
+        var interval = first
+        while interval < cap {
+            sum += interval
+            interval <<= 1
+        }
+        return arrival.later(by: sum)
+    }
+}
+
+extension Instant {
+    fileprivate func later(by nanoseconds: Int64) -> Instant {
+        let (sum, overflow) = self.nanoseconds.addingReportingOverflow(nanoseconds)
+        return overflow ? .distantFuture : Instant(nanoseconds: sum)
+    }
+}

@@ -1,0 +1,103 @@
+import SIPGrammar
+
+/// The secret that marks this process's Via branches; random at every start.
+package struct BranchKey: Sendable {
+    fileprivate let first, second: UInt64
+
+    package init(_ first: UInt64, _ second: UInt64) {
+        self.first = first
+        self.second = second
+    }
+}
+
+/// The branch parameter of our own Via: the magic cookie, 40 bits of keyed hash, the transaction, the loop hash.
+///
+/// A response leads back to its transaction without a table, and who never saw the branch cannot make one. Written in
+/// digits and lower-case letters, five bits each, because some peers fold the case.
+struct ViaBranch: Equatable, Sendable {
+    let id: ClientTransactionID
+    let loopHash: UInt64
+
+    private static let cookie: StaticString = "z9hG4bK"
+    private static let length = 7 + 8 + 13 + 13
+
+    func text(_ key: BranchKey) -> ByteString {
+        var out: [UInt8] = []
+        out.reserveCapacity(Self.length)
+        out.append(Self.cookie)
+        Self.append(seal(key), digits: 8, to: &out)
+        Self.append(id.rawValue, digits: 13, to: &out)
+        Self.append(loopHash, digits: 13, to: &out)
+        return ByteString(copying: out.span)
+    }
+
+    init(id: ClientTransactionID, loopHash: UInt64) {
+        self.id = id
+        self.loopHash = loopHash
+    }
+
+    /// Reads a branch; `nil` unless it was made with this key.
+    init?(_ text: ByteString, _ key: BranchKey) {
+        guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
+            let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
+            let loopHash = Self.number(text, at: 28..<41)
+        else { return nil }
+        self.init(id: ClientTransactionID(rawValue: id), loopHash: loopHash)
+        guard seal == self.seal(key) else { return nil }
+    }
+
+    private func seal(_ key: BranchKey) -> UInt64 { sipHash(id.rawValue, loopHash, key) >> 24 }
+
+    private static func append(_ number: UInt64, digits: Int, to out: inout [UInt8]) {
+        for index in stride(from: digits - 1, through: 0, by: -1) {
+            let value = UInt8(truncatingIfNeeded: number >> UInt64(index * 5)) & 31
+            out.append(value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10)
+        }
+    }
+
+    private static func number(_ text: ByteString, at places: Range<Int>) -> UInt64? {
+        var number: UInt64 = 0
+        for place in places {
+            let byte = text[place].asciiLowercased
+            let value: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "v"): value = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            guard number >> 59 == 0 else { return nil }
+            number = number << 5 | UInt64(value)
+        }
+        return number
+    }
+}
+
+/// SipHash-2-4 of two words: cheap, and nobody can compute it without the key.
+private func sipHash(_ word0: UInt64, _ word1: UInt64, _ key: BranchKey) -> UInt64 {
+    var v0 = key.first ^ 0x736f_6d65_7073_6575
+    var v1 = key.second ^ 0x646f_7261_6e64_6f6d
+    var v2 = key.first ^ 0x6c79_6765_6e65_7261
+    var v3 = key.second ^ 0x7465_6462_7974_6573
+
+    func round() {
+        v0 &+= v1
+        v1 = (v1 << 13 | v1 >> 51) ^ v0
+        v0 = v0 << 32 | v0 >> 32
+        v2 &+= v3
+        v3 = (v3 << 16 | v3 >> 48) ^ v2
+        v0 &+= v3
+        v3 = (v3 << 21 | v3 >> 43) ^ v0
+        v2 &+= v1
+        v1 = (v1 << 17 | v1 >> 47) ^ v2
+        v2 = v2 << 32 | v2 >> 32
+    }
+    for word in [word0, word1, 16 << 56] {
+        v3 ^= word
+        round()
+        round()
+        v0 ^= word
+    }
+    v2 ^= 0xff
+    for _ in 0..<4 { round() }
+    return v0 ^ v1 ^ v2 ^ v3
+}

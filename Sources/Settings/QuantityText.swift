@@ -1,0 +1,61 @@
+/// Durations and sizes as operators write them: a number and a unit.
+enum QuantityText {
+    /// `300ms`, `30`, `30s`, `5m`, `1h`, `7d`; `nil` for anything else and beyond a hundred years.
+    static func duration(_ text: String) -> Duration? {
+        guard let (number, unit) = split(text) else { return nil }
+        let milliseconds: Int64? =
+            switch unit {
+            case "ms": 1
+            case "", "s": 1000
+            case "m": 60_000
+            case "h": 3_600_000
+            case "d": 86_400_000
+            default: nil
+            }
+        guard let milliseconds else { return nil }
+        let (total, overflow) = number.multipliedReportingOverflow(by: milliseconds)
+        return overflow || total > 36_525 * 86_400_000 ? nil : .milliseconds(total)
+    }
+
+    /// In the largest unit that gives a whole number; what is finer than a millisecond is cut off.
+    static func text(_ duration: Duration) -> String {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = attoseconds / 1_000_000_000_000_000
+        guard milliseconds == 0 else { return "\(seconds * 1000 + milliseconds)ms" }
+        for (unit, length) in [("d", 86_400), ("h", 3600), ("m", 60)] as [(String, Int64)]
+        where seconds != 0 && seconds % length == 0 {
+            return "\(seconds / length)\(unit)"
+        }
+        return "\(seconds)s"
+    }
+
+    /// `65536`, `64KiB`, `1MiB`, `2GiB`; `nil` for anything else.
+    static func size(_ text: String) -> Int? {
+        guard let (number, unit) = split(text) else { return nil }
+        let factor: Int64? =
+            switch unit {
+            case "": 1
+            case "KiB": 1 << 10
+            case "MiB": 1 << 20
+            case "GiB": 1 << 30
+            default: nil
+            }
+        guard let factor else { return nil }
+        let (total, overflow) = number.multipliedReportingOverflow(by: factor)
+        return overflow ? nil : Int(exactly: total)
+    }
+
+    static func text(size: Int) -> String {
+        for (unit, length) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
+        where size != 0 && size % length == 0 {
+            return "\(size / length)\(unit)"
+        }
+        return "\(size)"
+    }
+
+    private static func split(_ text: String) -> (number: Int64, unit: Substring)? {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        guard let number = Int64(digits) else { return nil }
+        return (number, text[digits.endIndex...])
+    }
+}

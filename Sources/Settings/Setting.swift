@@ -1,0 +1,160 @@
+/// Where a setting's value goes in its group.
+package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
+
+/// One key of a group: the one declaration that feeds the YAML reader, the sample file and the manual.
+///
+/// The default is the property's initial value in the group, so a group made in code equals one read from an empty file.
+package struct Setting<Group: Sendable>: Sendable {
+    package let key: String
+    /// One or more sentences; the unit only where the type does not say it.
+    package let help: String
+    /// A file without the key is refused.
+    package private(set) var isRequired = false
+    let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
+    let outline: @Sendable (Group) -> SettingOutline
+
+    init(
+        _ key: String, _ help: String,
+        read: @escaping @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void,
+        outline: @escaping @Sendable (Group) -> SettingOutline
+    ) {
+        self.key = key
+        self.help = help
+        self.read = read
+        self.outline = outline
+    }
+
+    /// The same setting, which must be written; for keys without a sensible default.
+    package func required() -> Setting {
+        var copy = self
+        copy.isRequired = true
+        return copy
+    }
+
+    // MARK: Any type
+
+    /// A value of `type`.
+    ///
+    /// - Parameters:
+    ///   - key: lower case with hyphens.
+    ///   - path: where the value goes; its initial value is the default.
+    ///   - type: what may be written.
+    ///   - example: YAML shown in the sample in place of an empty default.
+    ///   - help: what the setting is for.
+    /// - Returns: the setting.
+    package static func value<Value>(
+        _ key: String, _ path: SettingPath<Group, Value>, _ type: SettingType<Value>,
+        example: String? = nil, _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            do throws(SettingMismatch) {
+                group[keyPath: path] = try type.read(node)
+            } catch {
+                problems.report("\(key): \(error.message)", at: error.position)
+            }
+        } outline: { group in
+            let text = type.print(group[keyPath: path])
+            let isEmpty = text == "[]" || text == "\"\""
+            return .value(type: type.name, text: text, example: isEmpty ? example : nil)
+        }
+    }
+
+    /// A value that may be absent; a key with nothing behind it means none.
+    package static func value<Value>(
+        _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
+        example: String? = nil, _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            guard !node.isNull else {
+                group[keyPath: path] = nil
+                return
+            }
+            do throws(SettingMismatch) {
+                group[keyPath: path] = try type.read(node)
+            } catch {
+                problems.report("\(key): \(error.message)", at: error.position)
+            }
+        } outline: { group in
+            .value(type: type.name, text: group[keyPath: path].map(type.print), example: example)
+        }
+    }
+}
+
+// MARK: The common types by name
+
+extension Setting {
+    package static func bool(_ key: String, _ path: SettingPath<Group, Bool>, _ help: String) -> Setting {
+        value(key, path, .bool, help)
+    }
+
+    package static func integer<Value: FixedWidthInteger & Sendable>(
+        _ key: String, in range: ClosedRange<Value> = 0...Value.max, _ path: SettingPath<Group, Value>,
+        _ help: String
+    ) -> Setting {
+        value(key, path, .integer(in: range), help)
+    }
+
+    package static func duration(
+        _ key: String, in range: ClosedRange<Duration>? = nil, _ path: SettingPath<Group, Duration>,
+        _ help: String
+    ) -> Setting {
+        value(key, path, .duration(in: range), help)
+    }
+
+    /// Bytes.
+    package static func size(
+        _ key: String, in range: ClosedRange<Int> = 0...Int.max, _ path: SettingPath<Group, Int>,
+        _ help: String
+    ) -> Setting {
+        value(key, path, .size(in: range), help)
+    }
+
+    package static func string(
+        _ key: String, _ path: SettingPath<Group, String>, _ help: String
+    ) -> Setting {
+        value(key, path, .string, help)
+    }
+
+    package static func string(
+        _ key: String, _ path: SettingPath<Group, String?>, example: String? = nil, _ help: String
+    ) -> Setting {
+        value(key, path, .string, example: example, help)
+    }
+
+    package static func path(
+        _ key: String, _ path: SettingPath<Group, String>, _ help: String
+    ) -> Setting {
+        value(key, path, .path, help)
+    }
+
+    package static func path(
+        _ key: String, _ path: SettingPath<Group, String?>, example: String? = nil, _ help: String
+    ) -> Setting {
+        value(key, path, .path, example: example, help)
+    }
+
+    package static func secret(
+        _ key: String, _ path: SettingPath<Group, Secret?>, _ help: String
+    ) -> Setting {
+        value(key, path, .secret, help)
+    }
+
+    package static func choice<Value: RawRepresentable & CaseIterable & Sendable>(
+        _ key: String, _ path: SettingPath<Group, Value>, _ help: String
+    ) -> Setting where Value.RawValue == String {
+        value(key, path, .choice, help)
+    }
+
+    package static func list(
+        _ key: String, _ path: SettingPath<Group, [String]>, example: String? = nil, _ help: String
+    ) -> Setting {
+        value(key, path, .list(of: .string), example: example, help)
+    }
+
+    package static func list<Element>(
+        _ key: String, of element: SettingType<Element>, _ path: SettingPath<Group, [Element]>,
+        example: String? = nil, _ help: String
+    ) -> Setting {
+        value(key, path, .list(of: element), example: example, help)
+    }
+}

@@ -1,0 +1,30 @@
+/// A group's schema and values without its type, for whoever prints it.
+struct SettingLine: Sendable {
+    let key: String
+    let help: String
+    let isRequired: Bool
+    let outline: SettingOutline
+}
+
+indirect enum SettingOutline: Sendable {
+    struct Named: Sendable {
+        let name: String
+        let lines: [SettingLine]
+    }
+
+    /// `text` is `nil` when there is no value; `example` is shown in its place.
+    case value(type: String, text: String?, example: String?)
+    case group([SettingLine])
+    case optionalGroup([SettingLine]?, example: [SettingLine])
+    case groups([[SettingLine]], example: [SettingLine])
+    case named([Named], example: Named)
+}
+
+extension SettingsGroup {
+    var outline: [SettingLine] {
+        Self.schema.map { setting in
+            SettingLine(
+                key: setting.key, help: setting.help, isRequired: setting.isRequired, outline: setting.outline(self))
+        }
+    }
+}

@@ -1,0 +1,212 @@
+/// What may be written for one key and what it becomes.
+///
+/// Types combine: `.list(of: .duration())`. What a value's own module can check, it checks in ``parsed(_:expecting:_:print:)``.
+package struct SettingType<Value: Sendable>: Sendable {
+    /// One or two words for the manual, such as `duration`.
+    package let name: String
+    /// The value a node holds, or why it holds none.
+    package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
+    /// The value as YAML; secrets do not show.
+    package let print: @Sendable (Value) -> String
+
+    package init(
+        name: String, read: @escaping @Sendable (YAMLNode) throws(SettingMismatch) -> Value,
+        print: @escaping @Sendable (Value) -> String
+    ) {
+        self.name = name
+        self.read = read
+        self.print = print
+    }
+}
+
+/// A node that does not fit its type.
+package struct SettingMismatch: Error, Hashable {
+    package let message: String
+    package let position: YAMLPosition
+
+    package init(_ message: String, at position: YAMLPosition) {
+        self.message = message
+        self.position = position
+    }
+
+    static func expected(_ what: String, found node: YAMLNode) -> SettingMismatch {
+        SettingMismatch("expected \(what), found \(node.found)", at: node.position)
+    }
+}
+
+/// Why a text or a combination of settings is refused, as a sentence without a full stop.
+package struct SettingComplaint: Error, Hashable, Sendable {
+    package let sentence: String
+    /// The key of the group that should be changed; `nil` for the group as a whole.
+    package let key: String?
+
+    package init(_ sentence: String, key: String? = nil) {
+        self.sentence = sentence
+        self.key = key
+    }
+}
+
+// MARK: Scalars
+
+extension SettingType<Bool> {
+    package static var bool: SettingType {
+        SettingType(name: "true or false") { node throws(SettingMismatch) in
+            guard let flag = node.flag else { throw .expected("true or false", found: node) }
+            return flag
+        } print: {
+            $0 ? "true" : "false"
+        }
+    }
+}
+
+extension SettingType where Value: FixedWidthInteger {
+    package static func integer(in range: ClosedRange<Value> = 0...Value.max) -> SettingType {
+        let isOpen = range.upperBound == Value.max && Value.bitWidth > 16
+        let bounds = isOpen ? "of at least \(range.lowerBound)" : "from \(range.lowerBound) to \(range.upperBound)"
+        let name = isOpen ? "integer" : "integer \(range.lowerBound)…\(range.upperBound)"
+        return SettingType(name: name) { node throws(SettingMismatch) in
+            guard let number = node.integer, let value = Value(exactly: number), range.contains(value) else {
+                throw .expected("a whole number \(bounds)", found: node)
+            }
+            return value
+        } print: {
+            "\($0)"
+        }
+    }
+}
+
+extension SettingType<Duration> {
+    /// A number with `ms`, `s`, `m`, `h` or `d`; seconds when there is no unit.
+    package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
+        var bounds = ""
+        if let range {
+            bounds = " from \(QuantityText.text(range.lowerBound)) to \(QuantityText.text(range.upperBound))"
+        }
+        let expected = "a duration such as 300ms, 30s, 5m, 1h or 7d" + bounds
+        return SettingType(name: "duration") { node throws(SettingMismatch) in
+            guard let text = node.text, let value = QuantityText.duration(text), range?.contains(value) ?? true else {
+                throw .expected(expected, found: node)
+            }
+            return value
+        } print: {
+            QuantityText.text($0)
+        }
+    }
+}
+
+extension SettingType<Int> {
+    /// Bytes, with `KiB`, `MiB` or `GiB`.
+    package static func size(in range: ClosedRange<Int> = 0...Int.max) -> SettingType {
+        var bounds = ""
+        if range.upperBound != Int.max {
+            bounds =
+                " from \(QuantityText.text(size: range.lowerBound)) to \(QuantityText.text(size: range.upperBound))"
+        }
+        let expected = "a size such as 65536, 64KiB or 1MiB" + bounds
+        return SettingType(name: "size") { node throws(SettingMismatch) in
+            guard let text = node.text, let value = QuantityText.size(text), range.contains(value) else {
+                throw .expected(expected, found: node)
+            }
+            return value
+        } print: {
+            QuantityText.text(size: $0)
+        }
+    }
+}
+
+extension SettingType<String> {
+    /// Any text but the empty one.
+    package static var string: SettingType { text(name: "text", expected: "a text") }
+
+    /// A file or folder; relative ones count from the daemon's working directory.
+    package static var path: SettingType { text(name: "path", expected: "a path") }
+
+    private static func text(name: String, expected: String) -> SettingType {
+        SettingType(name: name) { node throws(SettingMismatch) in
+            guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
+                throw .expected(expected, found: node)
+            }
+            return text
+        } print: {
+            YAMLText.scalar($0)
+        }
+    }
+}
+
+extension SettingType<Secret> {
+    /// A text that appears in no output; errors do not quote it.
+    package static var secret: SettingType {
+        SettingType(name: "secret") { node throws(SettingMismatch) in
+            guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
+                throw SettingMismatch("expected a text", at: node.position)
+            }
+            return Secret(text)
+        } print: { _ in
+            "\"(secret)\""
+        }
+    }
+}
+
+// MARK: Choices and texts with a meaning
+
+extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
+    /// One of the enum's raw values.
+    package static var choice: SettingType {
+        let names = Value.allCases.map(\.rawValue)
+        return SettingType(name: names.joined(separator: ", ")) { node throws(SettingMismatch) in
+            if let text = node.text {
+                if let value = Value(rawValue: text) { return value }
+                if let near = EditDistance.nearest(to: text, among: names) {
+                    throw SettingMismatch(
+                        "expected \(EditDistance.alternatives(names)), found \(node.found); did you mean \"\(near)\"?",
+                        at: node.position)
+                }
+            }
+            throw .expected(EditDistance.alternatives(names), found: node)
+        } print: {
+            YAMLText.scalar($0.rawValue)
+        }
+    }
+}
+
+extension SettingType {
+    /// A text that `parse` turns into a value or refuses with a complaint; its sentence says what was expected.
+    ///
+    /// - Parameters:
+    ///   - name: one or two words for the manual, such as `address:port`.
+    ///   - parse: the value, or the complaint to show; "found …" is added to it.
+    ///   - print: the text that `parse` reads back as the same value.
+    /// - Returns: the type.
+    package static func parsed(
+        _ name: String, _ parse: @escaping @Sendable (String) throws(SettingComplaint) -> Value,
+        print: @escaping @Sendable (Value) -> String
+    ) -> SettingType {
+        SettingType(name: name) { node throws(SettingMismatch) in
+            guard let text = node.text else { throw .expected("a text (\(name))", found: node) }
+            do throws(SettingComplaint) {
+                return try parse(text)
+            } catch {
+                throw SettingMismatch("\(error.sentence), found \(node.found)", at: node.position)
+            }
+        } print: {
+            YAMLText.scalar(print($0))
+        }
+    }
+
+    /// A list of `element`s; a single value counts as a list of one.
+    package static func list<Element>(
+        of element: SettingType<Element>, atMost limit: Int = 1000
+    ) -> SettingType where Value == [Element] {
+        SettingType(name: "list of \(element.name)") { node throws(SettingMismatch) in
+            let items = node.items ?? [node]
+            guard items.count <= limit else {
+                throw SettingMismatch("expected at most \(limit) values, found \(items.count)", at: node.position)
+            }
+            var values: [Element] = []
+            for item in items { values.append(try element.read(item)) }
+            return values
+        } print: {
+            "[\($0.map(element.print).joined(separator: ", "))]"
+        }
+    }
+}

@@ -1,0 +1,50 @@
+/// One thing wrong with a settings file.
+package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
+    package let file: String
+    /// `nil` when the file as a whole is meant, such as one that cannot be opened.
+    package let position: YAMLPosition?
+    /// A sentence without a full stop that says what was expected and what was found.
+    package let message: String
+
+    package init(file: String, position: YAMLPosition?, message: String) {
+        self.file = file
+        self.position = position
+        self.message = message
+    }
+
+    /// `file:line:column: message`, as compilers write it.
+    package var description: String {
+        position.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
+    }
+}
+
+/// All that is wrong with a settings file, in the file's order; never empty.
+package struct SettingsError: Error, Hashable, CustomStringConvertible {
+    package let problems: [SettingsProblem]
+
+    package init(_ problems: [SettingsProblem]) {
+        self.problems = problems
+    }
+
+    /// One problem a line.
+    package var description: String { problems.map(\.description).joined(separator: "\n") }
+}
+
+/// Collects problems while a document is read; keeps the first hundred.
+package struct SettingsProblems: Sendable {
+    package let file: String
+    package private(set) var found: [SettingsProblem] = []
+
+    package init(file: String) { self.file = file }
+
+    package mutating func report(_ message: String, at position: YAMLPosition) {
+        guard found.count < 100 else { return }
+        found.append(SettingsProblem(file: file, position: position, message: message))
+    }
+
+    package func throwIfAny() throws(SettingsError) {
+        guard found.isEmpty else {
+            throw SettingsError(found.sorted { ($0.position ?? .start) < ($1.position ?? .start) })
+        }
+    }
+}

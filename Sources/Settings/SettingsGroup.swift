@@ -1,0 +1,159 @@
+/// A struct of settings, declared in the module it steers.
+///
+/// `init()` gives the defaults. The schema lists the keys in the order of the sample and the manual.
+package protocol SettingsGroup: Sendable {
+    init()
+    static var schema: [Setting<Self>] { get }
+    /// What is wrong between keys that are each right; asked after all of them were read.
+    func complaints() -> [SettingComplaint]
+}
+
+extension SettingsGroup {
+    package func complaints() -> [SettingComplaint] { [] }
+}
+
+// MARK: Reading
+
+extension SettingsGroup {
+    /// Reads a whole document; an empty one gives the defaults.
+    ///
+    /// - Parameters:
+    ///   - yaml: the bytes of the document.
+    ///   - file: the name that problems carry.
+    /// - Throws: all problems of the document together.
+    package init(yaml: [UInt8], file: String) throws(SettingsError) {
+        try self.init(node: YAMLNode.read(yaml, file: file), file: file)
+    }
+
+    /// Reads a part of a document.
+    package init(node: YAMLNode, file: String) throws(SettingsError) {
+        var problems = SettingsProblems(file: file)
+        self.init(reading: node, at: node.position, &problems)
+        try problems.throwIfAny()
+    }
+
+    /// Reads the file at `path`.
+    package init(contentsOf path: String) throws(SettingsError) {
+        try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
+    }
+
+    init(reading node: YAMLNode, at position: YAMLPosition, _ problems: inout SettingsProblems) {
+        self.init()
+        guard let entries = node.entries else {
+            problems.report("expected a group of keys, found \(node.found)", at: node.position)
+            return
+        }
+        let before = problems.found.count
+        let schema = Self.schema
+        for entry in entries {
+            if let setting = schema.first(where: { $0.key == entry.key }) {
+                setting.read(entry.value, &self, &problems)
+            } else {
+                problems.report(Self.unknownKey(entry.key), at: entry.keyPosition)
+            }
+        }
+        for setting in schema where setting.isRequired && !entries.contains(where: { $0.key == setting.key }) {
+            problems.report("missing key \"\(setting.key)\"", at: position)
+        }
+        guard problems.found.count == before else { return }
+        for complaint in complaints() {
+            let place = entries.first { $0.key == complaint.key }?.keyPosition ?? position
+            problems.report(complaint.key.map { "\($0): \(complaint.sentence)" } ?? complaint.sentence, at: place)
+        }
+    }
+
+    private static func unknownKey(_ key: String) -> String {
+        let near = EditDistance.nearest(to: key, among: schema.map(\.key))
+        return "unknown key \(YAMLText.shownInError(key))" + (near.map { "; did you mean \"\($0)\"?" } ?? "")
+    }
+}
+
+// MARK: Groups inside groups
+
+extension Setting {
+    /// A group under a key.
+    package static func group<Inner: SettingsGroup>(
+        _ key: String, _ path: SettingPath<Group, Inner>, _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            group[keyPath: path] = Inner(reading: node, at: node.position, &problems)
+        } outline: { group in
+            .group(group[keyPath: path].outline)
+        }
+    }
+
+    /// A group that may be absent; a key with nothing behind it means none.
+    package static func group<Inner: SettingsGroup>(
+        _ key: String, _ path: SettingPath<Group, Inner?>, example: Inner = Inner(), _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            group[keyPath: path] = node.isNull ? nil : Inner(reading: node, at: node.position, &problems)
+        } outline: { group in
+            .optionalGroup(group[keyPath: path]?.outline, example: example.outline)
+        }
+    }
+
+    /// A list of groups, which replaces the default list.
+    ///
+    /// - Parameters:
+    ///   - key: lower case with hyphens.
+    ///   - path: where the list goes; its initial value is the default.
+    ///   - limit: how many there may be.
+    ///   - example: the member shown in the sample when the default list is empty.
+    ///   - help: what the list is for.
+    /// - Returns: the setting.
+    package static func groups<Inner: SettingsGroup>(
+        _ key: String, _ path: SettingPath<Group, [Inner]>, atMost limit: Int = 100,
+        example: Inner = Inner(), _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            guard let items = node.items else {
+                problems.report("\(key): expected a list of groups, found \(node.found)", at: node.position)
+                return
+            }
+            guard items.count <= limit else {
+                problems.report("\(key): expected at most \(limit) groups, found \(items.count)", at: node.position)
+                return
+            }
+            group[keyPath: path] = items.map { Inner(reading: $0, at: $0.position, &problems) }
+        } outline: { group in
+            .groups(group[keyPath: path].map(\.outline), example: example.outline)
+        }
+    }
+
+    /// Groups under names that the operator chooses, which replace the default ones.
+    ///
+    /// - Parameters:
+    ///   - key: lower case with hyphens.
+    ///   - path: where the groups go; the initial value is the default.
+    ///   - limit: how many there may be.
+    ///   - exampleName: the name shown in the sample when there are none by default.
+    ///   - example: the group shown under that name.
+    ///   - help: what the groups are for.
+    /// - Returns: the setting.
+    package static func named<Inner: SettingsGroup>(
+        _ key: String, _ path: SettingPath<Group, [String: Inner]>, atMost limit: Int = 100,
+        exampleName: String, example: Inner = Inner(), _ help: String
+    ) -> Setting {
+        Setting(key, help) { node, group, problems in
+            guard let entries = node.entries else {
+                problems.report("\(key): expected named groups, found \(node.found)", at: node.position)
+                return
+            }
+            guard entries.count <= limit else {
+                problems.report("\(key): expected at most \(limit) groups, found \(entries.count)", at: node.position)
+                return
+            }
+            var named: [String: Inner] = [:]
+            for entry in entries {
+                named[entry.key] = Inner(reading: entry.value, at: entry.keyPosition, &problems)
+            }
+            group[keyPath: path] = named
+        } outline: { group in
+            let sorted = group[keyPath: path].sorted { $0.key < $1.key }
+            return .named(
+                sorted.map { SettingOutline.Named(name: $0.key, lines: $0.value.outline) },
+                example: SettingOutline.Named(name: exampleName, lines: example.outline))
+        }
+    }
+}

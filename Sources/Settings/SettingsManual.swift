@@ -1,0 +1,55 @@
+extension SettingsGroup {
+    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group.
+    ///
+    /// - Parameters:
+    ///   - title: the heading.
+    ///   - introduction: a paragraph under it.
+    /// - Returns: Markdown.
+    package static func manual(title: String, introduction: String) -> String {
+        var writer = ManualWriter(out: "# \(title)\n\n\(introduction)\n")
+        writer.section(Self().outline, prefix: "")
+        return writer.out
+    }
+}
+
+private struct ManualWriter {
+    var out: String
+
+    mutating func section(_ lines: [SettingLine], prefix: String) {
+        let values = lines.filter { if case .value = $0.outline { true } else { false } }
+        if !values.isEmpty {
+            out += "\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
+            for line in values { row(line, prefix: prefix) }
+        }
+        for line in lines {
+            switch line.outline {
+            case .value: continue
+            case .group(let inner): group(line, "", inner, prefix: prefix)
+            case .optionalGroup(_, let inner): group(line, " Absent by default.", inner, prefix: prefix)
+            case .groups(let items, let example):
+                group(line, " A list of groups.", items.first ?? example, prefix: prefix, suffix: "[]")
+            case .named(let items, let example):
+                let lines = items.first?.lines ?? example.lines
+                group(line, " Groups under names of your choice.", lines, prefix: prefix, suffix: ".NAME")
+            }
+        }
+    }
+
+    private mutating func group(
+        _ line: SettingLine, _ note: String, _ inner: [SettingLine], prefix: String, suffix: String = ""
+    ) {
+        out += "\n## `\(prefix)\(line.key)`\n\n\(line.help)\(note)\n"
+        section(inner, prefix: "\(prefix)\(line.key)\(suffix).")
+    }
+
+    private mutating func row(_ line: SettingLine, prefix: String) {
+        guard case .value(let type, let text, _) = line.outline else { return }
+        let standing = line.isRequired ? "required" : text.map { "`\($0)`" } ?? "none"
+        out += "| `\(prefix)\(line.key)` | \(cell(type)) | \(cell(standing)) | \(cell(line.help)) |\n"
+    }
+
+    private func cell(_ text: String) -> String {
+        text.split(separator: "|", omittingEmptySubsequences: false).joined(separator: "\\|")
+            .split(separator: "\n").joined(separator: " ")
+    }
+}

@@ -1,0 +1,228 @@
+/// Names one scheduled deadline of one queue.
+@usableFromInline
+package struct DeadlineID: Hashable, Sendable {
+    @usableFromInline let index: Int32
+    @usableFromInline let generation: UInt32
+
+    @inlinable
+    init(index: Int32, generation: UInt32) {
+        self.index = index
+        self.generation = generation
+    }
+
+    /// Names no deadline; cancelling it does nothing.
+    package static let none = DeadlineID(index: -1, generation: 0)
+}
+
+/// Deadlines with a payload each: scheduling and cancelling in constant time, made for many that are cancelled.
+///
+/// A hierarchical timer wheel (Varghese and Lauck): seven levels of 64 slots, each level's slot as long as the whole
+/// level below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level lie
+/// before those of the next one, and bit sets tell which slots are in use, so a step of hours costs no more than one
+/// of a tick. Deadlines of one tick come out in the order they were scheduled.
+///
+/// A deadline of `Instant.distantFuture` never comes. One timer takes 24 bytes and its payload; its owner limits them.
+@usableFromInline
+package struct DeadlineQueue<Payload> {
+    @usableFromInline
+    struct Node {
+        @usableFromInline var tick: UInt64
+        /// `nil` in a free node.
+        @usableFromInline var payload: Payload?
+        @usableFromInline var slot: UInt16
+        /// In a free node: the next free one.
+        @usableFromInline var next: Int32
+        @usableFromInline var previous: Int32
+        @usableFromInline var generation: UInt32
+
+        @inlinable
+        init(payload: Payload) {
+            tick = 0
+            self.payload = payload
+            slot = 0
+            next = -1
+            previous = -1
+            generation = 1
+        }
+    }
+
+    @usableFromInline
+    struct Slot {
+        @usableFromInline var head: Int32 = -1
+        @usableFromInline var tail: Int32 = -1
+        /// Not later than any tick in the slot.
+        @usableFromInline var earliest: UInt64 = .max
+
+        @inlinable init() {}
+    }
+
+    @usableFromInline var nodes: [Node] = []
+    @usableFromInline var firstFree: Int32 = -1
+    /// Level by level.
+    @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
+    /// For each level, which of its slots hold something.
+    @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
+    /// The tick up to which the wheel has turned. A slot's level is the highest base-64 digit in which its ticks differ
+    /// from this.
+    @usableFromInline var elapsed: UInt64 = 0
+
+    /// How many deadlines are scheduled.
+    @usableFromInline package private(set) var count = 0
+
+    /// What one timer takes while it is scheduled.
+    package static var bytesPerDeadline: Int { MemoryLayout<Node>.stride }
+
+    package init() {}
+
+    @inlinable
+    package mutating func schedule(_ payload: Payload, at deadline: Instant) -> DeadlineID {
+        let index: Int32
+        if firstFree >= 0 {
+            index = firstFree
+            firstFree = nodes[Int(index)].next
+            nodes[Int(index)].payload = payload
+        } else {
+            precondition(nodes.count < Int(Int32.max), "the owner limits its deadlines")
+            index = Int32(truncatingIfNeeded: nodes.count)
+            nodes.append(Node(payload: payload))
+        }
+        nodes[Int(index)].tick = max(wheelTick(roundedUp: deadline), elapsed)
+        link(index)
+        count += 1
+        return DeadlineID(index: index, generation: nodes[Int(index)].generation)
+    }
+
+    /// Does nothing when the deadline was popped or cancelled before.
+    @inlinable
+    package mutating func cancel(_ id: DeadlineID) {
+        let index = Int(id.index)
+        guard nodes.indices.contains(index), nodes[index].generation == id.generation, nodes[index].payload != nil
+        else { return }
+        unlink(id.index)
+        _ = release(id.index)
+    }
+
+    /// When to look again: never later than the earliest deadline, and before it only after some were cancelled.
+    @inlinable
+    package var nextDeadline: Instant? {
+        guard let place = firstPlace else { return nil }
+        return wheelInstant(atTick: slots[place.level * 64 + place.index].earliest)
+    }
+
+    /// Takes out the earliest deadline if it has come.
+    ///
+    /// - Precondition: `now` does not run backwards.
+    @inlinable
+    package mutating func popExpired(now: Instant) -> Payload? {
+        let target = wheelTick(roundedDown: now)
+        while let place = firstPlace, place.start <= target {
+            elapsed = max(elapsed, place.start)
+            let slot = place.level * 64 + place.index
+            let head = slots[slot].head
+            guard place.level > 0 else {
+                unlink(head)
+                return release(head)
+            }
+            slots[slot] = Slot()
+            occupied[place.level] &= ~(1 << UInt64(place.index))
+            var index = head
+            while index >= 0 {
+                let next = nodes[Int(index)].next
+                link(index)
+                index = next
+            }
+        }
+        elapsed = max(elapsed, target)
+        return nil
+    }
+
+    // MARK: The wheel
+
+    /// The first slot in use, and the first tick it stands for.
+    @inlinable
+    var firstPlace: (level: Int, index: Int, start: UInt64)? {
+        for level in 0..<wheelLevels where occupied[level] != 0 {
+            let index = occupied[level].trailingZeroBitCount
+            let shift = UInt64(level * 6)
+            return (level, index, (elapsed >> (shift + 6)) << (shift + 6) | UInt64(index) << shift)
+        }
+        return nil
+    }
+
+    /// Appends the node to the slot of its tick.
+    @inlinable
+    mutating func link(_ index: Int32) {
+        let tick = nodes[Int(index)].tick
+        let level = (63 - ((elapsed ^ tick) | 63).leadingZeroBitCount) / 6
+        let place = Int(truncatingIfNeeded: (tick >> UInt64(level * 6)) & 63)
+        let slot = level * 64 + place
+        let tail = slots[slot].tail
+        nodes[Int(index)].slot = UInt16(truncatingIfNeeded: slot)
+        nodes[Int(index)].previous = tail
+        nodes[Int(index)].next = -1
+        slots[slot].tail = index
+        slots[slot].earliest = min(slots[slot].earliest, tick)
+        if tail >= 0 {
+            nodes[Int(tail)].next = index
+        } else {
+            slots[slot].head = index
+            occupied[level] |= 1 << UInt64(place)
+        }
+    }
+
+    @inlinable
+    mutating func unlink(_ index: Int32) {
+        let slot = Int(nodes[Int(index)].slot)
+        let next = nodes[Int(index)].next
+        let previous = nodes[Int(index)].previous
+        if previous >= 0 { nodes[Int(previous)].next = next } else { slots[slot].head = next }
+        if next >= 0 { nodes[Int(next)].previous = previous } else { slots[slot].tail = previous }
+        guard slots[slot].head < 0 else { return }
+        slots[slot].earliest = .max
+        occupied[slot / 64] &= ~(1 << UInt64(slot % 64))
+    }
+
+    /// Frees an unlinked node and gives its payload.
+    @inlinable
+    mutating func release(_ index: Int32) -> Payload? {
+        let payload = nodes[Int(index)].payload.take()
+        nodes[Int(index)].generation &+= 1
+        nodes[Int(index)].next = firstFree
+        firstFree = index
+        count -= 1
+        return payload
+    }
+}
+
+extension DeadlineQueue: Sendable where Payload: Sendable {}
+extension DeadlineQueue.Node: Sendable where Payload: Sendable {}
+extension DeadlineQueue.Slot: Sendable {}
+
+// MARK: Ticks
+
+/// 64^7 ticks hold every `Instant`, see ``wheelOrigin``.
+@usableFromInline let wheelLevels = 7
+
+/// Nanoseconds of one tick.
+@usableFromInline let wheelTickLength: Int64 = 10_000_000
+
+/// The tick of instant zero, so that the ticks of all instants are positive; they stay below 2^41.
+@usableFromInline let wheelOrigin: Int64 = 1 << 40
+
+@inlinable
+func wheelTick(roundedUp instant: Instant) -> UInt64 {
+    let (quotient, remainder) = instant.nanoseconds.quotientAndRemainder(dividingBy: wheelTickLength)
+    return UInt64(quotient + (remainder > 0 ? 1 : 0) + wheelOrigin)
+}
+
+@inlinable
+func wheelTick(roundedDown instant: Instant) -> UInt64 {
+    let (quotient, remainder) = instant.nanoseconds.quotientAndRemainder(dividingBy: wheelTickLength)
+    return UInt64(quotient - (remainder < 0 ? 1 : 0) + wheelOrigin)
+}
+
+@inlinable
+func wheelInstant(atTick tick: UInt64) -> Instant {
+    let (nanoseconds, overflow) = (Int64(tick) - wheelOrigin).multipliedReportingOverflow(by: wheelTickLength)
+    return overflow ? .distantFuture : Instant(nanoseconds: nanoseconds)
+}

@@ -1,0 +1,112 @@
+import Addressing
+import Crypto
+import Reactor
+
+/// What happened on one connection, as the tests see it.
+enum StreamEvent: Sendable, Equatable {
+    case accepted(remote: Endpoint)
+    case connected
+    case received([UInt8])
+    case closed(StreamCloseReason)
+}
+
+/// A listener and connections of both sides, living on one loop.
+actor StreamBench {
+    enum Side: Sendable { case server, client }
+
+    let loop: EventLoop
+    nonisolated let server = Mailbox<StreamEvent>()
+    nonisolated let client = Mailbox<StreamEvent>()
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    var listener: StreamListener?
+    var accepted: [StreamConnection] = []
+    var connected: [StreamConnection] = []
+    /// How many bytes the server's handler uses at a time.
+    var appetite = Int.max
+
+    init(_ loop: EventLoop) { self.loop = loop }
+
+    /// Runs a test with a bench and ends the cycle of actor, connections and handlers afterwards.
+    static func with(_ body: (StreamBench) async throws -> Void) async throws {
+        try await withLoop { loop in
+            let bench = StreamBench(loop)
+            try await body(bench)
+            await bench.close()
+        }
+    }
+
+    func close() {
+        listener = nil
+        for connection in accepted + connected { connection.close() }
+    }
+
+    func listen(
+        _ endpoint: Endpoint = Endpoint(.loopbackV4, 0), tls: TLSContext? = nil, limit: Int = 100,
+        limits: StreamConnection.Limits = .init()
+    ) throws -> Endpoint {
+        let listener = try StreamListener(
+            boundTo: endpoint, on: loop, tls: tls, limit: limit, connectionLimits: limits
+        ) { self.accept($0) }
+        self.listener = listener
+        return listener.local
+    }
+
+    func listen(unixPath: String) throws {
+        listener = try StreamListener(unixPath: unixPath, on: loop, limit: 10) { self.accept($0) }
+    }
+
+    private func accept(_ connection: StreamConnection) {
+        accepted.append(connection)
+        server.put(.accepted(remote: connection.remote))
+        try? connection.start(handlers(server))
+    }
+
+    func handlers(_ mailbox: Mailbox<StreamEvent>) -> StreamConnection.Handlers {
+        StreamConnection.Handlers(
+            connected: { _ in mailbox.put(.connected) },
+            received: { _, bytes in
+                let used = min(bytes.count, self.appetite)
+                mailbox.put(.received(unsafe bytes.withUnsafeBufferPointer { unsafe Array($0.prefix(used)) }))
+                return used
+            },
+            closed: { _, reason in mailbox.put(.closed(reason)) })
+    }
+
+    func connect(to target: Endpoint, tls: TLSSession? = nil, limits: StreamConnection.Limits = .init()) throws {
+        connected.append(
+            try StreamConnection.connect(to: target, on: loop, tls: tls, limits: limits, handlers: handlers(client)))
+    }
+
+    func connect(toUnixSocket path: String) throws {
+        connected.append(try StreamConnection.connect(toUnixSocket: path, on: loop, handlers: handlers(client)))
+    }
+
+    func setAppetite(_ count: Int) { appetite = count }
+
+    func at<Result: Sendable>(
+        _ side: Side, _ index: Int = 0, _ body: @Sendable (StreamConnection) throws -> Result
+    ) rethrows -> Result {
+        try body(side == .server ? accepted[index] : connected[index])
+    }
+
+    func release(_ side: Side) {
+        if side == .server { accepted = [] } else { connected = [] }
+    }
+
+    func stopListening() { listener = nil }
+
+    var listenerCount: Int { listener?.connectionCount ?? 0 }
+}
+
+extension Mailbox<StreamEvent> {
+    /// Joins what is received until there are `count` bytes.
+    func bytes(_ count: Int) async throws -> [UInt8] {
+        var all: [UInt8] = []
+        while all.count < count {
+            guard case .received(let part) = try await next() else { return all }
+            all += part
+        }
+        return all
+    }
+}

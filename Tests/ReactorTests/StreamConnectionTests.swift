@@ -1,0 +1,211 @@
+import Addressing
+import Glibc
+import Reactor
+import Testing
+
+@Suite("Stream connection", .timeLimit(.minutes(1)))
+struct StreamConnectionTests {
+    private func withBench(_ body: (StreamBench) async throws -> Void) async throws {
+        try await StreamBench.with(body)
+    }
+
+    /// A bench with one connection, open on both sides.
+    private func withPair(
+        limits: StreamConnection.Limits = .init(), _ body: (StreamBench) async throws -> Void
+    ) async throws {
+        try await withBench { bench in
+            try await bench.connect(to: bench.listen(limits: limits))
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            guard case .connected = try await bench.server.next() else { throw Unexpected() }
+            guard case .connected = try await bench.client.next() else { throw Unexpected() }
+            try await body(bench)
+        }
+    }
+
+    struct Unexpected: Error {}
+
+    @Test(arguments: [IPAddress.loopbackV4, IPAddress(high: 0, low: 1)])
+    func `bytes go both ways, also those sent before the connection is open`(address: IPAddress) async throws {
+        try await withBench { bench in
+            let target = try await bench.listen(Endpoint(address, 0))
+            try await bench.connect(to: target)
+            await bench.at(.client) { $0.send([1, 2]) }
+            let first = try await bench.client.next()
+            #expect(first == .connected)
+            let clientEnd = await bench.at(.client) { $0.local }
+            let accepted = try await bench.server.next()
+            #expect(accepted == .accepted(remote: clientEnd))
+            let second = try await bench.server.next()
+            #expect(second == .connected)
+            let up = try await bench.server.bytes(2)
+            #expect(up == [1, 2])
+            await bench.at(.server) { $0.send([3]) }
+            let down = try await bench.client.bytes(1)
+            #expect(down == [3])
+            let (serverLocal, clientRemote) = await (bench.at(.server) { $0.local }, bench.at(.client) { $0.remote })
+            #expect(serverLocal == target && clientRemote == target)
+        }
+    }
+
+    @Test func `a refused connection is reported`() async throws {
+        try await withBench { bench in
+            let target = try await bench.listen()
+            await bench.stopListening()
+            try await bench.connect(to: target)
+            let event = try await bench.client.next()
+            #expect(event == .closed(.system(SystemError(call: "connect", code: ECONNREFUSED))))
+        }
+    }
+
+    @Test func `an unreachable address is reported like any failure`() async throws {
+        try await withBench { bench in
+            try await bench.connect(to: Endpoint(try #require(IPAddress("255.255.255.255")), 9))
+            guard case .closed(.system(let error)) = try await bench.client.next() else { throw Unexpected() }
+            #expect(error.call == "connect")
+        }
+    }
+
+    @Test func `bytes that were not used come again with those that follow`() async throws {
+        try await withPair { bench in
+            await bench.setAppetite(2)
+            await bench.at(.client) { $0.send([1, 2, 3]) }
+            let first = try await bench.server.next()
+            #expect(first == .received([1, 2]))
+            await bench.at(.client) { $0.send([4]) }
+            let second = try await bench.server.next()
+            #expect(second == .received([3, 4]))
+        }
+    }
+
+    @Test func `the peer's end is reported once, and ours not at all`() async throws {
+        try await withPair { bench in
+            await bench.at(.client) { $0.close() }
+            let event = try await bench.server.next()
+            #expect(event == .closed(.peerClosed))
+            let count = await bench.listenerCount
+            #expect(count == 0)
+            let isOpen = await bench.at(.client) { $0.isOpen }
+            #expect(!isOpen)
+        }
+    }
+
+    @Test func `releasing a connection closes it`() async throws {
+        try await withPair { bench in
+            await bench.release(.client)
+            let event = try await bench.server.next()
+            #expect(event == .closed(.peerClosed))
+        }
+    }
+
+    @Test func `a flushing close sends what waits, even when nobody holds the connection`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 8 << 20
+        try await withPair(limits: limits) { bench in
+            let count = 4 << 20
+            await bench.at(.server) { connection in
+                connection.send([UInt8](repeating: 5, count: count))
+                connection.close(flushing: true)
+            }
+            await bench.release(.server)
+            let got = try await bench.client.bytes(count)
+            #expect(got.count == count)
+            let end = try await bench.client.next()
+            #expect(end == .closed(.peerClosed))
+        }
+    }
+
+    @Test func `a peer that never reads is closed at the output limit`() async throws {
+        try await withPair { bench in
+            await bench.at(.client) { $0.setReading(false) }
+            let block = [UInt8](repeating: 0, count: 64 << 10)
+            await bench.at(.server) { connection in
+                // More than any loopback socket buffers.
+                for _ in 0..<1000 where connection.outputCount <= 256 << 10 { connection.send(block) }
+            }
+            let event = try await bench.server.next()
+            #expect(event == .closed(.outputOverflow))
+        }
+    }
+
+    @Test func `input that the handler cannot use is closed at its limit`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.input = 1000
+        try await withPair(limits: limits) { bench in
+            await bench.setAppetite(0)
+            await bench.at(.client) { $0.send([UInt8](repeating: 0, count: 999)) }
+            let first = try await bench.server.next()
+            #expect(first == .received([]))
+            await bench.at(.client) { $0.send([0]) }
+            let second = try await bench.server.next()
+            #expect(second == .received([]))
+            let third = try await bench.server.next()
+            #expect(third == .closed(.inputOverflow))
+        }
+    }
+
+    @Test func `an idle connection is closed`() async throws {
+        try await withPair { bench in
+            await bench.at(.server) { $0.setIdleTimeout(.milliseconds(20)) }
+            let event = try await bench.server.next()
+            #expect(event == .closed(.idle))
+        }
+    }
+
+    @Test func `a connection that is accepted and dropped is closed`() async throws {
+        try await withBench { bench in
+            let other = Bench(bench.loop)
+            let (listener, target) = try await other.run { bench in
+                let listener = try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop, limit: 5) { _ in }
+                return (listener, listener.local)
+            }
+            try await bench.connect(to: target)
+            let first = try await bench.client.next()
+            #expect(first == .connected)
+            let second = try await bench.client.next()
+            #expect(second == .closed(.peerClosed))
+            let count = await other.run { _ in listener.connectionCount }
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `a listener at its limit goes on when a connection has ended`() async throws {
+        try await withBench { bench in
+            let target = try await bench.listen(limit: 1)
+            try await bench.connect(to: target)
+            try await bench.connect(to: target)
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            let first = try await bench.server.next()
+            #expect(first == .connected)
+            let count = await bench.listenerCount
+            #expect(count == 1)
+            await bench.at(.server) { $0.close() }
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            let ids = await (bench.at(.server, 0) { $0.id }, bench.at(.server, 1) { $0.id })
+            #expect(ids.0 != ids.1)
+        }
+    }
+
+    @Test func `a Unix-domain socket serves its user only and leaves no file`() async throws {
+        try await withBench { bench in
+            let path = "/tmp/reactor-test-\(getpid())-\(UInt32.random(in: 0 ... .max)).sock"
+            try await bench.listen(unixPath: path)
+            var status = stat()
+            #expect(unsafe lstat(path, &status) == 0)
+            #expect(status.st_mode & 0o777 == 0o600)
+            try await bench.connect(toUnixSocket: path)
+            await bench.at(.client) { $0.send([9]) }
+            let accepted = try await bench.server.next()
+            #expect(accepted == .accepted(remote: Endpoint(.anyV4, 0)))
+            let second = try await bench.server.next()
+            #expect(second == .connected)
+            let bytes = try await bench.server.bytes(1)
+            #expect(bytes == [9])
+            // A second listener must not take the path of one that lives.
+            await #expect { try await bench.listen(unixPath: path) } throws: {
+                ($0 as? SystemError)?.isAddressInUse == true
+            }
+            await bench.stopListening()
+            #expect(unsafe lstat(path, &status) != 0)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import Addressing
+import Crypto
+import Reactor
+import Testing
+
+@Suite("TLS connection", .timeLimit(.minutes(1)))
+struct TLSConnectionTests {
+    private static func identity(_ hosts: [String] = ["127.0.0.1", "sip.example"]) throws -> SelfSignedCertificate {
+        try SelfSignedCertificate(hosts: hosts)
+    }
+
+    private func server(_ identity: SelfSignedCertificate, clientAuthority: PEM? = nil) throws -> TLSContext {
+        try TLSContext.server(
+            certificate: .bytes(identity.certificate), key: .bytes(identity.key), protocols: ["sip", "h2"],
+            clientAuthority: clientAuthority)
+    }
+
+    @Test(arguments: ["127.0.0.1", "sip.example"])
+    func `a verified client and the server exchange bytes and agree on a protocol`(host: String) async throws {
+        try await StreamBench.with { bench in
+            let identity = try Self.identity()
+            let context = try TLSContext.client(
+                authority: .bytes(identity.certificate), protocols: ["http/1.1", "h2", "sip"])
+            let target = try await bench.listen(tls: server(identity))
+            try await bench.connect(to: target, tls: context.makeClientSession(host: host))
+            await bench.at(.client) { $0.send([1, 2, 3]) }
+            let first = try await bench.client.next()
+            #expect(first == .connected)
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            let second = try await bench.server.next()
+            #expect(second == .connected)
+            let up = try await bench.server.bytes(3)
+            #expect(up == [1, 2, 3])
+            let block = [UInt8](repeating: 6, count: 200_000)
+            await bench.at(.server) { $0.send(block) }
+            let down = try await bench.client.bytes(block.count)
+            #expect(down == block)
+            let names = await (
+                bench.at(.server) { $0.tls?.applicationProtocol }, bench.at(.client) { $0.tls?.applicationProtocol }
+            )
+            #expect(names.0 == "sip" && names.1 == "sip")
+            let version = await bench.at(.client) { $0.tls?.version }
+            #expect(version == "TLSv1.3")
+            await bench.at(.client) { $0.close() }
+            let end = try await bench.server.next()
+            #expect(end == .closed(.peerClosed))
+        }
+    }
+
+    @Test(arguments: ["127.0.0.2", "other.example"])
+    func `a certificate for another host is refused by the client`(host: String) async throws {
+        try await StreamBench.with { bench in
+            let identity = try Self.identity()
+            let context = try TLSContext.client(authority: .bytes(identity.certificate))
+            try await bench.connect(to: bench.listen(tls: server(identity)), tls: context.makeClientSession(host: host))
+            guard case .closed(.tls(let reason)) = try await bench.client.next() else { throw Unexpected() }
+            #expect(reason.contains("mismatch"))
+        }
+    }
+
+    @Test func `a certificate of an unknown authority is refused by the client`() async throws {
+        try await StreamBench.with { bench in
+            let context = try TLSContext.client(authority: .bytes(Self.identity().certificate))
+            let target = try await bench.listen(tls: server(Self.identity()))
+            try await bench.connect(to: target, tls: context.makeClientSession(host: "127.0.0.1"))
+            guard case .closed(.tls) = try await bench.client.next() else { throw Unexpected() }
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            guard case .closed(.tls) = try await bench.server.next() else { throw Unexpected() }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a server that asks for a client certificate serves only clients that have one`(hasOne: Bool) async throws {
+        try await StreamBench.with { bench in
+            let (identity, phone) = (try Self.identity(), try Self.identity(["phone"]))
+            let context = try TLSContext.client(
+                authority: .bytes(identity.certificate), certificate: hasOne ? .bytes(phone.certificate) : nil,
+                key: hasOne ? .bytes(phone.key) : nil)
+            let target = try await bench.listen(tls: server(identity, clientAuthority: .bytes(phone.certificate)))
+            try await bench.connect(to: target, tls: context.makeClientSession(host: "127.0.0.1"))
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            let event = try await bench.server.next()
+            if hasOne {
+                #expect(event == .connected)
+            } else {
+                guard case .closed(.tls) = event else { throw Unexpected() }
+            }
+        }
+    }
+
+    @Test func `a client that talks plain text gets no further than the handshake`() async throws {
+        try await StreamBench.with { bench in
+            try await bench.connect(to: bench.listen(tls: server(Self.identity())))
+            await bench.at(.client) { $0.send(Array("OPTIONS sip:a SIP/2.0\r\n\r\n".utf8)) }
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            guard case .closed(.tls) = try await bench.server.next() else { throw Unexpected() }
+        }
+    }
+
+    @Test func `a client that says nothing is closed when the handshake takes too long`() async throws {
+        try await StreamBench.with { bench in
+            var limits = StreamConnection.Limits()
+            limits.openTimeout = .milliseconds(20)
+            try await bench.connect(to: bench.listen(tls: server(Self.identity()), limits: limits))
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            let event = try await bench.server.next()
+            #expect(event == .closed(.openTimeout))
+        }
+    }
+
+    @Test func `contexts say what is wrong with their files`() throws {
+        let (one, other) = (try Self.identity(), try Self.identity())
+        #expect(throws: TLSError.keyDoesNotMatchCertificate) {
+            try TLSContext.server(certificate: .bytes(one.certificate), key: .bytes(other.key))
+        }
+        #expect(throws: TLSError.unreadable(source: "/nonexistent", reason: "No such file or directory")) {
+            try TLSContext.client(authority: .file("/nonexistent"))
+        }
+        #expect(throws: TLSError.unreadable(source: "PEM bytes", reason: "no start line")) {
+            try TLSContext.server(certificate: .bytes(one.key), key: .bytes(one.key))
+        }
+    }
+
+    struct Unexpected: Error {}
+}

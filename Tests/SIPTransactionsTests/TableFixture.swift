@@ -1,0 +1,102 @@
+import Addressing
+import SIPGrammar
+import SIPTransactions
+import Testing
+import Timekeeping
+
+/// A table, a clock that only the test moves, and readable outputs.
+final class TableFixture {
+    var table: TransactionTable
+    var now = start
+    private var out: [TransactionOutput] = []
+
+    init(limits: TransactionLimits = TransactionLimits()) {
+        table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
+    }
+
+    func receive(_ message: TestMessage, on flow: Flow = udp) -> RequestMatch {
+        table.requestReceived(message.request, respondOn: flow, now: now, into: &out)
+    }
+
+    /// A request that must be new.
+    func new(_ message: TestMessage, on flow: Flow = udp) throws -> ServerTransactionID {
+        guard case .new(let id) = receive(message, on: flow) else { throw Unexpected() }
+        return id
+    }
+
+    func respond(_ id: ServerTransactionID, _ status: Status) {
+        table.respond(id, status: status, bytes: "SIP/2.0 \(status) x\r\n\r\n".bytes, now: now, into: &out)
+    }
+
+    func reserve() throws -> ClientTransactionID {
+        guard let id = table.makeClientTransaction() else { throw Unexpected() }
+        return id
+    }
+
+    /// A client transaction with its branch in the Via.
+    func send(
+        _ method: String, on flow: Flow = udp, loopHash: UInt64 = 5
+    ) throws -> (id: ClientTransactionID, branch: String) {
+        let id = try reserve()
+        let branch = table.viaBranch(for: id, loopHash: loopHash).string
+        var message = TestMessage(method, branch: branch)
+        message.body = "body"
+        table.start(id, request: message.outgoing, on: flow, now: now, into: &out)
+        return (id, branch)
+    }
+
+    func receive(_ status: Int, _ branch: String, _ method: String, toTag: String = "t1") {
+        let message = TestMessage(status: status, branch: branch, method: method, toTag: toTag)
+        table.responseReceived(message.response, now: now, into: &out)
+    }
+
+    func cancel(_ id: ClientTransactionID, reasons: [String] = []) {
+        table.cancel(id, reasons: reasons.map { ByteString($0) }, now: now, into: &out)
+    }
+
+    func transportFailed(on flow: Flow) { table.transportFailed(on: flow, now: now, into: &out) }
+
+    func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
+
+    /// Jumps from deadline to deadline up to a time after ``start``.
+    func advance(to offset: Duration) {
+        while let next = table.nextDeadline, next <= start + offset {
+            now = max(now, next)
+            table.deadlineReached(now: now, into: &out)
+        }
+        now = start + offset
+        table.deadlineReached(now: now, into: &out)
+    }
+
+    /// What came out since the last call, in short words.
+    func outputs() -> [String] {
+        defer { out = [] }
+        return out.map { output in
+            switch output {
+            case .send(let bytes, _):
+                let words = String(decoding: bytes, as: UTF8.self).split(separator: " ", maxSplits: 2)
+                return words[0] == "SIP/2.0" ? "send \(words[1])" : "send \(words[0])"
+            case .responseReceived(_, let response): return "told \(response.status.code)"
+            case .clientTimedOut: return "client timed out"
+            case .clientTransportFailed: return "client failed"
+            case .clientEnded: return "client ended"
+            case .serverTimedOut: return "server timed out"
+            case .serverEnded: return "server ended"
+            case .strayResponse: return "stray"
+            }
+        }
+    }
+
+    /// The text of the last message sent since the last call of ``outputs()``, and its flow.
+    var lastSent: (text: String, flow: Flow)? {
+        for case .send(let bytes, let flow) in out.reversed() { return (String(decoding: bytes, as: UTF8.self), flow) }
+        return nil
+    }
+
+    var isEmpty: Bool {
+        table.serverCount == 0 && table.clientCount == 0 && table.deadlineCount == 0
+            && table.completedNonInviteCount == 0
+    }
+}
+
+struct Unexpected: Error {}

@@ -1,0 +1,266 @@
+import Addressing
+import SIPGrammar
+import SIPTransactions
+import Testing
+import Timekeeping
+
+@Suite("Client transactions in the table")
+struct TransactionTableClientTests {
+    private let fixture = TableFixture()
+
+    // MARK: Via branches
+
+    @Test func `a branch leads back to its loop hash, written in either case`() throws {
+        let id = try fixture.reserve()
+        for hash: UInt64 in [0, 1, 0x0123_4567_89ab_cdef, .max] {
+            let branch = fixture.table.viaBranch(for: id, loopHash: hash)
+            #expect(branch.count == 41 && branch.hasPrefix("z9hG4bK"))
+            #expect(fixture.table.loopHash(inBranch: branch) == hash)
+            #expect(fixture.table.loopHash(inBranch: ByteString(branch.string.uppercased())) == hash)
+        }
+    }
+
+    @Test func `a branch of another process, or changed in any place, is not ours`() throws {
+        let id = try fixture.reserve()
+        let branch = fixture.table.viaBranch(for: id, loopHash: 77)
+        #expect(TransactionTable(branchKey: BranchKey(1, 3)).loopHash(inBranch: branch) == nil)
+        for place in 0..<branch.count {
+            for replacement in Set("0av~\u{0}".utf8).subtracting([branch[place]]) {
+                var bytes = branch.array
+                bytes[place] = replacement
+                #expect(fixture.table.loopHash(inBranch: ByteString(bytes)) == nil)
+            }
+        }
+        #expect(fixture.table.loopHash(inBranch: branch[0..<40]) == nil)
+        #expect(fixture.table.loopHash(inBranch: ByteString("z9hG4bK")) == nil)
+    }
+
+    // MARK: Requests other than INVITE
+
+    @Test func `a request over UDP is sent eleven times, then timed out`() throws {
+        _ = try fixture.send("MESSAGE")
+        fixture.advance(to: .seconds(33))
+        #expect(
+            fixture.outputs() == Array(repeating: "send MESSAGE", count: 11) + ["client timed out", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `its final response is told once`() throws {
+        let (_, branch) = try fixture.send("MESSAGE")
+        fixture.receive(100, branch, "MESSAGE")
+        fixture.receive(200, branch, "MESSAGE")
+        fixture.receive(200, branch, "MESSAGE")
+        #expect(fixture.outputs() == ["send MESSAGE", "told 100", "told 200"])
+        fixture.advance(to: .milliseconds(5010))
+        #expect(fixture.outputs() == ["client ended"])
+        #expect(fixture.isEmpty)
+        fixture.receive(200, branch, "MESSAGE")
+        #expect(fixture.outputs() == ["stray"])
+    }
+
+    @Test func `on a reliable transport it is sent once and ends with its response`() throws {
+        let (_, branch) = try fixture.send("BREW", on: tcp)
+        fixture.advance(to: .seconds(30))
+        fixture.receive(404, branch, "BREW")
+        #expect(fixture.outputs() == ["send BREW", "told 404", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    // MARK: INVITE
+
+    @Test func `an INVITE over UDP is sent seven times, then timed out`() throws {
+        _ = try fixture.send("INVITE")
+        fixture.advance(to: .seconds(33))  // 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s
+        #expect(fixture.outputs() == Array(repeating: "send INVITE", count: 7) + ["client timed out", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `an INVITE may ring without an end`() throws {
+        let (_, branch) = try fixture.send("INVITE")
+        fixture.receive(180, branch, "INVITE")
+        fixture.advance(to: .seconds(7200))
+        #expect(fixture.outputs() == ["send INVITE", "told 180"])
+        #expect(fixture.table.clientCount == 1)
+    }
+
+    @Test func `a refusal is acknowledged by a request made from the INVITE as it was sent`() throws {
+        let (_, branch) = try fixture.send("INVITE")
+        fixture.receive(180, branch, "INVITE")
+        fixture.receive(486, branch, "INVITE", toTag: "bob")
+        let ack = try #require(fixture.lastSent?.text)
+        #expect(fixture.outputs() == ["send INVITE", "told 180", "send ACK", "told 486"])
+        #expect(ack.hasPrefix("ACK sip:bob@example.com SIP/2.0\r\n"))
+        for row in [
+            "Via: SIP/2.0/UDP client.example:5060;branch=\(branch)", "Route: <sip:edge.example.com;lr>",
+            "From: <sip:alice@example.com>;tag=f1", "To: <sip:bob@example.com>;tag=bob", "Call-ID: call-1",
+            "CSeq: 1 ACK",
+        ] {
+            #expect(ack.contains("\r\n\(row)\r\n"), "\(row)")
+        }
+        #expect(!ack.contains("body"))
+        fixture.receive(486, branch, "INVITE", toTag: "bob")
+        #expect(fixture.lastSent?.text == ack)
+        #expect(fixture.outputs() == ["send ACK"])
+        fixture.advance(to: .milliseconds(32_010))
+        #expect(fixture.outputs() == ["client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `a refusal on a reliable transport is acknowledged and the transaction ends`() throws {
+        let (_, branch) = try fixture.send("INVITE", on: tcp)
+        fixture.receive(404, branch, "INVITE")
+        #expect(fixture.outputs() == ["send INVITE", "send ACK", "told 404", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `every 2xx of every fork goes up, and no ACK is made for it`() throws {
+        let (_, branch) = try fixture.send("INVITE")
+        fixture.receive(200, branch, "INVITE", toTag: "fork1")
+        fixture.receive(200, branch, "INVITE", toTag: "fork1")
+        fixture.receive(200, branch, "INVITE", toTag: "fork2")
+        fixture.receive(486, branch, "INVITE", toTag: "fork3")
+        #expect(fixture.outputs() == ["send INVITE", "told 200", "told 200", "told 200"])
+        fixture.advance(to: .milliseconds(31_990))
+        fixture.receive(200, branch, "INVITE", toTag: "fork1")
+        fixture.advance(to: .milliseconds(32_010))
+        #expect(fixture.outputs() == ["told 200", "client ended"])
+        fixture.receive(200, branch, "INVITE", toTag: "fork1")
+        #expect(fixture.outputs() == ["stray"])
+    }
+
+    // MARK: CANCEL
+
+    @Test func `a CANCEL before any response waits for a provisional one`() throws {
+        let (id, branch) = try fixture.send("INVITE")
+        fixture.cancel(id, reasons: ["SIP;cause=200"])
+        fixture.advance(to: .seconds(1))
+        #expect(fixture.outputs() == ["send INVITE", "send INVITE"])
+        fixture.receive(100, branch, "INVITE")
+        let sent = try #require(fixture.lastSent?.text)
+        #expect(sent.contains("branch=\(branch)\r\n") && sent.contains("\r\nCSeq: 1 CANCEL\r\n"))
+        #expect(sent.contains("\r\nReason: SIP;cause=200\r\n"))
+        #expect(fixture.outputs() == ["told 100", "send CANCEL"])
+        fixture.receive(200, branch, "CANCEL")
+        fixture.receive(487, branch, "INVITE")
+        fixture.receive(200, branch, "CANCEL")
+        #expect(fixture.outputs() == ["send ACK", "told 487"])
+        fixture.advance(to: .seconds(34))
+        #expect(fixture.outputs() == ["client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `a CANCEL after a provisional response is repeated like any request`() throws {
+        let (id, branch) = try fixture.send("INVITE")
+        fixture.receive(180, branch, "INVITE")
+        fixture.cancel(id)
+        fixture.cancel(id, reasons: ["too late"])
+        #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
+        fixture.advance(to: .seconds(2))
+        #expect(fixture.outputs() == ["send CANCEL", "send CANCEL"])
+        fixture.receive(200, branch, "CANCEL")
+        fixture.advance(to: .seconds(31))
+        #expect(fixture.outputs() == [])
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.outputs() == ["client timed out", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `nothing is cancelled after a final response`() throws {
+        let (id, branch) = try fixture.send("INVITE")
+        fixture.cancel(id)
+        fixture.receive(200, branch, "INVITE")
+        fixture.cancel(id)
+        #expect(fixture.outputs() == ["send INVITE", "told 200"])
+        let (other, otherBranch) = try fixture.send("INVITE")
+        fixture.receive(486, otherBranch, "INVITE")
+        fixture.cancel(other)
+        #expect(fixture.outputs() == ["send INVITE", "send ACK", "told 486"])
+    }
+
+    @Test func `on a reliable transport the CANCEL's answer finds it after the INVITE has ended`() throws {
+        let (id, branch) = try fixture.send("INVITE", on: tcp)
+        fixture.receive(180, branch, "INVITE")
+        fixture.cancel(id)
+        fixture.receive(487, branch, "INVITE")
+        fixture.receive(200, branch, "CANCEL")
+        #expect(
+            fixture.outputs() == ["send INVITE", "told 180", "send CANCEL", "send ACK", "told 487", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `a request other than INVITE cannot be cancelled`() throws {
+        let (id, branch) = try fixture.send("MESSAGE")
+        fixture.receive(100, branch, "MESSAGE")
+        fixture.cancel(id)
+        #expect(fixture.outputs() == ["send MESSAGE", "told 100"])
+    }
+
+    // MARK: Strays, failures, limits
+
+    @Test func `a response that matches nothing is dropped and counted`() throws {
+        let (_, branch) = try fixture.send("INVITE")
+        _ = fixture.outputs()
+        fixture.receive(200, "z9hG4bKforeign", "INVITE")
+        fixture.receive(200, branch, "BYE")
+        fixture.receive(200, branch, "CANCEL")
+        let reserved = try fixture.reserve()
+        fixture.receive(200, fixture.table.viaBranch(for: reserved, loopHash: 0).string, "INVITE")
+        var unbranched = TestMessage(status: 200, branch: branch, method: "INVITE")
+        unbranched.via = "SIP/2.0/UDP proxy.example:5060"
+        var out: [TransactionOutput] = []
+        fixture.table.responseReceived(unbranched.response, now: start, into: &out)
+        #expect(out.count == 1)
+        #expect(fixture.outputs() == ["stray", "stray", "stray", "stray"])
+    }
+
+    @Test func `a closed connection fails what waits on it and nothing else`() throws {
+        let other = Flow(transport: .tcp, listener: 1, connection: 8, remote: tcp.remote)
+        _ = try fixture.send("MESSAGE", on: tcp)
+        let (ringing, ringingBranch) = try fixture.send("INVITE", on: tcp)
+        fixture.receive(180, ringingBranch, "INVITE")
+        fixture.cancel(ringing)
+        let (_, answered) = try fixture.send("INVITE", on: tcp)
+        fixture.receive(200, answered, "INVITE")
+        _ = try fixture.send("MESSAGE", on: other)
+        _ = fixture.outputs()
+        fixture.transportFailed(on: tcp)
+        #expect(
+            fixture.outputs().sorted() == ["client ended", "client ended", "client failed", "client failed"])
+        #expect(fixture.table.clientCount == 2)
+        fixture.transportFailed(on: other)
+        #expect(fixture.outputs() == ["client failed", "client ended"])
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `one transaction can fail alone`() throws {
+        let (id, _) = try fixture.send("INVITE")
+        _ = try fixture.send("INVITE")
+        fixture.transportFailed(id)
+        fixture.transportFailed(id)
+        #expect(fixture.outputs() == ["send INVITE", "send INVITE", "client failed", "client ended"])
+    }
+
+    @Test func `the number of client transactions is limited, and a discarded one makes room`() throws {
+        var limits = TransactionLimits()
+        limits.clientTransactions = 1
+        let fixture = TableFixture(limits: limits)
+        let id = try fixture.reserve()
+        #expect(fixture.table.makeClientTransaction() == nil)
+        fixture.table.discard(id)
+        let (next, branch) = try fixture.send("INVITE")
+        #expect(next != id)
+        fixture.table.discard(next)
+        fixture.receive(180, branch, "INVITE")
+        fixture.cancel(next)  // its CANCEL is beyond the limit
+        #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
+    }
+
+    @Test func `starting twice sends once`() throws {
+        let (id, branch) = try fixture.send("MESSAGE")
+        var out: [TransactionOutput] = []
+        let message = TestMessage("MESSAGE", branch: branch)
+        fixture.table.start(id, request: message.outgoing, on: udp, now: start, into: &out)
+        #expect(out.isEmpty)
+    }
+}

@@ -1,0 +1,265 @@
+import Addressing
+import SIPGrammar
+import SIPTransactions
+import Testing
+import Timekeeping
+
+@Suite("Server transactions in the table")
+struct TransactionTableServerTests {
+    private let fixture = TableFixture()
+
+    @Test func `a non-INVITE request is served once and its response repeated for 32 s`() throws {
+        let id = try fixture.new(TestMessage("REGISTER"))
+        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
+        #expect(fixture.outputs() == [])
+        fixture.respond(id, 200)
+        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
+        #expect(fixture.outputs() == ["send 200", "send 200"])
+        fixture.advance(to: .milliseconds(31_990))
+        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
+        fixture.advance(to: .milliseconds(32_010))
+        #expect(fixture.outputs() == ["send 200", "server ended"])
+        #expect(fixture.isEmpty)
+        _ = try fixture.new(TestMessage("REGISTER"))
+    }
+
+    @Test func `on a reliable transport a non-INVITE transaction ends with its response`() throws {
+        let id = try fixture.new(TestMessage("MESSAGE"), on: tcp)
+        fixture.respond(id, 200)
+        #expect(fixture.lastSent?.flow == tcp)
+        #expect(fixture.outputs() == ["send 200", "server ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `the key is branch, sent-by and method, the host in any case`() throws {
+        _ = try fixture.new(TestMessage("OPTIONS"))
+        _ = try fixture.new(TestMessage("OPTIONS", branch: "z9hG4bKother"))
+        _ = try fixture.new(TestMessage("OPTIONS", sentBy: "client.example:5070"))
+        _ = try fixture.new(TestMessage("OPTIONS", sentBy: "client.example"))
+        _ = try fixture.new(TestMessage("MESSAGE"))
+        _ = try fixture.new(TestMessage("BREW"))
+        #expect(fixture.receive(TestMessage("BREW")) == .absorbed)
+        #expect(fixture.receive(TestMessage("OPTIONS", sentBy: "CLIENT.example:5060")) == .absorbed)
+        #expect(fixture.table.serverCount == 6)
+    }
+
+    @Test func `a held 100 is sent after 3.5 s, or never`() throws {
+        let slow = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bKslow"))
+        let quick = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bKquick"))
+        fixture.respond(slow, 100)
+        fixture.respond(quick, 100)
+        fixture.advance(to: .seconds(1))
+        fixture.respond(quick, 200)
+        #expect(fixture.outputs() == ["send 200"])
+        fixture.advance(to: .milliseconds(3490))
+        #expect(fixture.outputs() == [])
+        fixture.advance(to: .milliseconds(3510))
+        #expect(fixture.outputs() == ["send 100"])
+        #expect(fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bKslow")) == .absorbed)
+        #expect(fixture.outputs() == ["send 100"])
+    }
+
+    @Test func `a non-INVITE request nobody answers goes when its client has given up`() throws {
+        let id = try fixture.new(TestMessage("MESSAGE"))
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.outputs() == ["server ended"])
+        fixture.respond(id, 200)
+        #expect(fixture.outputs() == [])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `a 408 to a non-INVITE request is not sent`() throws {
+        let id = try fixture.new(TestMessage("MESSAGE"))
+        fixture.respond(id, 408)
+        #expect(fixture.receive(TestMessage("MESSAGE")) == .absorbed)
+        #expect(fixture.outputs() == [])
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.outputs() == ["server ended"])
+    }
+
+    @Test func `an INVITE is held without any timer and its last provisional response repeated`() throws {
+        let id = try fixture.new(TestMessage("INVITE"))
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        #expect(fixture.outputs() == [])
+        fixture.respond(id, 100)
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        fixture.respond(id, 180)
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        #expect(fixture.outputs() == ["send 100", "send 100", "send 180", "send 180"])
+        #expect(fixture.table.nextDeadline == nil)
+    }
+
+    @Test func `a refused INVITE over UDP repeats its response until the ACK, and absorbs that`() throws {
+        let id = try fixture.new(TestMessage("INVITE"))
+        fixture.respond(id, 486)
+        fixture.advance(to: .seconds(4))  // timer G at 0.5, 1.5 and 3.5 s
+        #expect(fixture.outputs() == Array(repeating: "send 486", count: 4))
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        fixture.advance(to: .milliseconds(8990))
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        #expect(fixture.outputs() == [])
+        fixture.advance(to: .milliseconds(9010))
+        #expect(fixture.outputs() == ["server ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `without an ACK timer H ends it and tells`() throws {
+        let id = try fixture.new(TestMessage("INVITE"), on: tcp)
+        fixture.respond(id, 486)
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.outputs() == ["send 486", "server timed out", "server ended"])
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `over UDP timer G sends eleven copies in 32 s`() throws {
+        let id = try fixture.new(TestMessage("INVITE"))
+        fixture.respond(id, 486)
+        fixture.advance(to: .seconds(33))
+        // 0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5 and 31.5 s
+        #expect(
+            fixture.outputs() == Array(repeating: "send 486", count: 11) + ["server timed out", "server ended"])
+    }
+
+    @Test func `an accepted INVITE passes further 2xx, absorbs the INVITE, and leaves ACKs to the core`() throws {
+        let id = try fixture.new(TestMessage("INVITE"))
+        fixture.respond(id, 180)
+        fixture.respond(id, 200)
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        fixture.respond(id, 200)
+        fixture.respond(id, 486)
+        #expect(fixture.receive(TestMessage("ACK")) == .endToEndACK)
+        #expect(fixture.outputs() == ["send 180", "send 200", "send 200"])
+        fixture.advance(to: .milliseconds(32_010))
+        #expect(fixture.outputs() == ["server ended"])
+        #expect(fixture.isEmpty)
+        fixture.respond(id, 200)
+        #expect(fixture.outputs() == [])
+    }
+
+    @Test func `an ACK that matches nothing is the core's`() {
+        #expect(fixture.receive(TestMessage("ACK")) == .endToEndACK)
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `an ACK before the final response is absorbed`() throws {
+        let id = try fixture.new(TestMessage("INVITE"))
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        fixture.respond(id, 486)
+        #expect(fixture.outputs() == ["send 486"])
+    }
+
+    @Test func `a CANCEL finds its INVITE and is a transaction of its own`() throws {
+        let invite = try fixture.new(TestMessage("INVITE"))
+        guard case .cancel(let id, of: invite) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
+        #expect(id != invite)
+        fixture.respond(id, 200)
+        #expect(fixture.receive(TestMessage("CANCEL")) == .absorbed)
+        fixture.respond(invite, 487)
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        #expect(fixture.outputs() == ["send 200", "send 200", "send 487"])
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `a CANCEL without an INVITE says so`() throws {
+        _ = try fixture.new(TestMessage("INVITE", branch: "z9hG4bKother"))
+        guard case .cancel(_, of: nil) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
+    }
+
+    // MARK: RFC 2543
+
+    private func old(_ method: String, _ change: (inout TestMessage) -> Void = { _ in }) -> TestMessage {
+        var message = TestMessage(method)
+        message.via = "SIP/2.0/UDP old.example:5060"
+        change(&message)
+        return message
+    }
+
+    @Test func `without a branch the elements of RFC 2543 are compared`() throws {
+        let id = try fixture.new(old("INVITE"))
+        #expect(fixture.receive(old("INVITE")) == .absorbed)
+        _ = try fixture.new(old("INVITE") { $0.callID = "call-2" })
+        _ = try fixture.new(old("INVITE") { $0.cseq = "2 INVITE" })
+        _ = try fixture.new(old("INVITE") { $0.from = "<sip:alice@example.com>;tag=f2" })
+        _ = try fixture.new(old("INVITE") { $0.startLine = "INVITE sip:carol@example.com SIP/2.0" })
+        _ = try fixture.new(old("INVITE") { $0.via = "SIP/2.0/UDP old.example:5061" })
+        _ = try fixture.new(old("INVITE") { $0.via = "SIP/2.0/UDP old.example:5060;branch=1" })
+        _ = try fixture.new(old("INVITE") { $0.via = "SIP/2.0/UDP old.example:5060;branch=z9hG4bK" })
+        guard case .cancel(_, of: id) = fixture.receive(old("CANCEL")) else { throw Unexpected() }
+        fixture.respond(id, 486)
+        let match = fixture.receive(old("ACK") { $0.to += ";tag=ours" })
+        #expect(match == .acknowledged)
+    }
+
+    // MARK: Limits
+
+    @Test func `beyond the limit a request is refused, but not the CANCEL of an INVITE`() throws {
+        var limits = TransactionLimits()
+        limits.serverTransactions = 2
+        let fixture = TableFixture(limits: limits)
+        let first = try fixture.new(TestMessage("INVITE"))
+        _ = try fixture.new(TestMessage("INVITE", branch: "z9hG4bK2"))
+        #expect(fixture.receive(TestMessage("INVITE", branch: "z9hG4bK3")) == .overloaded)
+        #expect(fixture.receive(TestMessage("CANCEL", branch: "z9hG4bK3")) == .overloaded)
+        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
+        guard case .cancel(_, of: first) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
+        #expect(fixture.table.serverCount == 3)
+    }
+
+    @Test func `of too many answered requests the oldest is forgotten`() throws {
+        var limits = TransactionLimits()
+        limits.completedNonInvite = 3
+        let fixture = TableFixture(limits: limits)
+        for number in 0..<5 {
+            fixture.respond(try fixture.new(TestMessage("REGISTER", branch: "z9hG4bK\(number)")), 200)
+        }
+        #expect(fixture.outputs().filter { $0 == "server ended" }.count == 2)
+        #expect(fixture.table.completedNonInviteCount == 3)
+        #expect(fixture.receive(TestMessage("REGISTER", branch: "z9hG4bK2")) == .absorbed)
+        _ = try fixture.new(TestMessage("REGISTER", branch: "z9hG4bK1"))
+    }
+
+    @Test func `ids are never given twice, and stale ones do nothing`() throws {
+        var seen: Set<ServerTransactionID> = []
+        for number in 0..<100 {
+            let id = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bK\(number)"), on: tcp)
+            for stale in seen { fixture.respond(stale, 500) }
+            fixture.respond(id, 200)
+            #expect(seen.insert(id).inserted)
+            #expect(fixture.outputs() == ["send 200", "server ended"])
+        }
+        #expect(fixture.isEmpty)
+    }
+
+    @Test func `the index finds every key through growth and removals`() throws {
+        var random = SplitMix(state: 99)
+        let fixture = TableFixture()
+        var live: [Int: ServerTransactionID] = [:]
+        for number in 0..<20_000 {
+            live[number] = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bK\(number)"), on: tcp)
+            if random.next() % 3 > 0, let victim = live.randomElement(using: &random) {
+                fixture.respond(victim.value, 200)
+                live[victim.key] = nil
+            }
+        }
+        #expect(fixture.table.serverCount == live.count)
+        let missing = live.keys.filter {
+            fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bK\($0)"), on: tcp) != .absorbed
+        }
+        #expect(missing.isEmpty)
+    }
+}
+
+/// A seeded generator (SplitMix64), so that a failure can be repeated.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+}
