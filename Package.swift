@@ -41,6 +41,7 @@ let package = Package(
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
+        // A C target and not a module map alone: the parser's allocators need one thread-local variable.
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
         .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
