@@ -96,6 +96,7 @@ let package = Package(
             ]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("CryptoTests", ["Crypto"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("TimekeepingTests", ["Timekeeping"]),
