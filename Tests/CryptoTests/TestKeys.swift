@@ -81,9 +81,9 @@ enum TestKeys {
 
     /// What another library signed with `rsa2048`: the input of RFC 7515 appendix A.3, its algorithm called RS256.
     static let rs256Signature = """
-        ouHMPAuqMdYs3L3dQV4gXic_mflvnbGcpfdTUxf5Su7-AL7G_WEO_HqVOyCJv-VGm16ZiRI34xbDnXClfRt_-_PgM5253M6mN1IV\
-        _PC0u1fSyv1a52Xx3utcpZTJTObISvp4oQcWDRWJ_t39rOzN0X_0peEQp7eoQpbmqARM3zRnpOxmZTG-ZpWtpKpvlPtSCpCDSC9r\
-        dfaawZlsdzEessCN9J9Yf1J2GBtzZ3VR33gBWBVkNZxzXFH9fWC6Lz1tXZkxIeW-G3a8EvAxwH8QeD0dkqSOJqIqHS2ZxU_qabVD\
-        AVe1nd84drAdl0vnJVdrOdVdq1TIvXtP70f61whS8A
+        bIpJWQPrRhX55LUn9ODv9IkSn5vikkOoWf1X1rnu39S4JOPEmkI42BTKhGiekg4eEpZFNzK9WJ2bxHVrRGw1Q4_HeBg_BSMaPrsk\
+        pZjgXJ7xxRMCk6ZrctvwXmHaaHwZUqcI3SUyispKmxCZSogcklSJnT43jKOPYriR5myRX2HSNsgdY1-GbnnS3K1Q5JjO-wnXpk1Y\
+        XMEPHHVx2yyYIm9-EMzTpjdUxHcREqsviCrm-xmrq1E00O9qwmV48dN68JZW9NNVQMJaPI3PN7jdkEVQajrkGUthGzFlz_W1H4bC\
+        6hfxtcyZF68LGG_LKMT9DnIFlNvMfnAS2pHGXmsiDQ
         """
 }
