@@ -98,6 +98,7 @@ let package = Package(
         tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("CryptoTests", ["Crypto"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
