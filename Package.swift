@@ -51,7 +51,7 @@ let package = Package(
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
         module("Timekeeping"),
-        module("Telemetry"),
+        module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
 
         // Layer 2: the outside world
@@ -61,11 +61,11 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
         module("Storage", ["CSQLite"]),
-        module("HTTPClient", ["CCurl", "Reactor", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
-        module("Registration", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
@@ -95,10 +95,14 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests(
+            "RegistrationTests",
+            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("TimekeepingTests", ["Timekeeping"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
     ]

@@ -1,0 +1,50 @@
+extension CounterSet {
+    /// The figures as Prometheus reads them (text format 0.0.4).
+    package var prometheusText: String {
+        var out = ""
+        var family = ""
+        func head(_ name: MetricName, _ kind: String) {
+            guard name.family != family else { return }
+            family = name.family
+            out += "# HELP \(family) \(name.help)\n# TYPE \(family) \(kind)\n"
+        }
+        for (name, value) in Counter.allCases.map({ ($0.name, self[$0]) }).sorted(by: { $0.0.family < $1.0.family }) {
+            head(name, "counter")
+            out += "\(name.sample) \(value)\n"
+        }
+        for gauge in Gauge.allCases {
+            head(gauge.name, "gauge")
+            out += "\(gauge.name.sample) \(self[gauge])\n"
+        }
+        for timing in Timing.allCases {
+            let histogram = self[timing]
+            head(timing.name, "histogram")
+            for (bound, count) in histogram.cumulative {
+                out += "\(timing.name.family)_bucket{le=\"\(Self.seconds(bound))\"} \(count)\n"
+            }
+            out += "\(timing.name.family)_bucket{le=\"+Inf\"} \(histogram.total)\n"
+            out += "\(timing.name.family)_sum \(Self.seconds(histogram.sum))\n"
+            out += "\(timing.name.family)_count \(histogram.total)\n"
+        }
+        return out
+    }
+
+    /// Counters and gauges by name and labels, for a status page.
+    package var dictionary: [String: Int] {
+        var figures: [String: Int] = [:]
+        for counter in Counter.allCases { figures[counter.name.sample] = Int(clamping: self[counter]) }
+        for gauge in Gauge.allCases { figures[gauge.name.sample] = self[gauge] }
+        return figures
+    }
+
+    /// Seconds with six decimals, without the rounding of a binary fraction.
+    private static func seconds(_ duration: Duration) -> String {
+        let (seconds, attoseconds) = duration.components
+        let digits = "\(attoseconds / 1_000_000_000_000)"
+        return "\(seconds)." + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+    }
+}
+
+extension MetricName {
+    fileprivate var sample: String { labels.isEmpty ? family : "\(family){\(labels)}" }
+}

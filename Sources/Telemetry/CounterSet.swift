@@ -1,0 +1,96 @@
+/// Takes figures from the rules; whoever does not care uses ``NoObserver``.
+package protocol TelemetryObserver {
+    mutating func count(_ counter: Counter, by amount: UInt64)
+    mutating func set(_ gauge: Gauge, to value: Int)
+    mutating func observe(_ timing: Timing, _ duration: Duration)
+}
+
+extension TelemetryObserver {
+    package mutating func count(_ counter: Counter, by amount: UInt64) {}
+    package mutating func set(_ gauge: Gauge, to value: Int) {}
+    package mutating func observe(_ timing: Timing, _ duration: Duration) {}
+
+    @inlinable
+    package mutating func count(_ counter: Counter) { count(counter, by: 1) }
+}
+
+/// Forgets everything.
+package struct NoObserver: TelemetryObserver, Sendable {
+    package init() {}
+}
+
+/// All figures of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
+package struct CounterSet: TelemetryObserver, Hashable, Sendable {
+    private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
+    private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
+    private var timings = [Histogram](repeating: Histogram(), count: Timing.allCases.count)
+
+    package init() {}
+
+    package mutating func count(_ counter: Counter, by amount: UInt64) { counters[counter.rawValue] &+= amount }
+    package mutating func set(_ gauge: Gauge, to value: Int) { gauges[gauge.rawValue] = value }
+    package mutating func observe(_ timing: Timing, _ duration: Duration) { timings[timing.rawValue].add(duration) }
+
+    package subscript(counter: Counter) -> UInt64 { counters[counter.rawValue] }
+    package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
+    package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
+
+    /// Adds another loop's figures, gauges included.
+    package mutating func merge(_ other: CounterSet) {
+        for counter in Counter.allCases { count(counter, by: other[counter]) }
+        for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
+        for timing in Timing.allCases { timings[timing.rawValue].merge(other[timing]) }
+    }
+}
+
+/// Durations in 24 slots, each twice as wide as the one before: 0.1 ms to 14 minutes.
+package struct Histogram: Hashable, Sendable {
+    static let slots = 24
+    private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
+    package private(set) var total: UInt64 = 0
+    package private(set) var sum = Duration.zero
+
+    package init() {}
+
+    package mutating func add(_ duration: Duration) {
+        var slot = 0
+        var bound = Self.firstBound
+        while slot < Self.slots, duration > bound {
+            slot += 1
+            bound *= 2
+        }
+        counts[slot] &+= 1
+        total &+= 1
+        // A caller's clock cannot make the sum overflow.
+        sum += min(max(duration, .zero), .seconds(86_400))
+    }
+
+    package mutating func merge(_ other: Histogram) {
+        for slot in counts.indices { counts[slot] &+= other.counts[slot] }
+        total &+= other.total
+        sum += other.sum
+    }
+
+    /// The upper bound of the slot that holds the given share of all durations, such as 0.99; zero when there are none.
+    package func quantile(_ share: Double) -> Duration {
+        var seen: UInt64 = 0
+        for (bound, count) in cumulative {
+            seen = count
+            if Double(seen) >= share * Double(total) { return total == 0 ? .zero : bound }
+        }
+        return Self.firstBound * (1 << Self.slots)
+    }
+
+    /// Each slot's upper bound with the number of durations up to it.
+    var cumulative: [(Duration, UInt64)] {
+        var sum: UInt64 = 0
+        var bound = Self.firstBound
+        return counts.prefix(Self.slots).map { count in
+            sum &+= count
+            defer { bound *= 2 }
+            return (bound, sum)
+        }
+    }
+
+    private static let firstBound = Duration.microseconds(100)
+}

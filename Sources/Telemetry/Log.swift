@@ -1,0 +1,99 @@
+internal import Synchronization
+package import Timekeeping
+
+/// Writes events, one line each. Copies share the level and the sink.
+///
+/// The message is a constant of the program, so everything that comes from outside stands in fields and is escaped there.
+/// Fields are not evaluated when the level is off.
+package struct Log: Sendable {
+    private let core: LogCore
+
+    /// A log that writes to `sink`.
+    ///
+    /// - Parameters:
+    ///   - level: the least important level that is written.
+    ///   - format: how lines look.
+    ///   - sink: where they go.
+    ///   - clock: the wall clock.
+    package init(
+        level: LogLevel, format: LogFormat = .text, sink: any LogSink, clock: @escaping @Sendable () -> UnixTime
+    ) {
+        core = LogCore(level: level, format: format, sink: sink, clock: clock)
+    }
+
+    /// Writes nothing.
+    package static let silent = Log(core: LogCore.silent)
+
+    private init(core: LogCore) { self.core = core }
+
+    package func isEnabled(_ level: LogLevel) -> Bool { core.isEnabled(level) }
+
+    /// Changes the level for all copies.
+    package func setLevel(_ level: LogLevel) { core.threshold.store(level.rank, ordering: .relaxed) }
+
+    /// How many lines the sink has refused since the start.
+    package var droppedLines: Int { core.droppedInTotal.load(ordering: .relaxed) }
+
+    package func error(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
+        if core.isEnabled(.error) { core.write(.error, message, fields()) }
+    }
+
+    package func warning(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
+        if core.isEnabled(.warning) { core.write(.warning, message, fields()) }
+    }
+
+    package func notice(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
+        if core.isEnabled(.notice) { core.write(.notice, message, fields()) }
+    }
+
+    package func info(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
+        if core.isEnabled(.info) { core.write(.info, message, fields()) }
+    }
+
+    package func debug(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
+        if core.isEnabled(.debug) { core.write(.debug, message, fields()) }
+    }
+}
+
+/// What the copies of a log share.
+private final class LogCore: Sendable {
+    static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
+
+    /// The rank of the least important level that is written; -1 for none.
+    let threshold: Atomic<Int>
+    let droppedInTotal = Atomic(0)
+    /// Lines lost that no line has told of.
+    private let dropped = Atomic(0)
+    private let format: LogFormat
+    private let sink: any LogSink
+    private let clock: @Sendable () -> UnixTime
+
+    init(level: LogLevel?, format: LogFormat, sink: any LogSink, clock: @escaping @Sendable () -> UnixTime) {
+        threshold = Atomic(level?.rank ?? -1)
+        self.format = format
+        self.sink = sink
+        self.clock = clock
+    }
+
+    func isEnabled(_ level: LogLevel) -> Bool { level.rank <= threshold.load(ordering: .relaxed) }
+
+    func write(_ level: LogLevel, _ message: StaticString, _ fields: KeyValuePairs<LogKey, LogValue>) {
+        let date = clock()
+        let unreported = dropped.exchange(0, ordering: .relaxed)
+        if unreported > 0 {
+            let note = LogLine(
+                format: format, level: .warning, date: date, message: "log lines dropped: their reader is too slow",
+                fields: [.count: .number(unreported)])
+            if !sink.write(note.bytes) { dropped.wrappingAdd(unreported, ordering: .relaxed) }
+        }
+        let line = LogLine(format: format, level: level, date: date, message: message, fields: fields)
+        if !sink.write(line.bytes) {
+            dropped.wrappingAdd(1, ordering: .relaxed)
+            droppedInTotal.wrappingAdd(1, ordering: .relaxed)
+        }
+    }
+}
+
+private struct NoSink: LogSink {
+    func write(_ line: [UInt8]) -> Bool { true }
+}

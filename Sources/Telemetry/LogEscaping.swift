@@ -1,0 +1,57 @@
+internal import SIPGrammar
+
+/// Makes any bytes safe to show on a terminal and to search with line tools.
+enum LogEscaping {
+    /// Bytes that need neither quotes nor escapes.
+    static func isPlain(_ byte: UInt8) -> Bool {
+        byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+            && byte != UInt8(ascii: "=")
+    }
+
+    /// Letters of all scripts stay; controls, invisible and direction-changing characters become `\u{…}`, bytes that are
+    /// not UTF-8 `\xHH`. What does not fit `limit` bytes of input is replaced by `…`.
+    static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
+        var decoder = UTF8.ForwardParser()
+        var iterator = value.prefix(limit).makeIterator()
+        var index = 0
+        while true {
+            switch decoder.parseScalar(from: &iterator) {
+            case .valid(let encoded):
+                index += encoded.count
+                appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
+            case .error(let length):
+                // The parser says how many bytes do not belong to a character.
+                for byte in value[index..<min(index + length, value.count)] { appendHex(byte, to: &out) }
+                index += length
+            case .emptyInput:
+                if value.count > limit { out.append(contentsOf: "…".utf8) }
+                return
+            }
+        }
+    }
+
+    private static func appendScalar(_ scalar: Unicode.Scalar, quote: Bool, to out: inout [UInt8]) {
+        switch scalar {
+        case "\n": out.append("\\n")
+        case "\r": out.append("\\r")
+        case "\t": out.append("\\t")
+        case "\\": out.append("\\\\")
+        case "\"": out.append(quote ? "\\\"" : "\"")
+        case " "..."~": out.append(UInt8(truncatingIfNeeded: scalar.value))
+        default:
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned:
+                out.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".utf8)
+            default:
+                out.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
+            }
+        }
+    }
+
+    private static func appendHex(_ byte: UInt8, to out: inout [UInt8]) {
+        out.append("\\x")
+        for digit in [byte >> 4, byte & 15] {
+            out.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        }
+    }
+}

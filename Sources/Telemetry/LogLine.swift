@@ -1,0 +1,175 @@
+internal import SIPGrammar
+internal import Timekeeping
+
+/// Writes one event as one line of at most ``limit`` bytes; whatever a peer sent, the line is printable UTF-8.
+struct LogLine {
+    /// A line must fit the 4,096 bytes that a pipe takes as a whole.
+    static let limit = 4000
+    /// No single value may push the others out.
+    static let valueLimit = 1024
+
+    private(set) var bytes: [UInt8] = []
+
+    init(
+        format: LogFormat, level: LogLevel, date: UnixTime, message: StaticString,
+        fields: KeyValuePairs<LogKey, LogValue>
+    ) {
+        bytes.reserveCapacity(256)
+        switch format {
+        case .text:
+            appendDate(date)
+            append(" ")
+            bytes.append(contentsOf: level.rawValue.utf8)
+            append(" ")
+            text(message, fields)
+        case .journal:
+            append("<")
+            bytes.append(decimal: level.priority)
+            append(">")
+            text(message, fields)
+        case .json:
+            json(level, date, message, fields)
+        }
+        append("\n")
+    }
+
+    // MARK: Text
+
+    private mutating func text(_ message: StaticString, _ fields: KeyValuePairs<LogKey, LogValue>) {
+        append(message)
+        for (key, value) in fields {
+            let before = bytes.count
+            append(" ")
+            bytes.append(contentsOf: key.rawValue.utf8)
+            append("=")
+            switch value {
+            case .text(let text): textValue(Array(text.utf8))
+            case .bytes(let value): textValue(value.array)
+            case .integer(let number): bytes.append(decimal: number)
+            case .flag(let flag): append(flag ? "true" : "false")
+            case .duration(let duration): appendMilliseconds(duration, unit: "ms")
+            case .redacted(let secret): textValue(Array(secret.description.utf8))
+            }
+            if cutBack(to: before, marker: " …") { return }
+        }
+    }
+
+    private mutating func textValue(_ value: [UInt8]) {
+        let isPlain = !value.isEmpty && value.allSatisfy { LogEscaping.isPlain($0) }
+        guard !isPlain || value.count > Self.valueLimit else {
+            bytes.append(contentsOf: value)
+            return
+        }
+        append("\"")
+        LogEscaping.append(value, atMost: Self.valueLimit, to: &bytes)
+        append("\"")
+    }
+
+    // MARK: JSON
+
+    private mutating func json(
+        _ level: LogLevel, _ date: UnixTime, _ message: StaticString, _ fields: KeyValuePairs<LogKey, LogValue>
+    ) {
+        append("{\"time\":\"")
+        appendDate(date)
+        append("\",\"level\":\"")
+        bytes.append(contentsOf: level.rawValue.utf8)
+        append("\",\"message\":\"")
+        append(message)
+        append("\"")
+        for (key, value) in fields {
+            let before = bytes.count
+            append(",\"")
+            bytes.append(contentsOf: key.rawValue.utf8)
+            append("\":")
+            switch value {
+            case .text(let text): jsonString(Array(text.utf8))
+            case .bytes(let value): jsonString(value.array)
+            case .integer(let number): bytes.append(decimal: number)
+            case .flag(let flag): append(flag ? "true" : "false")
+            case .duration(let duration): appendMilliseconds(duration, unit: "")
+            case .redacted(let secret): jsonString(Array(secret.description.utf8))
+            }
+            if cutBack(to: before, marker: ",\"truncated\":true") { break }
+        }
+        append("}")
+    }
+
+    /// The same escapes as in text, so `\` and `"` are doubled once more by JSON's own rule.
+    private mutating func jsonString(_ value: [UInt8]) {
+        var escaped: [UInt8] = []
+        LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
+        append("\"")
+        for byte in escaped {
+            if byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\"") { append("\\") }
+            bytes.append(byte)
+        }
+        append("\"")
+    }
+
+    // MARK: Parts
+
+    /// Takes the last field back when it made the line too long.
+    private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
+        guard bytes.count > Self.limit else { return false }
+        bytes.removeSubrange(length...)
+        append(marker)
+        return true
+    }
+
+    private mutating func append(_ text: StaticString) { bytes.append(text) }
+
+    private mutating func appendMilliseconds(_ duration: Duration, unit: StaticString) {
+        let (seconds, attoseconds) = duration.components
+        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
+        let microseconds = overflow ? 0 : scaled.addingReportingOverflow(attoseconds / 1_000_000_000_000).partialValue
+        if microseconds < 0 { append("-") }
+        bytes.append(decimal: microseconds.magnitude / 1000)
+        append(".")
+        appendPadded(Int64(microseconds.magnitude % 1000), width: 3)
+        append(unit)
+    }
+
+    /// ISO 8601 in UTC with milliseconds, by the proleptic Gregorian calendar.
+    private mutating func appendDate(_ date: UnixTime) {
+        let seconds = date.seconds
+        let day = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
+        let time = seconds - day * 86_400
+        let (year, month, dayOfMonth) = Self.civil(fromDay: day)
+        appendPadded(year, width: 4)
+        append("-")
+        appendPadded(month, width: 2)
+        append("-")
+        appendPadded(dayOfMonth, width: 2)
+        append("T")
+        appendPadded(time / 3600, width: 2)
+        append(":")
+        appendPadded(time / 60 % 60, width: 2)
+        append(":")
+        appendPadded(time % 60, width: 2)
+        append(".")
+        appendPadded(date.milliseconds - seconds * 1000, width: 3)
+        append("Z")
+    }
+
+    private mutating func appendPadded(_ value: Int64, width: Int) {
+        var limit: Int64 = 10
+        for _ in 1..<width {
+            if value < limit { append("0") }
+            limit *= 10
+        }
+        bytes.append(decimal: value)
+    }
+
+    /// Year, month and day of a day number since 1970-01-01 (Hinnant's `civil_from_days`).
+    private static func civil(fromDay day: Int64) -> (Int64, Int64, Int64) {
+        let shifted = day + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let monthFromMarch = (5 * dayOfYear + 2) / 153
+        let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
+    }
+}

@@ -1,0 +1,27 @@
+package import SIPGrammar
+
+/// One value of a log line; made when the line is written, and only then.
+package enum LogValue: Sendable {
+    /// Text from anywhere: it is escaped when written.
+    case text(String)
+    /// Bytes from a peer, as they came.
+    case bytes(ByteString)
+    case integer(Int64)
+    case flag(Bool)
+    /// In milliseconds with three decimals.
+    case duration(Duration)
+    case redacted(Redacted)
+
+    package static func number(_ value: some BinaryInteger) -> LogValue { .integer(Int64(clamping: value)) }
+
+    /// Any value with a description, such as an endpoint or a status.
+    package static func described(_ value: some CustomStringConvertible) -> LogValue { .text(value.description) }
+
+    package static func redacted(_ secret: ByteString) -> LogValue { .redacted(Redacted(secret)) }
+}
+
+extension LogValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral {
+    package init(stringLiteral value: String) { self = .text(value) }
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+    package init(booleanLiteral value: Bool) { self = .flag(value) }
+}

@@ -1,0 +1,180 @@
+/// How one figure is called in the outside world: a Prometheus family, its labels and its help text.
+package struct MetricName: Hashable, Sendable {
+    package let family: String
+    /// `method="REGISTER"`, or empty.
+    package let labels: String
+    package let help: String
+
+    init(_ family: String, labels: String = "", _ help: String) {
+        self.family = family
+        self.labels = labels
+        self.help = help
+    }
+}
+
+/// What is counted; only ever rises.
+package enum Counter: Int, CaseIterable, Sendable {
+    case requestRegister, requestInvite, requestAck, requestCancel, requestBye, requestOptions, requestMessage
+    case requestOther
+    case response1xx, response2xx, response3xx, response4xx, response5xx, response6xx
+    case rejectedMalformed, rejectedTooLarge, rejectedForbidden, rejectedOverload, rejectedBanned
+    case retransmissionReceived, retransmissionSent
+    case bindingCreated, bindingRefreshed, bindingRemoved, bindingRefused
+    case challengeSent, credentialsAccepted, credentialsRefused
+    case heldCall, heldDelivered, heldCancelled, heldTimedOut, heldDeadToken
+    case pushSentAPNs, pushSentFCM
+    case pushAccepted, pushTokenDead, pushFailed, pushRetried, pushDropped
+    case missedCallStored, missedCallReported
+    case flowOpened, flowClosed, flowRefused
+    case httpRequest, httpRefused
+    case storeCommit, storeChange, storeFailure
+    case logLineDropped
+
+    package var name: MetricName {
+        switch self {
+        case .requestRegister: Self.request("REGISTER")
+        case .requestInvite: Self.request("INVITE")
+        case .requestAck: Self.request("ACK")
+        case .requestCancel: Self.request("CANCEL")
+        case .requestBye: Self.request("BYE")
+        case .requestOptions: Self.request("OPTIONS")
+        case .requestMessage: Self.request("MESSAGE")
+        case .requestOther: Self.request("other")
+        case .response1xx: Self.response("1xx")
+        case .response2xx: Self.response("2xx")
+        case .response3xx: Self.response("3xx")
+        case .response4xx: Self.response("4xx")
+        case .response5xx: Self.response("5xx")
+        case .response6xx: Self.response("6xx")
+        case .rejectedMalformed: Self.rejected("malformed")
+        case .rejectedTooLarge: Self.rejected("too-large")
+        case .rejectedForbidden: Self.rejected("forbidden")
+        case .rejectedOverload: Self.rejected("overload")
+        case .rejectedBanned: Self.rejected("banned")
+        case .retransmissionReceived: Self.retransmission("received")
+        case .retransmissionSent: Self.retransmission("sent")
+        case .bindingCreated: Self.binding("created")
+        case .bindingRefreshed: Self.binding("refreshed")
+        case .bindingRemoved: Self.binding("removed")
+        case .bindingRefused: Self.binding("refused")
+        case .challengeSent: Self.authentication("challenged")
+        case .credentialsAccepted: Self.authentication("accepted")
+        case .credentialsRefused: Self.authentication("refused")
+        case .heldCall: MetricName("sippushd_held_calls_total", "Calls that were held for a sleeping device.")
+        case .heldDelivered: Self.held("delivered")
+        case .heldCancelled: Self.held("cancelled")
+        case .heldTimedOut: Self.held("timed-out")
+        case .heldDeadToken: Self.held("dead-token")
+        case .pushSentAPNs: Self.pushSent("apns")
+        case .pushSentFCM: Self.pushSent("fcm")
+        case .pushAccepted: Self.pushEnded("accepted")
+        case .pushTokenDead: Self.pushEnded("token-dead")
+        case .pushFailed: Self.pushEnded("failed")
+        case .pushDropped: Self.pushEnded("dropped")
+        case .pushRetried: MetricName("sippushd_push_retries_total", "Pushes sent to a provider once more.")
+        case .missedCallStored: Self.missedCall("stored")
+        case .missedCallReported: Self.missedCall("reported")
+        case .flowOpened: Self.flow("opened")
+        case .flowClosed: Self.flow("closed")
+        case .flowRefused: Self.flow("refused")
+        case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the HTTP interface.")
+        case .httpRefused:
+            MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
+        case .storeCommit: MetricName("sippushd_store_commits_total", "Transactions committed to the store.")
+        case .storeChange: MetricName("sippushd_store_changes_total", "Changes committed to the store.")
+        case .storeFailure: MetricName("sippushd_store_failures_total", "Changes that could not be committed.")
+        case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
+        }
+    }
+
+    private static func request(_ method: String) -> MetricName {
+        MetricName("sippushd_sip_requests_total", labels: "method=\"\(method)\"", "SIP requests received.")
+    }
+
+    private static func response(_ statusClass: String) -> MetricName {
+        MetricName("sippushd_sip_responses_total", labels: "class=\"\(statusClass)\"", "SIP responses sent.")
+    }
+
+    private static func rejected(_ reason: String) -> MetricName {
+        MetricName(
+            "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"", "Messages refused before any rule saw them.")
+    }
+
+    private static func retransmission(_ direction: String) -> MetricName {
+        MetricName("sippushd_sip_retransmissions_total", labels: "direction=\"\(direction)\"", "Repeated SIP messages.")
+    }
+
+    private static func binding(_ outcome: String) -> MetricName {
+        MetricName("sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "What REGISTER did to bindings.")
+    }
+
+    private static func authentication(_ outcome: String) -> MetricName {
+        MetricName(
+            "sippushd_authentications_total", labels: "outcome=\"\(outcome)\"", "Digest challenges and their answers.")
+    }
+
+    private static func held(_ outcome: String) -> MetricName {
+        MetricName(
+            "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "How waiting for a device ended.")
+    }
+
+    private static func pushSent(_ provider: String) -> MetricName {
+        MetricName("sippushd_pushes_sent_total", labels: "provider=\"\(provider)\"", "Pushes handed to a provider.")
+    }
+
+    private static func pushEnded(_ outcome: String) -> MetricName {
+        MetricName("sippushd_pushes_ended_total", labels: "outcome=\"\(outcome)\"", "How pushes ended.")
+    }
+
+    private static func missedCall(_ outcome: String) -> MetricName {
+        MetricName(
+            "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"", "Entries of the missed-call bucket.")
+    }
+
+    private static func flow(_ event: String) -> MetricName {
+        MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections.")
+    }
+}
+
+/// What is measured as it stands: sizes of tables and queues.
+package enum Gauge: Int, CaseIterable, Sendable {
+    case bindings, pushBindings, addresses
+    case heldCalls, transactions, forks
+    case connections
+    case bucketEntries
+    case pushQueue, pushesInFlight
+    case storeQueue
+    case bannedSources
+
+    package var name: MetricName {
+        switch self {
+        case .bindings: MetricName("sippushd_bindings", "Bindings, push ones included.")
+        case .pushBindings: MetricName("sippushd_push_bindings", "Bindings with push parameters.")
+        case .addresses: MetricName("sippushd_addresses_of_record", "Addresses-of-record with a binding.")
+        case .heldCalls: MetricName("sippushd_held_calls", "Calls waiting for a device.")
+        case .transactions: MetricName("sippushd_transactions", "SIP transactions.")
+        case .forks: MetricName("sippushd_forks", "Proxied requests without a final response.")
+        case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
+        case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that wait to be reported.")
+        case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")
+        case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
+        case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")
+        case .bannedSources: MetricName("sippushd_banned_sources", "Sources refused for guessing passwords.")
+        }
+    }
+}
+
+/// What is measured as a duration.
+package enum Timing: Int, CaseIterable, Sendable {
+    case storeCommit, pushAnswer, wake, delivery, loopTurn
+
+    package var name: MetricName {
+        switch self {
+        case .storeCommit: MetricName("sippushd_store_commit_seconds", "Length of a commit.")
+        case .pushAnswer: MetricName("sippushd_push_answer_seconds", "From a push to the provider's answer.")
+        case .wake: MetricName("sippushd_wake_seconds", "From a push accepted to the device's REGISTER.")
+        case .delivery: MetricName("sippushd_delivery_seconds", "From a held INVITE to its delivery.")
+        case .loopTurn: MetricName("sippushd_loop_turn_seconds", "Length of one turn of the event loop.")
+        }
+    }
+}

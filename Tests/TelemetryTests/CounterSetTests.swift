@@ -1,0 +1,65 @@
+import Telemetry
+import Testing
+
+@Suite("Counters")
+struct CounterSetTests {
+    @Test func `figures add up, over loops too`() {
+        var one = CounterSet()
+        one.count(.requestInvite)
+        one.count(.requestInvite, by: 2)
+        one.set(.bindings, to: 5)
+        one.observe(.wake, .milliseconds(3))
+        var other = CounterSet()
+        other.count(.requestInvite)
+        other.set(.bindings, to: 2)
+        other.observe(.wake, .seconds(1))
+        one.merge(other)
+        #expect(one[.requestInvite] == 4)
+        #expect(one[.bindings] == 7)
+        #expect(one[.wake].total == 2)
+        #expect(one[.wake].sum == .milliseconds(1003))
+        #expect(one.dictionary["sippushd_sip_requests_total{method=\"INVITE\"}"] == 4)
+    }
+
+    @Test(arguments: [
+        (Duration.zero, Duration.microseconds(100)), (.microseconds(100), .microseconds(100)),
+        (.microseconds(101), .microseconds(200)), (.milliseconds(-1), .microseconds(100)),
+        (.seconds(1_000_000), .microseconds(100) * (1 << 24)),
+    ])
+    func `a duration falls into the first slot that holds it`(duration: Duration, bound: Duration) {
+        var histogram = Histogram()
+        histogram.add(duration)
+        #expect(histogram.quantile(0.99) == bound)
+    }
+
+    @Test func `a quantile is the bound of its slot`() {
+        var histogram = Histogram()
+        #expect(histogram.quantile(0.5) == .zero)
+        for _ in 0..<98 { histogram.add(.milliseconds(1)) }
+        for _ in 0..<2 { histogram.add(.seconds(1)) }
+        #expect(histogram.quantile(0.5) == .microseconds(1600))
+        #expect(histogram.quantile(0.99) == .microseconds(1_638_400))
+    }
+
+    @Test func `every name is said once and each family has one head`() {
+        var set = CounterSet()
+        set.count(.pushAccepted, by: 3)
+        set.observe(.storeCommit, .microseconds(1500))
+        let lines = set.prometheusText.split(separator: "\n").map(String.init)
+        let samples = lines.filter { !$0.hasPrefix("#") }.map { $0.split(separator: " ")[0] }
+        #expect(Set(samples).count == samples.count)
+        let heads = lines.filter { $0.hasPrefix("# TYPE") }
+        #expect(Set(heads).count == heads.count)
+        #expect(lines.contains("sippushd_pushes_ended_total{outcome=\"accepted\"} 3"))
+        #expect(lines.contains("sippushd_store_commit_seconds_bucket{le=\"0.001600\"} 1"))
+        #expect(lines.contains("sippushd_store_commit_seconds_bucket{le=\"0.000800\"} 0"))
+        #expect(lines.contains("sippushd_store_commit_seconds_sum 0.001500"))
+    }
+
+    @Test func `an observer that does not care needs no code`() {
+        var observer = NoObserver()
+        observer.count(.requestBye)
+        observer.set(.forks, to: 1)
+        observer.observe(.wake, .zero)
+    }
+}
