@@ -41,6 +41,7 @@ let package = Package(
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
+        // A C target and not a module map alone: the parser's allocators need one thread-local variable.
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
         .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
@@ -60,11 +61,11 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
         module("Storage", ["CSQLite"]),
-        module("HTTPClient", ["CCurl", "Reactor", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
-        module("Registration", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
@@ -100,6 +101,9 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests(
+            "RegistrationTests",
+            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("TimekeepingTests", ["Timekeeping"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
     ]

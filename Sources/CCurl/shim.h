@@ -1,1 +1,44 @@
+/* First, so that no header's feature macros give C structures another shape than they have in Glibc. */
+#include <features.h>
 #include <curl/curl.h>
+
+/* libcurl's variadic functions, one per type of argument. */
+static inline CURLcode easy_set_long(CURL *easy, CURLoption option, long value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_set_string(CURL *easy, CURLoption option, const char *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_set_bytes(CURL *easy, CURLoption option, const void *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_set_pointer(CURL *easy, CURLoption option, void *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_callback value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode easy_microseconds(CURL *easy, CURLINFO info, curl_off_t *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode easy_private(CURL *easy, void **value) {
+    return curl_easy_getinfo(easy, CURLINFO_PRIVATE, value);
+}
+static inline CURLMcode multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode multi_set_socket_callback(CURLM *multi, curl_socket_callback callback, void *context) {
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context);
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+}
+static inline CURLMcode multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback callback, void *context) {
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context);
+    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+static inline CURLcode multi_message_result(const CURLMsg *message) { return message->data.result; }

@@ -1,66 +1,92 @@
 #include "COsip2.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The most that one message may take from the heap beyond its arena. */
+#define OVERFLOW_LIMIT ((size_t)1 << 20)
+
+struct chunk {
+    struct chunk *next;
+    size_t unused; /* keeps what follows aligned to 16 */
+};
+
 static _Thread_local struct {
     char *base;
-    size_t used, capacity;
+    size_t size;
+    size_t top;
+    char *last; /* the newest allocation: the only one that can be given back */
+    struct chunk *chunks;
+    size_t overflow;
 } arena;
 
-void *sip_arena_take(size_t size)
-{
-    size_t room = (size + 15) & ~(size_t)15;
-    if (room < size || room > arena.capacity - arena.used) return NULL;
-    void *taken = arena.base + arena.used;
-    arena.used += room;
-    return taken;
-}
-
-static void *take(size_t size)
-{
-    return arena.base ? sip_arena_take(size) : malloc(size);
-}
-
-/* The old size is not known; what follows the old block inside the arena may be copied along, unread by anybody. */
-static void *retake(void *old, size_t size)
-{
-    if (!arena.base) return realloc(old, size);
-    char *taken = sip_arena_take(size);
-    if (taken && old) {
-        size_t rest = (size_t)(arena.base + arena.capacity - (char *)old);
-        memmove(taken, old, size < rest ? size : rest);
+void *cosip_arena_take(size_t size) {
+    if (size > OVERFLOW_LIMIT) return NULL;
+    size = (size + 7) & ~(size_t)7;
+    if (size <= arena.size - arena.top) {
+        arena.last = arena.base + arena.top;
+        arena.top += size;
+        return arena.last;
     }
-    return taken;
+    if (arena.overflow + size > OVERFLOW_LIMIT) return NULL;
+    struct chunk *chunk = malloc(sizeof *chunk + size);
+    if (chunk == NULL) return NULL;
+    arena.overflow += size;
+    chunk->next = arena.chunks;
+    arena.chunks = chunk;
+    return chunk + 1;
 }
 
-static void give_back(void *block)
-{
-    if (!arena.base) free(block);
+static void give_back(void *place) {
+    if (place == NULL || place != arena.last) return;
+    arena.top = (size_t)(arena.last - arena.base);
+    arena.last = NULL;
 }
 
-static void ignore_trace(const char *file, int line, osip_trace_level_t level, const char *format, va_list arguments)
-{
+/* The parsers of single values never call this; it must exist beside the other two, and be right. */
+static void *take_again(void *place, size_t size) {
+    char *larger = cosip_arena_take(size);
+    if (larger == NULL || place == NULL) return larger;
+    /* The old size is not known: what lies between an arena's place and the new one covers it. */
+    char *old = place;
+    if (old < arena.base || old >= larger || larger > arena.base + arena.size) return NULL;
+    size_t known = (size_t)(larger - old);
+    memcpy(larger, old, known < size ? known : size);
+    return larger;
 }
 
-void sip_arena_install(void)
-{
+void cosip_arena_begin(void *base, size_t size) {
+    arena.base = base;
+    arena.size = size;
+    arena.top = 0;
+    arena.last = NULL;
+    arena.overflow = 0;
+}
+
+size_t cosip_arena_end(void) {
+    while (arena.chunks != NULL) {
+        struct chunk *next = arena.chunks->next;
+        free(arena.chunks);
+        arena.chunks = next;
+    }
+    size_t overflow = arena.overflow;
+    cosip_arena_begin(NULL, 0);
+    return overflow;
+}
+
+static void ignore_trace(const char *file, int line, osip_trace_level_t level, const char *format, va_list values) {
+    (void)file;
+    (void)line;
+    (void)level;
+    (void)format;
+    (void)values;
+}
+
+void cosip_start(void) {
+    /* A trace function of our own and not only a level: the parser's first message would set the level again. */
     osip_trace_initialize_func(TRACE_LEVEL0, ignore_trace);
     parser_init();
-    osip_set_allocators(take, retake, give_back);
-}
-
-void sip_arena_enter(char *base, size_t used, size_t capacity)
-{
-    arena.base = base;
-    arena.used = (used + 15) & ~(size_t)15;
-    arena.capacity = capacity;
-    if (arena.used > capacity) arena.used = capacity;
-}
-
-size_t sip_arena_leave(void)
-{
-    arena.base = NULL;
-    return arena.used;
+    osip_set_allocators(cosip_arena_take, take_again, give_back);
 }

@@ -137,7 +137,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Runs what frees C memory that the loop may still look at: at once when that is safe, else on the loop.
-    func dispose(_ job: @escaping @Sendable () -> Void) {
+    package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
         if isRunning { post(job) } else { job() }

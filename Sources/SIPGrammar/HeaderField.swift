@@ -13,16 +13,21 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
 /// of all other fields one entry stands for the whole row.
 package struct HeaderField: Hashable, Sendable {
     package let name: HeaderName
-    /// The whole row with its folds and its line end; the first value of a row has it, further ones have it empty.
-    package let row: Range<Int>
-    /// The value without white space around it; folds inside are kept.
-    package let value: Range<Int>
+    // A message has dozens of these and is kept for as long as a call is held: four bytes for each place will do.
+    @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
         self.name = name
-        self.row = row
-        self.value = value
+        rowStart = UInt32(row.lowerBound)
+        rowEnd = UInt32(row.upperBound)
+        valueStart = UInt32(value.lowerBound)
+        valueEnd = UInt32(value.upperBound)
     }
+
+    /// The whole row with its folds and its line end; the first value of a row has it, further ones have it empty.
+    @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
+    /// The value without white space around it; folds inside are kept.
+    @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
 /// Digest credentials of one Authorization or Proxy-Authorization row (RFC 7616), values unquoted.

@@ -1,262 +1,224 @@
 package import SIPGrammar
 
-/// Bytes to messages. One reader serves one thread.
+/// Bytes to messages. It keeps nothing between messages: any thread may use it.
 ///
-/// The start line and the rows are found by ``HeaderScan``; the values a proxy needs are decoded by libosip2, element by
-/// element (``ElementDecoder``); the body is never looked at. What libosip2 lets pass and should not (CSeq of another
-/// method, wild numbers, versions, lengths) is checked here.
+/// Start line and rows are found by ``HeadIndex``; libosip2 is the grammar of the values, one by one
+/// (``ValueReader``), and never sees a body. All slices of one message share one allocation, in which libosip2's own
+/// memory lies too.
 package struct MessageReader: Sendable {
     private let limits: ReaderLimits
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// - Parameter isStream: the framer has cut the message by its Content-Length, which is mandatory then.
+    /// Reads one datagram, or one message that ``StreamFramer`` has cut out of a stream.
+    ///
+    /// In a datagram a missing Content-Length means "to the end", and bytes beyond it are ignored (RFC 3261 section
+    /// 18.3). Empty lines before the start line are skipped.
+    ///
+    /// - Parameters:
+    ///   - bytes: Copied; they need not live on.
+    ///   - isStream: Whether Content-Length is mandatory.
+    /// - Returns: The message, or why it is none and what to answer.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
-        let scan = HeaderScan(bytes, limits: limits)
-        // Room for the raw bytes and for what libosip2 makes of the values; a second try has plenty.
-        for room in [bytes.count * 3 + 2048, bytes.count * 24 + 65_536] {
-            let attempt = Attempt(bytes, scan, limits: limits, isStream: isStream, room: room)
-            do throws(Attempt.Failure) {
-                return try attempt.message()
-            } catch {
-                switch error {
-                case .unusable(let unusable): return .unusable(unusable)
-                case .outOfMemory: continue
-                }
-            }
+        var start = 0
+        while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
+            start += 1
         }
-        return .unusable(UnusableMessage(reason: .headTooLarge, answer: nil))
+        // Longer ones are refused in any case: what is needed is their head, for the answer.
+        let end = min(bytes.count, start + limits.head + limits.body + 1)
+        let message = bytes.extracting(start..<end)
+        var spare = 2048 + 2 * min(message.count, 2048)
+        while true {
+            let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
+                var attempt = ReadAttempt(memory, limits, isStream: isStream)
+                return attempt.message()
+            }
+            guard missing > 0 else { return result }
+            spare += missing + 64
+        }
+    }
+
+    /// Reads kept bytes again, for example of a held INVITE.
+    package func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
+        bytes.withSpan { read($0, isStream: isStream) }
     }
 }
 
-/// One try to read a message into storage of a given size.
-private struct Attempt {
-    enum Failure: Error {
-        case unusable(UnusableMessage)
-        case outOfMemory
-    }
-
-    private let storage: ByteStorage
-    private let raw: ByteString
-    private let scan: HeaderScan
+/// One try to read a message; it fails without harm when the parser's memory is too small.
+private struct ReadAttempt {
+    private let memory: ParserMemory
+    private let values: ValueReader
     private let limits: ReaderLimits
-    private let isStream: Bool
-    private let room: Int
+    private var index: HeadIndex
+    /// Where the body ends.
+    private var end: Int
 
-    init(_ bytes: Span<UInt8>, _ scan: HeaderScan, limits: ReaderLimits, isStream: Bool, room: Int) {
-        storage = ByteStorage.make(capacity: room)
-        storage.fill(from: bytes)
-        raw = ByteString(storage: storage, start: 0, count: bytes.count)
-        self.scan = scan
+    init(_ memory: ParserMemory, _ limits: ReaderLimits, isStream: Bool) {
+        self.memory = memory
         self.limits = limits
-        self.isStream = isStream
-        self.room = room
+        values = ValueReader(memory: memory)
+        index = memory.withBytes { HeadIndex($0, limits) }
+        end = memory.count
+        end = bodyEnd(isStream: isStream)
+        if index.fault == nil { checkMandatoryFields() }
     }
 
-    func message() throws(Failure) -> ReadMessage {
-        let line = raw[scan.startLine]
-        if line.count >= 8, line[0..<8].equalsIgnoringCase("sip/2.0 ") { return .response(try response(line)) }
-        return .request(try request(line))
+    mutating func message() -> ReadMessage {
+        guard index.fault == nil else { return unusable() }
+        switch index.startLine {
+        case .request(let method, let uri): return request(method: method, uri: uri)
+        case .response(let status): return response(status)
+        case .none: return unusable()
+        }
+    }
+
+    private var frame: MessageFrame {
+        MessageFrame(
+            bytes: memory.slice(0..<end), fields: index.fields, headersStart: index.headersStart,
+            bodyStart: min(index.bodyStart, end))
+    }
+
+    private func unusable() -> ReadMessage {
+        guard let fault = index.fault else { return .unusable(UnusableMessage(reason: .notSIP, answer: nil)) }
+        let isAnswerable = memory.withBytes { index.isAnswerable($0) }
+        return .unusable(
+            UnusableMessage(reason: fault.reason, answer: isAnswerable ? (fault.status, frame) : nil))
+    }
+
+    private mutating func refuse(_ reason: UnusableMessage.Reason) -> ReadMessage {
+        index.fail(reason)
+        return unusable()
+    }
+
+    /// Where the body ends; notes a Content-Length that is no number or does not fit the bytes.
+    private mutating func bodyEnd(isStream: Bool) -> Int {
+        let available = memory.count - index.bodyStart
+        guard let field = index.first(.contentLength) else {
+            if isStream { index.fail(.contentLength) }
+            if available > limits.body { index.fail(.bodyTooLarge, 413) }
+            return memory.count
+        }
+        guard let length = ContentLength.read(memory.slice(field.value)) else {
+            index.fail(.contentLength)
+            return memory.count
+        }
+        guard length <= limits.body else {
+            index.fail(.bodyTooLarge, 413)
+            return memory.count
+        }
+        guard length <= available else {
+            index.fail(.contentLength)
+            return memory.count
+        }
+        return index.bodyStart + length
+    }
+
+    /// RFC 3261 section 8.1.1; Max-Forwards is added by proxies.
+    private mutating func checkMandatoryFields() {
+        for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
+            index.fail(.missing(name))
+        }
+        guard let callID = first(.callID) else { return }
+        let hasSpace = memory.withBytes { bytes in
+            for place in callID where bytes[place].isLinearSpace { return true }
+            return false
+        }
+        if callID.isEmpty || hasSpace { index.fail(.headerSyntax(.callID)) }
     }
 
     // MARK: Requests
 
-    private func request(_ line: ByteString) throws(Failure) -> SIPRequest {
-        guard let first = line.firstIndex(of: 32), let last = line.lastIndex(of: 32), first > 0, first < last else {
-            throw unusable(.notSIP)
+    private mutating func request(method: Range<Int>, uri: Range<Int>) -> ReadMessage {
+        let method = Method(memory.slice(method))
+        guard let uri = values.uri(uri) else { return refuse(.startLine) }
+        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(.headerSyntax(.via)) }
+        guard let from = address(.from) else { return refuse(.headerSyntax(.from)) }
+        guard let to = address(.to) else { return refuse(.headerSyntax(.to)) }
+        guard let callID = first(.callID), let cseq = first(.cseq).flatMap({ values.cseq($0) }) else {
+            return refuse(.headerSyntax(.cseq))
         }
-        let method = Method(line[0..<first])
-        let uriText = line[first + 1..<last]
-        let version = line[last + 1..<line.count]
-        guard version.count >= 4, version[0..<4].equalsIgnoringCase("sip/") else { throw unusable(.notSIP) }
-        if let failure = scan.failure {
-            throw unusable(failure, failure == .headTooLarge || failure == .tooManyHeaders ? 513 : 400, method)
+        guard cseq.method == method else { return refuse(.methodMismatch) }
+        var maxForwards: UInt8?
+        if let range = first(.maxForwards) {
+            maxForwards = memory.slice(range).decimal()
+            guard maxForwards != nil else { return refuse(.headerSyntax(.maxForwards)) }
         }
-        guard version.equalsIgnoringCase("sip/2.0") else { throw unusable(.version, 505, method) }
-        guard uriText.count <= limits.uri else { throw unusable(.uriTooLong, 414, method) }
-        guard !uriText.isEmpty, !uriText.contains(32), !uriText.contains(9), uriText[0] != UInt8(ascii: "<") else {
-            throw unusable(.startLine, 400, method)
-        }
-        let frame = try frame(method)
-        let callID = try single(.callID, method)
-        let cseq = try cseq(try single(.cseq, method), method)
-        guard cseq.method == method else { throw unusable(.methodMismatch, 400, method) }
-        let fromValue = try single(.from, method)
-        let toValue = try single(.to, method)
-        let maxForwards = try maxForwards(method)
-
-        let decoder = ElementDecoder(storage: storage, used: raw.count, hidesPercent: scan.hasPercent)
-        defer { decoder.finish() }
-        let uri = try decode(.other, method) { () throws(ElementDecoder.Failure) in try decoder.uri(uriText) }
-        let via = try topVia(decoder, method)
-        let from = try decode(.from, method) { () throws(ElementDecoder.Failure) in try decoder.nameAddress(fromValue) }
-        let to = try decode(.to, method) { () throws(ElementDecoder.Failure) in try decoder.nameAddress(toValue) }
         let isRegister = method == .register
-        let contacts = frame.values(of: .contact)
-        let isStar = contacts.contains { $0 == "*" }
-        guard contacts.count <= limits.contacts, !isStar || contacts.count == 1 else {
-            throw unusable(.headerSyntax(.contact), 400, method)
+        let isStar = contactIsStar
+        guard let routes = addresses(.route) else { return refuse(.headerSyntax(.route)) }
+        guard let path = isRegister ? addresses(.path) : [] else { return refuse(.headerSyntax(.path)) }
+        guard let contacts = isRegister && !isStar ? addresses(.contact) : [] else {
+            return refuse(.headerSyntax(.contact))
         }
-        return SIPRequest(
-            frame: frame, method: method, uri: uri, via: via, from: from, to: to, callID: callID, cseq: cseq,
-            maxForwards: maxForwards, routes: try addresses(.route, decoder, frame, method),
-            contacts: isStar || !isRegister ? [] : try addresses(.contact, decoder, frame, method),
-            contactIsStar: isStar, path: isRegister ? try addresses(.path, decoder, frame, method) : [],
-            expires: expires(frame),
-            authorization: isRegister ? try credentials(.authorization, decoder, frame) : [],
-            proxyAuthorization: isRegister ? [] : try credentials(.proxyAuthorization, decoder, frame))
+        guard contacts.count <= limits.contacts else { return refuse(.tooManyHeaders) }
+        return .request(
+            SIPRequest(
+                frame: frame, method: method, uri: uri, via: via, from: from, to: to, callID: memory.slice(callID),
+                cseq: cseq, maxForwards: maxForwards, routes: routes, contacts: contacts, contactIsStar: isStar,
+                path: path, expires: first(.expires).map { memory.slice($0).decimal(as: UInt32.self) ?? 3600 },
+                authorization: isRegister ? credentials(.authorization) : [],
+                proxyAuthorization: isRegister ? [] : credentials(.proxyAuthorization)))
+    }
+
+    private func first(_ name: HeaderName) -> Range<Int>? { index.first(name)?.value }
+
+    private func address(_ name: HeaderName) -> NameAddress? { first(name).flatMap { values.nameAddress($0) } }
+
+    /// All values of that name, or `nil` when one is malformed; stops behind the limit of contacts.
+    private func addresses(_ name: HeaderName) -> [NameAddress]? {
+        guard index.contains(name) else { return [] }
+        var addresses: [NameAddress] = []
+        for field in index.fields where field.name == name {
+            guard let address = values.nameAddress(field.value) else { return nil }
+            addresses.append(address)
+            if name == .contact, addresses.count > limits.contacts { break }
+        }
+        return addresses
+    }
+
+    /// A single `*` (RFC 3261 section 10.2.2); beside other contacts it is malformed, as the address it is not.
+    private var contactIsStar: Bool {
+        guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
+        return index.fields.count { $0.name == .contact } == 1
+    }
+
+    private func credentials(_ name: HeaderName) -> [DigestCredentials] {
+        guard index.contains(name) else { return [] }
+        return index.fields.compactMap { $0.name == name ? values.credentials($0.value) : nil }
     }
 
     // MARK: Responses
 
-    private func response(_ line: ByteString) throws(Failure) -> SIPResponse {
-        if let failure = scan.failure { throw unusable(failure) }
-        guard line.count >= 11, let code = line[8..<11].decimal(as: UInt16.self), (100...699).contains(code),
-            line.count == 11 || line[11] == 32
-        else { throw unusable(.startLine) }
-        let frame = try frame(nil)
-        let cseq = try cseq(try single(.cseq, nil), nil)
-        let toValue = try single(.to, nil)
-        _ = try single(.from, nil)
-        let callID = try single(.callID, nil)
-        let decoder = ElementDecoder(storage: storage, used: raw.count, hidesPercent: scan.hasPercent)
-        defer { decoder.finish() }
-        return SIPResponse(
-            frame: frame, status: Status(code: code), via: try topVia(decoder, nil),
-            viaCount: scan.fields.count { $0.name == .via },
-            to: try decode(.to, nil) { () throws(ElementDecoder.Failure) in try decoder.nameAddress(toValue) },
-            callID: callID, cseq: cseq)
+    private mutating func response(_ status: UInt16) -> ReadMessage {
+        guard let via = first(.via).flatMap({ values.via($0) }) else { return refuse(.headerSyntax(.via)) }
+        guard let to = address(.to) else { return refuse(.headerSyntax(.to)) }
+        guard let callID = first(.callID), let cseq = first(.cseq).flatMap({ values.cseq($0) }) else {
+            return refuse(.headerSyntax(.cseq))
+        }
+        return .response(
+            SIPResponse(
+                frame: frame, status: Status(code: status), via: via,
+                viaCount: index.fields.count { $0.name == .via }, to: to, callID: memory.slice(callID), cseq: cseq))
     }
+}
 
-    // MARK: Parts
+/// The number in Content-Length: digits and nothing else (RFC 3261 section 20.14).
+enum ContentLength {
+    static func read(_ value: ByteString) -> Int? { value.count <= 10 ? value.decimal() : nil }
+}
 
-    /// The message's bytes without what a datagram has beyond its Content-Length.
-    private func frame(_ method: Method?) throws(Failure) -> MessageFrame {
-        let available = raw.count - scan.bodyStart
-        var length = available
-        var declared: Int?
-        for field in scan.fields where field.name == .contentLength {
-            guard let value = raw[field.value].decimal(as: Int.self), declared == nil || declared == value else {
-                throw unusable(.contentLength, 400, method)
-            }
-            declared = value
+extension ValueReader {
+    /// `number method`: a number below 2^31 (RFC 3261 section 8.1.1.5).
+    func cseq(_ range: Range<Int>) -> CSeq? {
+        memory.withBytes { bytes in
+            var digitsEnd = range.lowerBound
+            while digitsEnd < range.upperBound, !bytes[digitsEnd].isLinearSpace { digitsEnd += 1 }
+            let method = bytes.trimmed(digitsEnd..<range.upperBound)
+            guard !method.isEmpty, let number = memory.slice(range.lowerBound..<digitsEnd).decimal(as: UInt32.self),
+                number < 1 << 31
+            else { return nil }
+            for index in method where !bytes[index].isToken { return nil }
+            return CSeq(number: number, method: Method(memory.slice(method)))
         }
-        if let declared {
-            guard declared <= available else { throw unusable(.contentLength, 400, method) }
-            length = declared
-        } else if isStream {
-            throw unusable(.contentLength, 400, method)
-        }
-        guard length <= limits.body else { throw unusable(.bodyTooLarge, 413, method) }
-        return MessageFrame(
-            bytes: raw[0..<scan.bodyStart + length], fields: scan.fields, headersStart: scan.startLine.upperBound + 2,
-            bodyStart: scan.bodyStart)
-    }
-
-    /// The value of a field that stands once.
-    private func single(_ name: HeaderName, _ method: Method?) throws(Failure) -> ByteString {
-        var found: ByteString?
-        for field in scan.fields where field.name == name {
-            guard found == nil else { throw unusable(.repeated(name), 400, method) }
-            found = raw[field.value]
-        }
-        guard let found, !found.isEmpty else { throw unusable(.missing(name), 400, method) }
-        return found
-    }
-
-    private func cseq(_ value: ByteString, _ method: Method?) throws(Failure) -> CSeq {
-        var end = 0
-        while end < value.count, value[end] &- UInt8(ascii: "0") <= 9 { end += 1 }
-        var name = end
-        while name < value.count, value[name] <= 32 { name += 1 }
-        guard name > end, name < value.count, let number = value[0..<end].decimal(as: UInt32.self), number < 1 << 31 else {
-            throw unusable(.headerSyntax(.cseq), 400, method)
-        }
-        return CSeq(number: number, method: Method(value[name..<value.count]))
-    }
-
-    private func maxForwards(_ method: Method) throws(Failure) -> UInt8? {
-        guard scan.fields.contains(where: { $0.name == .maxForwards }) else { return nil }
-        guard let value = try single(.maxForwards, method).decimal(as: UInt8.self) else {
-            throw unusable(.headerSyntax(.maxForwards), 400, method)
-        }
-        return value
-    }
-
-    private func expires(_ frame: MessageFrame) -> UInt32? {
-        guard let value = frame.firstValue(of: .expires) else { return nil }
-        return value.decimal(as: UInt32.self) ?? 3600
-    }
-
-    private func topVia(_ decoder: ElementDecoder, _ method: Method?) throws(Failure) -> Via {
-        guard let field = scan.fields.first(where: { $0.name == .via }) else {
-            throw unusable(.missing(.via), nil, method)
-        }
-        do throws(ElementDecoder.Failure) {
-            return try decoder.via(raw[field.value])
-        } catch {
-            throw failure(error, .via, method)
-        }
-    }
-
-    private func addresses(
-        _ name: HeaderName, _ decoder: ElementDecoder, _ frame: MessageFrame, _ method: Method
-    ) throws(Failure) -> [NameAddress] {
-        var found: [NameAddress] = []
-        for field in frame.fields where field.name == name {
-            do throws(ElementDecoder.Failure) {
-                found.append(try decoder.nameAddress(frame.bytes[field.value]))
-            } catch {
-                throw failure(error, name, method)
-            }
-        }
-        return found
-    }
-
-    private func credentials(
-        _ name: HeaderName, _ decoder: ElementDecoder, _ frame: MessageFrame
-    ) throws(Failure) -> [DigestCredentials] {
-        var found: [DigestCredentials] = []
-        for field in frame.fields where field.name == name {
-            do throws(ElementDecoder.Failure) {
-                if let credentials = try decoder.credentials(frame.bytes[field.value]) { found.append(credentials) }
-            } catch {
-                // Credentials that cannot be read are no credentials: a challenge follows.
-                if error == .outOfMemory { throw .outOfMemory }
-            }
-        }
-        return found
-    }
-
-    private func decode<Value>(
-        _ name: HeaderName, _ method: Method?, _ body: () throws(ElementDecoder.Failure) -> Value
-    ) throws(Failure) -> Value {
-        do throws(ElementDecoder.Failure) { return try body() } catch { throw failure(error, name, method) }
-    }
-
-    private func failure(_ error: ElementDecoder.Failure, _ name: HeaderName, _ method: Method?) -> Failure {
-        switch error {
-        case .outOfMemory: .outOfMemory
-        case .syntax: unusable(name == .other ? .startLine : .headerSyntax(name), 400, method)
-        }
-    }
-
-    // MARK: Refusals
-
-    private func unusable(_ reason: UnusableMessage.Reason) -> Failure { unusable(reason, nil, nil) }
-
-    /// A request can be answered when the rows an answer copies are there; an ACK never is.
-    private func unusable(_ reason: UnusableMessage.Reason, _ status: Status?, _ method: Method?) -> Failure {
-        guard let status, let method, method != .ack else {
-            return .unusable(UnusableMessage(reason: reason, answer: nil))
-        }
-        let needed: [HeaderName] = [.via, .from, .to, .callID, .cseq]
-        guard needed.allSatisfy({ name in scan.fields.contains { $0.name == name } }) else {
-            return .unusable(UnusableMessage(reason: reason, answer: nil))
-        }
-        let end = scan.bodyStart > 0 ? scan.bodyStart : raw.count
-        let frame = MessageFrame(
-            bytes: raw[0..<end], fields: scan.fields, headersStart: scan.startLine.upperBound + 2, bodyStart: end)
-        return .unusable(UnusableMessage(reason: reason, answer: (status, frame)))
     }
 }

@@ -1,11 +1,20 @@
-/// The numbers a message must keep to (threat T3).
+/// The numbers a message must keep to (threat T3); beyond them it is refused, never cut.
 package struct ReaderLimits: Sendable {
-    /// Start line and header fields together, in bytes.
+    /// Start line and header fields with the empty line, in bytes.
     package var head = 16 * 1024
+    /// Header rows.
     package var headerFields = 128
+    /// The Request-URI, in bytes. Other URIs have the head's limit only: a push token may be longer.
     package var uri = 2 * 1024
     package var body = 64 * 1024
     package var contacts = 20
 
     package init() {}
+
+    /// Header rows and the further values of rows that hold several.
+    var values: Int { 2 * headerFields }
+    /// Parameters of one value: libosip2's lists cost the square of their length.
+    static let parameters = 64
+    /// Commas in one Authorization row, for the same reason.
+    static let credentialParts = 64
 }

@@ -1,15 +1,27 @@
-#pragma once
-#include <stddef.h>
+#ifndef COSIP2_H
+#define COSIP2_H
+
 #include <osipparser2/osip_parser.h>
+#include <stddef.h>
 
-/* Prepares libosip2 once for the process: its tables, its silence, and our allocators. */
-void sip_arena_install(void);
+/*
+ * libosip2 asks two global functions for memory and gives them no context. While a thread reads a message, these
+ * functions serve it from the arena which that thread has set; nothing is freed one by one.
+ *
+ * What does not fit is served from the heap until the arena ends, so that the parser never meets a failed allocation
+ * half-way. The caller then sees how much was missing and reads again with a larger arena.
+ */
 
-/* From here to sip_arena_leave(), on this thread, libosip2 allocates inside [base + used, base + capacity). */
-void sip_arena_enter(char *base, size_t used, size_t capacity);
+/* Starts the parser, silences its trace output and installs the allocators. Once in a process, before any reading. */
+void cosip_start(void);
 
-/* Ends that, and tells how much of the block is used. */
-size_t sip_arena_leave(void);
+/* Serves this thread's allocations from `size` bytes at `base`, which must be aligned to 8. */
+void cosip_arena_begin(void *base, size_t size);
 
-/* Takes zero-filled room in the arena; NULL when it is full. */
-void *sip_arena_take(size_t size);
+/* Memory like the parser's own, for texts prepared for it; NULL when the arena has taken far too much. */
+void *cosip_arena_take(size_t size);
+
+/* Ends the arena of this thread. Returns the number of bytes that did not fit; they are freed now. */
+size_t cosip_arena_end(void);
+
+#endif

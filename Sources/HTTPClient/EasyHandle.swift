@@ -1,0 +1,251 @@
+internal import Addressing
+internal import CCurl
+internal import Glibc
+
+/// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
+///
+/// libcurl keeps pointers to this object (unretained), set in ``prepare(_:)`` and taken back in ``release()``; whoever
+/// adds the handle to a multi handle holds the object until it has removed it.
+@safe
+final class EasyHandle {
+    let raw: UnsafeMutableRawPointer
+    private var headerList: UnsafeMutablePointer<curl_slist>?
+    private var connectList: UnsafeMutablePointer<curl_slist>?
+
+    private(set) var head: [UInt8] = []
+    private(set) var body: [UInt8] = []
+    private var bodyLimit = 0
+    private(set) var isBodyTooLarge = false
+    /// Set by whoever waits for the answer.
+    var completion: ((Result<HTTPClientResponse, HTTPClientError>) -> Void)?
+
+    static let headLimit = 16 << 10
+    private static let keepAliveIdle = 60
+    /// How long an unused connection may wait for the next request. Providers ask for connections that are kept.
+    private static let connectionAge = 3600
+
+    init?() {
+        guard let raw = unsafe curl_easy_init() else { return nil }
+        unsafe self.raw = raw
+    }
+
+    deinit {
+        unsafe curl_easy_cleanup(raw)
+        unsafe curl_slist_free_all(headerList)
+        unsafe curl_slist_free_all(connectList)
+    }
+
+    // MARK: Request
+
+    /// Sets everything the request says; `false` when libcurl refuses a part of it.
+    func prepare(_ request: HTTPClientRequest) -> Bool {
+        let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+        bodyLimit = request.responseLimit
+        isBodyTooLarge = false
+        head.removeAll(keepingCapacity: true)
+        body = []
+        unsafe easy_set_pointer(raw, CURLOPT_PRIVATE, context)
+        unsafe easy_set_sink(raw, CURLOPT_WRITEFUNCTION, bodyArrived)
+        unsafe easy_set_pointer(raw, CURLOPT_WRITEDATA, context)
+        unsafe easy_set_sink(raw, CURLOPT_HEADERFUNCTION, headArrived)
+        unsafe easy_set_pointer(raw, CURLOPT_HEADERDATA, context)
+        setFixedOptions()
+        return set(CURLOPT_URL, request.url) && setVersion(request) && setMethod(request) && setHeaders(request)
+            && setIdentity(request) && setTarget(request) && setTimeouts(request)
+    }
+
+    private func setFixedOptions() {
+        _ = set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
+            && set(CURLOPT_PIPEWAIT, 1) && set(CURLOPT_TCP_KEEPALIVE, 1)
+            && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
+            && set(CURLOPT_PROTOCOLS_STR, "http,https")
+            // What the environment says about proxies is meant for interactive tools.
+            && set(CURLOPT_PROXY, "")
+    }
+
+    private func setVersion(_ request: HTTPClientRequest) -> Bool {
+        let version =
+            switch request.version {
+            case .http1: CURL_HTTP_VERSION_1_1
+            case .http2: CURL_HTTP_VERSION_2TLS
+            case .http2PriorKnowledge: CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
+            }
+        return set(CURLOPT_HTTP_VERSION, Int(version))
+    }
+
+    private func setMethod(_ request: HTTPClientRequest) -> Bool {
+        switch (request.method, request.body.isEmpty) {
+        case ("GET", true): return true
+        case ("HEAD", _): return set(CURLOPT_NOBODY, 1)
+        case ("POST", _): return setBody(request.body)
+        case (let method, true): return set(CURLOPT_CUSTOMREQUEST, method)
+        case (let method, false): return setBody(request.body) && set(CURLOPT_CUSTOMREQUEST, method)
+        }
+    }
+
+    private func setBody(_ bytes: [UInt8]) -> Bool {
+        // The size first: libcurl copies that many.
+        guard set(CURLOPT_POST, 1), set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
+        return unsafe bytes.withUnsafeBytes {
+            // An empty array may have no address, and NULL would mean "ask a callback".
+            unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
+        }
+    }
+
+    private func setHeaders(_ request: HTTPClientRequest) -> Bool {
+        unsafe curl_slist_free_all(headerList)
+        unsafe headerList = nil
+        var hasContentType = false
+        for header in request.headers {
+            // To libcurl "Name:" means "leave out", and "Name;" is how an empty value is written.
+            guard append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)") else {
+                return false
+            }
+            if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
+        }
+        if request.method == "POST" || !request.body.isEmpty {
+            // libcurl would claim a form, and for long bodies wait for a 100 that few servers send.
+            if !hasContentType { guard append("Content-Type:") else { return false } }
+            guard append("Expect:") else { return false }
+        }
+        guard unsafe headerList != nil else { return true }
+        return unsafe easy_set_list(raw, CURLOPT_HTTPHEADER, headerList) == CURLE_OK
+    }
+
+    private func append(_ line: String) -> Bool {
+        guard let list = unsafe curl_slist_append(headerList, line) else { return false }
+        unsafe headerList = list
+        return true
+    }
+
+    private func setIdentity(_ request: HTTPClientRequest) -> Bool {
+        if let file = request.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
+        if let file = request.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
+        if let file = request.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        return true
+    }
+
+    private func setTarget(_ request: HTTPClientRequest) -> Bool {
+        if let path = request.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
+        guard let address = request.address else { return true }
+        unsafe curl_slist_free_all(connectList)
+        // Empty host and port: whatever the URL says is replaced by the address, the port stays.
+        unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
+        guard unsafe connectList != nil else { return false }
+        return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
+    }
+
+    private func setTimeouts(_ request: HTTPClientRequest) -> Bool {
+        set(CURLOPT_TIMEOUT_MS, request.timeout.milliseconds)
+            && set(CURLOPT_CONNECTTIMEOUT_MS, request.connectTimeout.milliseconds)
+    }
+
+    private func set(_ option: CURLoption, _ value: Int) -> Bool {
+        unsafe easy_set_long(raw, option, value) == CURLE_OK
+    }
+
+    private func set(_ option: CURLoption, _ value: String) -> Bool {
+        unsafe easy_set_string(raw, option, value) == CURLE_OK
+    }
+
+    // MARK: Response
+
+    /// What came of the request, once libcurl has finished it.
+    func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
+        let sent = microseconds(CURLINFO_PRETRANSFER_TIME_T)
+        guard code == CURLE_OK else {
+            let detail = unsafe String(cString: curl_easy_strerror(code))
+            return .failure(HTTPClientError(errorCode(code), detail: detail, wasSent: sent > .zero))
+        }
+        let timings = HTTPClientResponse.Timings(
+            requestSent: sent, firstByte: microseconds(CURLINFO_STARTTRANSFER_TIME_T),
+            total: microseconds(CURLINFO_TOTAL_TIME_T))
+        let isHTTP2 = long(CURLINFO_HTTP_VERSION) == Int(CURL_HTTP_VERSION_2_0)
+        return .success(
+            HTTPClientResponse(
+                status: long(CURLINFO_RESPONSE_CODE), version: isHTTP2 ? .http2 : .http1, head: head, body: body,
+                timings: timings, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
+    }
+
+    private func errorCode(_ code: CURLcode) -> HTTPClientError.Code {
+        switch code {
+        case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
+            CURLE_BAD_FUNCTION_ARGUMENT:
+            .invalidRequest
+        case CURLE_COULDNT_RESOLVE_HOST: .resolve
+        case CURLE_COULDNT_CONNECT: .connect
+        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR: .tls
+        case CURLE_OPERATION_TIMEDOUT: .timeout
+        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM,
+            CURLE_PARTIAL_FILE:
+            .reset
+        case CURLE_WEIRD_SERVER_REPLY: .badResponse
+        case CURLE_WRITE_ERROR: isBodyTooLarge ? .bodyTooLarge : .badResponse
+        default: .failed
+        }
+    }
+
+    private func long(_ info: CURLINFO) -> Int {
+        var value = 0
+        unsafe easy_long(raw, info, &value)
+        return value
+    }
+
+    private func microseconds(_ info: CURLINFO) -> Duration {
+        var value: curl_off_t = 0
+        unsafe easy_microseconds(raw, info, &value)
+        return .microseconds(value)
+    }
+
+    /// Forgets the request, keeping the handle's memory for the next one.
+    func reset() {
+        unsafe curl_easy_reset(raw)
+        completion = nil
+        body = []
+    }
+
+    // MARK: Callbacks
+
+    fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
+        // A status line begins a new head: what came before was an interim response.
+        if unsafe line.starts(with: Array("HTTP/".utf8)) { head.removeAll(keepingCapacity: true) }
+        guard head.count + line.count <= Self.headLimit else { return 0 }
+        unsafe head.append(contentsOf: line)
+        return line.count
+    }
+
+    fileprivate func appendBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard body.count + bytes.count <= bodyLimit else {
+            isBodyTooLarge = true
+            return 0
+        }
+        unsafe body.append(contentsOf: bytes)
+        return bytes.count
+    }
+}
+
+private func headArrived(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let context = unsafe context else { return 0 }
+    let easy = unsafe Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+    return unsafe easy.appendHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
+}
+
+private func bodyArrived(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let context = unsafe context else { return 0 }
+    let easy = unsafe Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+    return unsafe easy.appendBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+}
+
+extension Duration {
+    /// At least 1, because 0 means "no limit" to libcurl.
+    fileprivate var milliseconds: Int {
+        let (seconds, attoseconds) = components
+        let scaled = seconds.multipliedReportingOverflow(by: 1000)
+        guard !scaled.overflow, scaled.partialValue < Int64(Int32.max) else { return Int(Int32.max) }
+        return max(1, Int(scaled.partialValue) + Int(attoseconds / 1_000_000_000_000_000))
+    }
+}

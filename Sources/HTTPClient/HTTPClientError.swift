@@ -1,0 +1,42 @@
+/// Why there is no answer.
+package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: Hashable, Sendable {
+        /// The request itself cannot be sent: bad URL, method, header field or certificate file.
+        case invalidRequest
+        case resolve
+        case connect
+        /// The handshake failed or the server's certificate was refused.
+        case tls
+        case timeout
+        /// The connection broke, or the server ended it or the stream (reset, GOAWAY).
+        case reset
+        /// The server's bytes are not HTTP.
+        case badResponse
+        case bodyTooLarge
+        case cancelled
+        /// Memory, or a failure that libcurl has no better name for.
+        case failed
+    }
+
+    package let code: Code
+    /// libcurl's text, for logs: may hold the host, never header fields or bodies.
+    package let detail: String
+    /// Whether the server may have seen the request: then sending it again may do its work twice.
+    package let wasSent: Bool
+
+    package init(_ code: Code, detail: String = "", wasSent: Bool = false) {
+        self.code = code
+        self.detail = detail
+        self.wasSent = wasSent
+    }
+
+    /// Whether the same request may succeed on another attempt.
+    package var isRetriable: Bool {
+        switch code {
+        case .resolve, .connect, .timeout, .reset: true
+        case .tls, .badResponse, .bodyTooLarge, .invalidRequest, .cancelled, .failed: false
+        }
+    }
+
+    package var description: String { detail.isEmpty ? "\(code)" : "\(code): \(detail)" }
+}

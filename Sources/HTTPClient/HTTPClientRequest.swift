@@ -1,0 +1,64 @@
+package import Addressing
+
+/// One header field of a request or response.
+package struct HTTPHeader: Hashable, Sendable {
+    package let name: String
+    package let value: String
+
+    package init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// Everything about one HTTP request.
+package struct HTTPClientRequest: Sendable {
+    package enum Version: Sendable, Hashable {
+        case http1
+        /// HTTP/2 over TLS when the server offers it, else HTTP/1.1. Without TLS: HTTP/1.1.
+        case http2
+        /// HTTP/2 without asking, also on plain TCP (h2c): for servers known to speak it.
+        case http2PriorKnowledge
+    }
+
+    package var method: String
+    /// Absolute, `http` or `https`, percent-encoded by whoever made it.
+    package var url: String
+    package var headers: [HTTPHeader]
+    package var body: [UInt8]
+    package var version = Version.http2
+    /// For the whole exchange, from the call to the last byte of the answer.
+    package var timeout: Duration = .seconds(10)
+    package var connectTimeout: Duration = .seconds(5)
+    /// A longer response body fails the request.
+    package var responseLimit = 1 << 20
+    /// Certificate authorities in a PEM file, instead of the system's.
+    package var authorityFile: String?
+    /// Our certificate and its key, PEM files.
+    package var certificateFile: String?
+    package var keyFile: String?
+    /// A Unix-domain socket to connect to instead of the URL's host.
+    package var unixSocketPath: String?
+    /// An address to connect to instead of resolving the URL's host; name and certificate stay those of the URL.
+    package var address: IPAddress?
+    /// Requests share connections, and limits on them, within their group only.
+    package var group = ""
+
+    package init(method: String = "GET", url: String, headers: [HTTPHeader] = [], body: [UInt8] = []) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+    }
+
+    /// What must not reach the wire: header fields that end early, and methods and URLs that are none.
+    var isWellFormed: Bool {
+        guard !method.isEmpty, method.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
+        guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
+        return headers.allSatisfy { header in
+            !header.name.isEmpty
+                && header.name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: ":") }
+                && header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == UInt8(ascii: "\t") }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import PushDelivery
+import SIPGrammar
+
+/// One Contact of a REGISTER: what it asks for, and what is made of it.
+struct AskedContact {
+    let address: NameAddress
+    /// In the form of ``ContactText``.
+    let text: ByteString
+    /// Seconds asked for, before they are clamped; 0 ends the binding.
+    let expires: UInt32
+    let triple: PushParameters.Triple
+    let push: PushParameters
+    let label: DeviceLabel?
+    /// Set when its pushes are not to be used although it asked for them.
+    var notUsed: RegistrationFact.PushNotUsed?
+    /// Index of the stored contact that it refreshes.
+    var match: Int?
+
+    var isSignOut: Bool { expires == 0 }
+
+    /// The token that it names, whether it is used or not.
+    var token: PushToken? {
+        if case .push(let token) = push { return token }
+        return nil
+    }
+
+    /// - Returns: `nil` when its text cannot be kept; the request then gets 400.
+    init?(_ address: NameAddress, in request: SIPRequest, settings: RegistrarSettings) {
+        guard let text = ContactText.canonical(address) else { return nil }
+        self.address = address
+        self.text = text
+        expires = address.expires ?? request.expires ?? settings.defaultExpires
+        triple = PushParameters.Triple(contact: address)
+        push = PushParameters(triple, settings: settings)
+        label = DeviceLabel(contact: address, sources: settings.labelSources)
+    }
+
+    /// Whether both are the same contact by its URI.
+    ///
+    /// Addresses come back: a phone that got the private address of a sleeping one must not end the sleeping one's
+    /// push contact. So where a token is at stake, the Call-ID has to say that it is the same client, too.
+    func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
+        guard address.uri.isEquivalent(to: stored.address.uri, ignoringPush: true) else { return false }
+        let hasOtherToken = token != nil && stored.token != nil && token != stored.token
+        return !(stored.isPush || hasOtherToken) || stored.callID == callID
+    }
+
+    /// Whether a later contact of the same request means the same binding.
+    func isRepeated(by later: AskedContact) -> Bool {
+        if let token, let laterToken = later.token { return token == laterToken }
+        return address.uri.isEquivalent(to: later.address.uri)
+    }
+}
+
+extension NameAddress {
+    /// The `expires` parameter: a malformed value reads as 3600, as the Expires field does (RFC 3261 section
+    /// 10.2.1.1), one beyond 32 bits as the largest number. `nil` when there is none.
+    var expires: UInt32? {
+        guard let parameter = parameters.first(named: "expires") else { return nil }
+        guard let value = parameter.value?.unquoted(), !value.isEmpty else { return 3600 }
+        for index in 0..<value.count
+        where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) { return 3600 }
+        return value.decimal() ?? .max
+    }
+
+    /// The `q` parameter in thousandths; 1000 when it is missing or malformed.
+    var q: UInt16 {
+        guard let value = parameters.value(of: "q"), !value.isEmpty, value.count <= 5 else { return 1000 }
+        let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count
+        var digits = value[0..<dot].array
+        guard digits.count == 1 else { return 1000 }
+        if dot < value.count { digits += value[dot + 1..<value.count].array }
+        while digits.count < 4 { digits.append(UInt8(ascii: "0")) }
+        guard let thousandths = ByteString(digits).decimal(as: UInt16.self), thousandths <= 1000 else { return 1000 }
+        return thousandths
+    }
+
+    func marks(needsReview: Bool) -> Binding.Marks {
+        var marks: Binding.Marks = []
+        if needsReview { marks.insert(.needsReview) }
+        if parameters.contains("+sip.pnsreg") { marks.insert(.refreshesItself) }
+        return marks
+    }
+}

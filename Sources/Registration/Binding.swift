@@ -1,0 +1,148 @@
+package import Addressing
+import PushDelivery
+package import SIPGrammar
+package import Timekeeping
+
+/// Names one device of one AOR from its first REGISTER to its last; the row number in the store.
+package struct BindingID: RawRepresentable, Hashable, Comparable, Sendable {
+    package let rawValue: UInt64
+
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    package static func < (left: BindingID, right: BindingID) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10).
+///
+/// A record of a table with a million rows: all its text is packed into one block, in the order user, host, contact,
+/// Call-ID, Path, and the push token is read from the contact when it is needed. The text accessors make copies.
+package struct Binding: Sendable {
+    package internal(set) var id: BindingID
+    var block: [UInt8]
+    /// When the granted time ends. A push contact stays beyond it (rule R7, reading A8).
+    package internal(set) var freshUntil: Instant
+    /// When the device last named this token: a provider's verdict from before does not count.
+    package internal(set) var registeredAt: UnixTime
+    /// Where its last REGISTER came from, and where requests go.
+    package internal(set) var flow: Flow
+    var userLength: UInt16
+    var hostLength: UInt16
+    var contactLength: UInt16
+    var callIDLength: UInt16
+    /// The `q` value in thousandths; 1000 when the device gave none.
+    package internal(set) var q: UInt16
+    /// Number of the push provider in ``ProviderSet``, 0 for an ordinary contact.
+    var provider: UInt8
+    var marks: Marks
+    package internal(set) var cseq: UInt32
+    /// Seconds granted by its last REGISTER.
+    package internal(set) var granted: UInt32
+    /// The AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
+    var next: UInt32 = BindingTable.noSlot
+
+    struct Marks: OptionSet {
+        let rawValue: UInt8
+        /// A plan that names this binding is being written to the store; nobody else may remove it meanwhile.
+        static let isBusy = Marks(rawValue: 1)
+        /// Its push parameters were not taken at their word (a query, an unknown service, another proxy pushes): each
+        /// REGISTER has to be judged anew even if its text is the same.
+        static let needsReview = Marks(rawValue: 2)
+        /// The contact has `+sip.pnsreg`.
+        static let refreshesItself = Marks(rawValue: 4)
+    }
+}
+
+// MARK: Text
+
+extension Binding {
+    package var aor: AddressOfRecord {
+        AddressOfRecord(user: text(userRange), host: text(hostRange))
+    }
+
+    /// In the form of ``ContactText``.
+    package var contact: ByteString { text(contactRange) }
+    package var callID: ByteString { text(callIDRange) }
+
+    /// The Path values of the REGISTER, first one topmost (RFC 3327).
+    package var path: [ByteString] {
+        let path = text(pathRange)
+        return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
+    }
+
+    /// Stands between Path values; no header field value holds a line end once its folds are gone.
+    static let pathSeparator = UInt8(ascii: "\n")
+
+    var userRange: Range<Int> { 0..<Int(userLength) }
+    var hostRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(hostLength) }
+    var contactRange: Range<Int> { hostRange.upperBound..<hostRange.upperBound + Int(contactLength) }
+    var callIDRange: Range<Int> { contactRange.upperBound..<contactRange.upperBound + Int(callIDLength) }
+    var pathRange: Range<Int> { callIDRange.upperBound..<max(callIDRange.upperBound, block.count) }
+
+    private func text(_ range: Range<Int>) -> ByteString { ByteString(copying: block.span.extracting(range)) }
+
+    func has(_ bytes: ByteString, at range: Range<Int>) -> Bool {
+        guard bytes.count == range.count else { return false }
+        let stored = block.span.extracting(range)
+        return bytes.withSpan { given in
+            for index in 0..<given.count where given[index] != stored[index] { return false }
+            return true
+        }
+    }
+}
+
+// MARK: Making
+
+extension Binding {
+    /// Everything a REGISTER says about one contact; the texts may be slices of the message.
+    struct Content: Sendable {
+        var aor: AddressOfRecord
+        var contact: ByteString
+        var callID: ByteString
+        var path: [ByteString]
+        var flow: Flow
+        var cseq: UInt32
+        var granted: UInt32
+        var freshUntil: Instant
+        var registeredAt: UnixTime
+        var q: UInt16
+        var provider: UInt8
+        var marks: Marks
+    }
+
+    /// - Returns: `nil` when a text is too long for the record; the caller has checked what a peer can make long.
+    init?(id: BindingID, _ content: Content) {
+        let path = Self.joined(content.path)
+        guard let userLength = UInt16(exactly: content.aor.user.count),
+            let hostLength = UInt16(exactly: content.aor.host.count),
+            let contactLength = UInt16(exactly: content.contact.count),
+            let callIDLength = UInt16(exactly: content.callID.count)
+        else { return nil }
+        var block: [UInt8] = []
+        block.reserveCapacity(
+            content.aor.user.count + content.aor.host.count + content.contact.count + content.callID.count
+                + path.count)
+        block.append(content.aor.user)
+        block.append(content.aor.host)
+        block.append(content.contact)
+        block.append(content.callID)
+        block.append(path)
+        self.init(
+            id: id, block: block, freshUntil: content.freshUntil, registeredAt: content.registeredAt,
+            flow: content.flow, userLength: userLength, hostLength: hostLength, contactLength: contactLength,
+            callIDLength: callIDLength, q: content.q, provider: content.provider, marks: content.marks,
+            cseq: content.cseq, granted: content.granted)
+    }
+
+    /// Path values in the form of the block, folds replaced by spaces.
+    static func joined(_ path: [ByteString]) -> ByteString {
+        guard !path.isEmpty else { return .empty }
+        var out: [UInt8] = []
+        for value in path {
+            if !out.isEmpty { out.append(pathSeparator) }
+            for byte in value.array {
+                out.append(byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte)
+            }
+        }
+        return ByteString(out)
+    }
+}

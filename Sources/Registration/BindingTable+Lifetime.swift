@@ -1,0 +1,101 @@
+import Addressing
+package import PushDelivery
+import SIPGrammar
+package import Timekeeping
+
+/// What ends bindings without a REGISTER, and what brings them back after a restart.
+extension BindingTable {
+    /// A device that has gone, for the store, the calls that wait for it and the log.
+    package struct Ended: Hashable, Sendable {
+        package let id: BindingID
+        package let aor: AddressOfRecord
+    }
+
+    /// Removes ordinary bindings whose granted time is over.
+    ///
+    /// - Parameter limit: how many entries to look at; ``nextExpiry`` tells whether there is more to do.
+    package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
+        var ended: [Ended] = []
+        for _ in 0..<limit {
+            guard let (deadline, slot) = expiry.first, deadline <= now else { break }
+            if self[slot].freshUntil > now {
+                // Refreshed since the entry was made.
+                expiry.schedule(slot, at: self[slot].freshUntil)
+            } else if self[slot].marks.contains(.isBusy) {
+                expiry.schedule(slot, at: now + .seconds(1))
+            } else {
+                ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
+                remove(slot: slot)
+            }
+        }
+        return ended
+    }
+
+    /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
+    ///
+    /// Those whose granted time is over go at once; a device that may be on line right now keeps an ordinary contact.
+    /// Looks at every binding of the table. Rows in the store stay as they are, save for those that ended.
+    package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
+        guard enabled.contains(provider) else { return [] }
+        enabled.set(provider, on: false)
+        var ended: [Ended] = []
+        for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
+            if self[slot].freshUntil <= now, !self[slot].marks.contains(.isBusy) {
+                ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
+                remove(slot: slot)
+            } else {
+                scheduleExpiry(of: slot)
+            }
+        }
+        return ended
+    }
+
+    /// Makes the contacts of a provider push contacts again, as far as they still are there.
+    package mutating func providerEnabled(_ provider: PushProvider) {
+        guard !enabled.contains(provider) else { return }
+        enabled.set(provider, on: true)
+        for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
+            scheduleExpiry(of: slot)
+        }
+    }
+
+    /// Takes a row of the store at start-up.
+    ///
+    /// - Returns: false when the binding is not in force any more, or cannot be read: the row is to be deleted.
+    package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Bool {
+        guard slot(of: row.id) == nil, let contact = ContactText.read(row.contact) else { return false }
+        var provider: UInt8 = 0
+        let push = PushParameters(contact: contact, settings: settings)
+        if row.isPush, case .push(let token) = push { provider = token.provider.number }
+        // After the wall clock was set back, a date may lie further ahead than was ever granted.
+        let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
+        let content = Binding.Content(
+            aor: row.aor, contact: row.contact, callID: row.callID, path: row.path, flow: row.flow, cseq: row.cseq,
+            granted: row.granted, freshUntil: now.instant + remaining, registeredAt: row.registeredAt,
+            q: contact.q, provider: provider, marks: contact.marks(needsReview: provider == 0 && push != .none))
+        guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
+            // Its id must not come again: the bucket may still name it.
+            if row.id >= nextID { nextID = BindingID(rawValue: row.id.rawValue &+ 1) }
+            return false
+        }
+        insert(binding, for: row.aor)
+        return true
+    }
+}
+
+extension Binding {
+    var isVacant: Bool { id.rawValue == 0 }
+
+    static func vacant(next: UInt32) -> Binding {
+        Binding(
+            id: BindingID(rawValue: 0), block: [], freshUntil: .distantPast, registeredAt: UnixTime(milliseconds: 0),
+            flow: .none, userLength: 0, hostLength: 0, contactLength: 0, callIDLength: 0, q: 0, provider: 0, marks: [],
+            cseq: 0, granted: 0, next: next)
+    }
+}
+
+extension Flow {
+    /// Stands in vacant slots.
+    fileprivate static let none = Flow(
+        transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
+}

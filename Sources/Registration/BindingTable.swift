@@ -1,0 +1,188 @@
+import PushDelivery
+import SIPGrammar
+package import Timekeeping
+
+/// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.
+///
+/// Records stand in slots of fixed-size chunks, so that growing never moves them; the bindings of one AOR are a chain of
+/// slots. A REGISTER changes nothing here until its ``RegisterPlan`` is applied.
+package struct BindingTable: ~Copyable, Sendable {
+    static let noSlot = UInt32.max
+    private static let chunkSize: UInt32 = 1024
+
+    private var chunks: [[Binding]] = []
+    private var slotCount: UInt32 = 0
+    private var freeSlot = BindingTable.noSlot
+    private var byAOR = SlotIndex()
+    private var byID = SlotIndex()
+    var expiry = ExpiryQueue()
+    /// Providers that are switched on: only their contacts are push contacts (reading A4).
+    package internal(set) var enabled: ProviderSet
+    /// The id that the next new binding gets.
+    package internal(set) var nextID = BindingID(rawValue: 1)
+
+    package init(enabled: ProviderSet) { self.enabled = enabled }
+
+    package var count: Int { byID.count }
+
+    /// When ``removeExpired(limit:now:)`` next has something to look at.
+    package var nextExpiry: Instant? { expiry.first?.deadline }
+
+    /// The AOR has a binding, be it an expired one that is not yet swept.
+    package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
+
+    /// The bindings in force, in the order in which they were added.
+    package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
+        var found: [Binding] = []
+        forEachSlot(of: aor) { slot in
+            if isInForce(self[slot], now: now) { found.append(self[slot]) }
+        }
+        return found
+    }
+
+    package func binding(_ id: BindingID) -> Binding? { slot(of: id).map { self[$0] } }
+
+    /// It keeps its place beyond its granted time, and calls to it wake the device (rules R7, R11).
+    package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
+
+    package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
+
+    /// Visits every binding, also expired ones that are not yet swept, in no particular order.
+    package func forEach(_ body: (borrowing Binding) -> Void) {
+        for chunk in chunks {
+            for binding in chunk where !binding.isVacant { body(binding) }
+        }
+    }
+
+    /// The row to write for a binding whose bookkeeping has changed.
+    package func stored(_ id: BindingID, now: Moment) -> StoredBinding? {
+        binding(id).map { binding in
+            StoredBinding(
+                id: id, aor: binding.aor, contact: binding.contact, callID: binding.callID, cseq: binding.cseq,
+                path: binding.path, flow: binding.flow, granted: binding.granted,
+                freshUntil: now.date + (binding.freshUntil - now.instant), registeredAt: binding.registeredAt,
+                isPush: binding.provider != 0)
+        }
+    }
+
+    /// Removes a device: its token is dead, an operator wants it gone.
+    ///
+    /// - Returns: what to tell the store; `nil` when the binding is gone already, or when a REGISTER that names it is
+    ///   just being written, which is newer than whatever the caller knows.
+    package mutating func remove(_ id: BindingID) -> BindingChange? {
+        guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
+        remove(slot: slot)
+        return .delete(id)
+    }
+}
+
+// MARK: Slots
+
+extension BindingTable {
+    subscript(slot: UInt32) -> Binding {
+        _read { yield chunks[Int(slot / Self.chunkSize)][Int(slot % Self.chunkSize)] }
+        _modify { yield &chunks[Int(slot / Self.chunkSize)][Int(slot % Self.chunkSize)] }
+    }
+
+    var slots: Range<UInt32> { 0..<slotCount }
+
+    func slot(of id: BindingID) -> UInt32? { byID.find(hash: Self.hash(id)) { self[$0].id == id } }
+
+    func firstSlot(of aor: AddressOfRecord) -> UInt32? {
+        byAOR.find(hash: Self.hash(aor)) { slot in
+            let binding = self[slot]
+            return binding.has(aor.user, at: binding.userRange) && binding.has(aor.host, at: binding.hostRange)
+        }
+    }
+
+    func forEachSlot(of aor: AddressOfRecord, _ body: (UInt32) -> Void) {
+        var slot = firstSlot(of: aor) ?? Self.noSlot
+        while slot != Self.noSlot {
+            body(slot)
+            slot = self[slot].next
+        }
+    }
+
+    /// Adds a binding at the end of its AOR's chain.
+    mutating func insert(_ binding: consuming Binding, for aor: AddressOfRecord) {
+        let id = binding.id
+        binding.next = Self.noSlot
+        let slot = takeSlot(for: binding)
+        byID.insert(hash: Self.hash(id), slot: slot)
+        if var last = firstSlot(of: aor) {
+            while self[last].next != Self.noSlot { last = self[last].next }
+            self[last].next = slot
+        } else {
+            byAOR.insert(hash: Self.hash(aor), slot: slot)
+        }
+        if id >= nextID { nextID = BindingID(rawValue: id.rawValue &+ 1) }
+        scheduleExpiry(of: slot)
+    }
+
+    /// Puts a new record of the same device and AOR in place.
+    mutating func replace(slot: UInt32, with binding: consuming Binding) {
+        binding.next = self[slot].next
+        self[slot] = binding
+        scheduleExpiry(of: slot)
+    }
+
+    /// Push contacts have no deadline, ordinary ones their granted time.
+    mutating func scheduleExpiry(of slot: UInt32) {
+        if isPush(self[slot]) {
+            expiry.remove(slot)
+        } else {
+            expiry.scheduleNoLater(slot, than: self[slot].freshUntil)
+        }
+    }
+
+    mutating func remove(slot: UInt32) {
+        let aor = self[slot].aor
+        let next = self[slot].next
+        if let first = firstSlot(of: aor) {
+            if first != slot {
+                var before = first
+                while self[before].next != slot, self[before].next != Self.noSlot { before = self[before].next }
+                self[before].next = next
+            } else if next == Self.noSlot {
+                byAOR.remove(hash: Self.hash(aor), slot: slot)
+            } else {
+                byAOR.replace(hash: Self.hash(aor), slot: slot, with: next)
+            }
+        }
+        byID.remove(hash: Self.hash(self[slot].id), slot: slot)
+        expiry.remove(slot)
+        self[slot] = .vacant(next: freeSlot)
+        freeSlot = slot
+    }
+
+    private mutating func takeSlot(for binding: consuming Binding) -> UInt32 {
+        if freeSlot != Self.noSlot {
+            let slot = freeSlot
+            freeSlot = self[slot].next
+            self[slot] = binding
+            return slot
+        }
+        let slot = slotCount
+        if slot % Self.chunkSize == 0 {
+            var chunk: [Binding] = []
+            chunk.reserveCapacity(Int(Self.chunkSize))
+            chunks.append(chunk)
+        }
+        chunks[chunks.count - 1].append(binding)
+        slotCount += 1
+        return slot
+    }
+
+    private static func hash(_ aor: AddressOfRecord) -> UInt32 {
+        var hasher = Hasher()
+        hasher.combine(aor.user)
+        hasher.combine(UInt8(0))
+        hasher.combine(aor.host)
+        return UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+
+    /// Ids are our own numbers: spreading them is enough.
+    private static func hash(_ id: BindingID) -> UInt32 {
+        UInt32(truncatingIfNeeded: id.rawValue &* 0x9e37_79b9_7f4a_7c15 >> 32)
+    }
+}

@@ -1,0 +1,68 @@
+import SIPGrammar
+
+extension ByteString {
+    /// The parts between the separators, those inside double quotes not counted; empty parts are kept.
+    func split(at separators: [UInt8]) -> [ByteString] {
+        var parts: [ByteString] = []
+        var start = 0
+        var isQuoted = false
+        var index = 0
+        while index < count {
+            let byte = self[index]
+            if isQuoted {
+                if byte == UInt8(ascii: "\\") {
+                    index += 1
+                } else if byte == UInt8(ascii: "\"") {
+                    isQuoted = false
+                }
+            } else if byte == UInt8(ascii: "\"") {
+                isQuoted = true
+            } else if separators.contains(byte) {
+                parts.append(self[start..<index])
+                start = index + 1
+            }
+            index += 1
+        }
+        parts.append(self[start..<count])
+        return parts
+    }
+
+    /// Without the white space and line ends around it.
+    func trimmed() -> ByteString {
+        var start = 0
+        var end = count
+        while start < end, self[start].isWhiteSpace { start += 1 }
+        while end > start, self[end - 1].isWhiteSpace { end -= 1 }
+        return self[start..<end]
+    }
+}
+
+extension UInt8 {
+    var isWhiteSpace: Bool {
+        self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") || self == UInt8(ascii: "\r")
+            || self == UInt8(ascii: "\n")
+    }
+
+    /// Letters, digits and `mark` of RFC 3261 section 25.1: written with or without an escape they mean the same.
+    var isUnreserved: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
+            UInt8(ascii: "*"), UInt8(ascii: "'"), UInt8(ascii: "("), UInt8(ascii: ")"):
+            true
+        default: false
+        }
+    }
+
+    /// What may stand unescaped in a URI parameter (`paramchar`).
+    var isParameterCharacter: Bool {
+        switch self {
+        case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),
+            UInt8(ascii: "+"), UInt8(ascii: "$"):
+            true
+        default: isUnreserved
+        }
+    }
+}

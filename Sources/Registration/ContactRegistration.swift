@@ -1,0 +1,275 @@
+import Addressing
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// What the contacts of one REGISTER do to the bindings of its AOR: all of them, or nothing (RFC 3261 section 10.3).
+///
+/// Contacts that stay are looked at before those that sign out: a client whose address changed sends its new contact
+/// and, with `expires=0`, its old one in the same request, both with the same token.
+struct ContactRegistration {
+    let request: SIPRequest
+    let flow: Flow
+    let stored: [StoredContact]
+    let enabled: ProviderSet
+    let settings: RegistrarSettings
+    let now: Moment
+
+    /// Bytes of the Call-ID, and of all Path values together.
+    private static let longestField = 2048
+
+    private var asked: [AskedContact] = []
+    /// By index of the stored contact: it was refreshed or is going to be removed.
+    private var taken: [Bool] = []
+    private var announcedElsewhere: [ByteString] = []
+
+    init(
+        request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
+        now: Moment
+    ) {
+        self.request = request
+        self.flow = flow
+        self.stored = stored
+        self.enabled = enabled
+        self.settings = settings
+        self.now = now
+        taken = Array(repeating: false, count: stored.count)
+        announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
+    }
+
+    /// - Parameter firstNewID: for the first contact that is not known yet; further ones count up.
+    mutating func decide(
+        _ start: consuming RegisterPlan, firstNewID: BindingID, caps: (PushProvider) -> ByteString
+    ) -> RegisterDecision {
+        var plan = start
+        if let refusal = readContacts(caps: caps) { return refusal }
+        dropRepeated()
+        match()
+
+        var nextID = firstNewID
+        for index in asked.indices where !asked[index].isSignOut {
+            let contact = asked[index]
+            let id: BindingID
+            if let match = contact.match {
+                id = stored[match].id
+            } else {
+                id = nextID
+                nextID = BindingID(rawValue: nextID.rawValue &+ 1)
+            }
+            install(contact, as: id, in: &plan)
+            supersede(by: contact, id, in: &plan)
+            announce(contact, in: &plan, caps: caps)
+        }
+        for contact in asked where contact.isSignOut { signOut(contact, in: &plan) }
+
+        let added = nextID.rawValue &- firstNewID.rawValue
+        guard added == 0 || stored.count - plan.removed.count + Int(added) <= settings.maxContacts else {
+            return .rejected(.forbidden, [])
+        }
+        return .accepted(plan)
+    }
+
+    // MARK: Reading
+
+    /// - Returns: the refusal of the whole request, if one of its contacts wants one.
+    private mutating func readContacts(caps: (PushProvider) -> ByteString) -> RegisterDecision? {
+        guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
+            request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
+        else { return .rejected(.badRequest, []) }
+        for address in request.contacts {
+            guard let contact = AskedContact(address, in: request, settings: settings) else {
+                return .rejected(.badRequest, [])
+            }
+            asked.append(contact)
+        }
+        // What is on offer goes with the refusal, so that the app can choose (rules P3, P9).
+        let offer = enabled.providers.map { AddedField("Feature-Caps", caps($0)) }
+        for contact in asked where !contact.isSignOut {
+            // RFC 3261 section 10.3 step 7: an hour and more is never too brief.
+            guard contact.expires >= min(settings.minExpires, 3600) else {
+                let minimum = AddedField("Min-Expires", ByteString("\(settings.minExpires)"))
+                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer))
+            }
+        }
+        for index in asked.indices where !asked[index].isSignOut {
+            asked[index].notUsed = reasonNotToPush(asked[index])
+            if case .unsupported = asked[index].notUsed, settings.unsupportedPush == .reject {
+                return .rejected(.pushNotSupported, offer)
+            }
+        }
+        return nil
+    }
+
+    private func reasonNotToPush(_ contact: AskedContact) -> RegistrationFact.PushNotUsed? {
+        if let provider = contact.triple.provider, contact.triple.prid != nil,
+            FeatureCaps.names(announcedElsewhere, include: provider)
+        {
+            return .pushedElsewhere
+        }
+        switch contact.push {
+        case .none, .query: return nil
+        case .push(let token):
+            return enabled.contains(token.provider) ? nil : .unsupported(.disabledProvider(token.provider))
+        case .unsupported(let reason): return .unsupported(reason)
+        case .invalid(let reason): return .invalid(reason)
+        }
+    }
+
+    // MARK: Matching
+
+    /// Of contacts that mean the same binding the last one counts.
+    private mutating func dropRepeated() {
+        var kept: [AskedContact] = []
+        for (index, contact) in asked.enumerated() {
+            let isRepeated = asked[(index + 1)...].contains { later in
+                !later.isSignOut && !contact.isSignOut && contact.isRepeated(by: later)
+            }
+            if !isRepeated { kept.append(contact) }
+        }
+        asked = kept
+    }
+
+    /// Finds the stored contact that each asked one refreshes: by token (reading A6) or by URI first, for all of them,
+    /// then by label (rule R8b), so that two contacts of one device do not take each other's place.
+    private mutating func match() {
+        for index in asked.indices where !asked[index].isSignOut {
+            let contact = asked[index]
+            take(index) { stored in
+                contact.token != nil
+                    ? stored.token == contact.token : contact.isSameContact(as: stored, callID: request.callID)
+            }
+        }
+        for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
+            let contact = asked[index]
+            guard let label = contact.label else { continue }
+            take(index) { $0.label == label }
+        }
+        for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
+            let contact = asked[index]
+            take(index) { contact.isSameContact(as: $0, callID: request.callID) }
+        }
+    }
+
+    private mutating func take(_ index: Int, where isMatch: (StoredContact) -> Bool) {
+        guard let place = stored.indices.first(where: { !taken[$0] && isMatch(stored[$0]) }) else { return }
+        asked[index].match = place
+        taken[place] = true
+    }
+
+    // MARK: Changes
+
+    private func install(_ contact: AskedContact, as id: BindingID, in plan: inout RegisterPlan) {
+        let granted = min(contact.expires, settings.maxExpires)
+        // A provider that is off keeps its number: the contact turns into a push contact when it is switched on.
+        var provider: UInt8 = 0
+        if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
+        let content = Binding.Content(
+            aor: plan.aor, contact: contact.text, callID: request.callID, path: plan.path, flow: flow,
+            cseq: request.cseq.number, granted: granted, freshUntil: now.instant + .seconds(Int64(granted)),
+            registeredAt: now.date, q: contact.address.q, provider: provider,
+            marks: contact.address.marks(needsReview: contact.notUsed != nil || contact.push != .none && provider == 0))
+        plan.installs.append(RegisterPlan.Install(id: id, content: content))
+        plan.refreshed.append(id)
+        plan.echoed.append(id)
+        if let match = contact.match, isBookkeeping(content, on: stored[match]) {
+            plan.bookkeeping.append(id)
+        } else {
+            plan.persist.append(.upsert(StoredBinding(id: id, content, now: now)))
+        }
+
+        if let match = contact.match {
+            if contact.token != nil, stored[match].isPush, stored[match].token != contact.token {
+                plan.facts.append(.tokenReplaced(id))
+            }
+        } else {
+            plan.facts.append(.added(id, isPush: enabled.contains(number: provider)))
+        }
+        if let reason = contact.notUsed { plan.facts.append(.pushNotUsed(id, reason)) }
+        if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
+    }
+
+    /// Nothing changes that a restart must not lose.
+    private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
+        let binding = old.binding
+        return old.isPush && enabled.contains(number: content.provider) && binding.provider == content.provider
+            && binding.flow == content.flow && binding.has(content.contact, at: binding.contactRange)
+            && binding.has(Binding.joined(content.path), at: binding.pathRange)
+    }
+
+    /// Removes what the contact takes the place of: older contacts of its device (rule R8b), and what has the same
+    /// token or URI besides the one it refreshes.
+    private mutating func supersede(by contact: AskedContact, _ id: BindingID, in plan: inout RegisterPlan) {
+        for place in stored.indices where !taken[place] {
+            let old = stored[place]
+            let isSameDevice = contact.label != nil && contact.label == old.label
+            let isSameToken = contact.token != nil && contact.token == old.token
+            guard isSameDevice || isSameToken || contact.isSameContact(as: old, callID: request.callID) else {
+                continue
+            }
+            taken[place] = true
+            plan.remove(old.id)
+            plan.facts.append(.superseded(old.id, by: id))
+        }
+    }
+
+    /// Removes what an `expires=0` names (rule R8a, reading A7, rule P10).
+    private mutating func signOut(_ contact: AskedContact, in plan: inout RegisterPlan) {
+        let places = placesNamed(bySignOut: contact)
+        for place in places {
+            taken[place] = true
+            plan.remove(stored[place].id)
+            plan.facts.append(.unregistered(stored[place].id))
+        }
+        if places.isEmpty, contact.triple.prid != nil { plan.facts.append(.unknownSignOut) }
+    }
+
+    private func placesNamed(bySignOut contact: AskedContact) -> [Int] {
+        let free = stored.indices.filter { !taken[$0] }
+        let uri = contact.address.uri
+        let sameURI = free.filter { uri.isEquivalent(to: stored[$0].address.uri, ignoringPush: true) }
+        if contact.triple.prid != nil {
+            // A token names its device and no other: one that differs removes no push contact, whatever its address.
+            let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
+            if !named.isEmpty { return named }
+            let ordinary = sameURI.filter { stored[$0].token == nil }
+            if !ordinary.isEmpty { return ordinary }
+            return labelled(as: contact, among: free)
+        }
+        // Of several contacts with one address, the client's own is meant, then the one that has no token.
+        let own = sameURI.filter { stored[$0].callID == request.callID }
+        if !own.isEmpty { return own }
+        let ordinary = sameURI.filter { !stored[$0].isPush }
+        if !ordinary.isEmpty { return ordinary }
+        if !sameURI.isEmpty { return sameURI }
+        let labelled = labelled(as: contact, among: free)
+        if !labelled.isEmpty { return labelled }
+        // The same client from a new address. One that only tidies up an old address names another than its Via.
+        let via = request.via
+        guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
+        return free.filter { stored[$0].callID == request.callID }
+    }
+
+    private func labelled(as contact: AskedContact, among places: [Int]) -> [Int] {
+        guard let label = contact.label else { return [] }
+        return places.filter { stored[$0].label == label }
+    }
+
+    // MARK: Answer
+
+    private func announce(_ contact: AskedContact, in plan: inout RegisterPlan, caps: (PushProvider) -> ByteString) {
+        guard contact.notUsed == nil else { return }
+        let providers: [PushProvider] =
+            switch contact.push {
+            case .push(let token): [token.provider]
+            case .query(.all): enabled.providers
+            case .query(.provider(let provider)): enabled.contains(provider) ? [provider] : []
+            case .query(.unknown), .none, .unsupported, .invalid: []
+            }
+        let refresh = contact.address.parameters.contains("+sip.pnsreg") ? settings.announcedRefresh : nil
+        for provider in providers
+        where !FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue)) {
+            let value = refresh.map { FeatureCaps.value(for: provider, refresh: $0) } ?? caps(provider)
+            if !plan.featureCaps.contains(value) { plan.featureCaps.append(value) }
+        }
+    }
+}

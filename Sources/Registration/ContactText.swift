@@ -1,0 +1,114 @@
+package import SIPGrammar
+
+/// One Contact value in the form in which bindings keep it: `<URI>;name=value;...`.
+///
+/// Without display name, `expires` and spare white space, with all push parameters inside the URI (reading A2).
+/// Most clients send just that, so that an unchanged refresh is seen by comparing bytes.
+package enum ContactText {
+    /// More is refused with 400: the texts of all bindings live in memory.
+    static let longest = 8192
+
+    /// - Returns: `nil` for a URI with characters that would break out of the angle brackets, or too long a value.
+    package static func canonical(_ contact: NameAddress) -> ByteString? {
+        let uri = contact.uri
+        guard uri.text.count <= longest, !uri.text.isEmpty else { return nil }
+        for index in 0..<uri.text.count where !uri.text[index].mayStandInURI { return nil }
+
+        var out: [UInt8] = []
+        out.reserveCapacity(uri.text.count + 96)
+        out.append("<")
+        let moved = contact.parameters.filter { parameter in
+            parameter.isPush && !uri.parameters.contains { $0.name.equalsIgnoringCase(parameter.name) }
+        }
+        if moved.isEmpty {
+            out.append(uri.text)
+        } else {
+            let addressEnd = URIText.addressEnd(of: uri.text)
+            let tail = uri.text[addressEnd..<uri.text.count]
+            let end = addressEnd + (tail.firstIndex(of: UInt8(ascii: "?")) ?? tail.count)
+            out.append(uri.text[0..<end])
+            for parameter in moved { out.append(asURIParameter: parameter) }
+            out.append(uri.text[end..<uri.text.count])
+        }
+        out.append(">")
+        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("expires") {
+            out.append(";")
+            out.append(parameter.name)
+            guard let value = parameter.value else { continue }
+            out.append("=")
+            // A fold is allowed inside quotes; as a line end in our own answer it would be one more thing to go wrong.
+            for byte in value.array {
+                out.append(byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte)
+            }
+        }
+        return out.count <= longest ? ByteString(out) : nil
+    }
+
+    /// Reads a stored value again.
+    static func read(_ text: ByteString) -> NameAddress? {
+        guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")),
+            let uri = URIText.read(text[1..<end])
+        else { return nil }
+        return NameAddress(
+            displayName: nil, uri: uri, parameters: URIText.parameters(in: text[end + 1..<text.count]))
+    }
+
+    /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
+    /// section 16.6 item 2, section 19.1.5).
+    static func requestURI(of contact: SIPURI) -> ByteString {
+        var out: [UInt8] = []
+        out.reserveCapacity(contact.text.count)
+        out.append(contact.text[0..<URIText.addressEnd(of: contact.text)])
+        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
+            out.append(parameter)
+        }
+        return ByteString(out)
+    }
+
+    /// Appends a stored value without its push parameters, for a device that it does not belong to.
+    static func append(strippedOfPush contact: NameAddress, to out: inout [UInt8]) {
+        let uri = contact.uri
+        out.append("<")
+        out.append(uri.text[0..<URIText.addressEnd(of: uri.text)])
+        for parameter in uri.parameters where !parameter.isPush { out.append(parameter) }
+        if let headers = uri.headers {
+            out.append("?")
+            out.append(headers)
+        }
+        out.append(">")
+        for parameter in contact.parameters { out.append(parameter) }
+    }
+}
+
+extension [UInt8] {
+    /// Appends `;name[=value]` as it stands.
+    fileprivate mutating func append(_ parameter: Parameter) {
+        append(";")
+        append(parameter.name)
+        guard let value = parameter.value else { return }
+        append("=")
+        append(value)
+    }
+
+    /// Appends a header parameter as a URI parameter: quotes gone, what a URI may not hold escaped.
+    fileprivate mutating func append(asURIParameter parameter: Parameter) {
+        append(";")
+        append(parameter.name)
+        guard let value = parameter.value else { return }
+        append("=")
+        for byte in value.unquoted().percentDecoded().array {
+            if byte.isParameterCharacter {
+                append(byte)
+            } else {
+                append(escaping: byte)
+            }
+        }
+    }
+}
+
+extension UInt8 {
+    fileprivate var mayStandInURI: Bool {
+        self > 0x20 && self != 0x7f && self != UInt8(ascii: "<") && self != UInt8(ascii: ">")
+            && self != UInt8(ascii: "\"")
+    }
+}

@@ -1,0 +1,56 @@
+package import SIPGrammar
+
+/// What names a device within one AOR whatever its token and address are (rule R8b, reading A5).
+package struct DeviceLabel: Hashable, Sendable {
+    package let source: RegistrarSettings.LabelSource
+    /// The `label` value as sent, or the instance in lower case followed by `;` and the `reg-id` if there is one.
+    package let value: ByteString
+
+    /// The first label that the sources find in a Contact; `nil` when it has none.
+    package init?(contact: NameAddress, sources: [RegistrarSettings.LabelSource]) {
+        for source in sources {
+            switch source {
+            case .label:
+                if let value = contact.decodedParameter("label"), !value.isEmpty {
+                    self.init(source: source, value: value)
+                    return
+                }
+            case .instance:
+                if let value = Self.instance(of: contact) {
+                    self.init(source: source, value: value)
+                    return
+                }
+            }
+        }
+        return nil
+    }
+
+    private init(source: RegistrarSettings.LabelSource, value: ByteString) {
+        self.source = source
+        self.value = value
+    }
+
+    private static func instance(of contact: NameAddress) -> ByteString? {
+        guard let instance = contact.instance, !isShared(instance) else { return nil }
+        guard let flow = contact.parameters.value(of: "reg-id") else { return instance }
+        return ByteString(instance.array + [UInt8(ascii: ";")] + flow.array)
+    }
+
+    /// All zeros, or pjsua's default: zeros and a hash of the host name, which devices share.
+    private static func isShared(_ instance: ByteString) -> Bool {
+        let prefix: StaticString = "urn:uuid:"
+        let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance
+        return uuid.hasPrefix("00000000-0000-0000-0000-0000")
+    }
+}
+
+extension NameAddress {
+    /// `+sip.instance` (RFC 5626 section 4.1) in lower case, without quotes and angle brackets.
+    var instance: ByteString? {
+        guard var value = parameters.value(of: "+sip.instance")?.unquoted(), !value.isEmpty else { return nil }
+        if value[0] == UInt8(ascii: "<"), value[value.count - 1] == UInt8(ascii: ">"), value.count > 2 {
+            value = value[1..<value.count - 1]
+        }
+        return value.lowercased()
+    }
+}

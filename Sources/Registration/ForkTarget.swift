@@ -1,0 +1,77 @@
+package import Addressing
+package import PushDelivery
+package import SIPGrammar
+package import Timekeeping
+
+/// One device of a called AOR.
+package struct ForkTarget: Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// The INVITE goes out at once.
+        case ordinary
+        /// The device is woken and gets the INVITE when it has registered (rules R11, R16).
+        case sleeping(PushToken)
+    }
+
+    package let id: BindingID
+    package let kind: Kind
+    /// The contact's URI without push parameters, `method` and headers.
+    package let requestURI: ByteString
+    package let flow: Flow
+    /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
+    package let path: [ByteString]
+    /// In thousandths.
+    package let q: UInt16
+    /// `+sip.instance` in lower case; of one instance with several `regID`s one flow is tried at a time (RFC 5626
+    /// section 6).
+    package let instance: ByteString?
+    package let regID: ByteString?
+    /// When it registered last. What a provider says about its token counts only if it is newer.
+    package let registeredAt: UnixTime
+    /// The granted time is not over.
+    package let isFresh: Bool
+}
+
+extension BindingTable {
+    /// The devices that a call to the AOR goes to: highest `q` first, among equals the one that registered last.
+    ///
+    /// Contacts that are no SIP URIs are left out: no request can be sent to them.
+    package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
+        bindings(for: aor, now: now)
+            .compactMap { target(of: $0, now: now) }
+            .sorted { ($0.q, $0.registeredAt) > ($1.q, $1.registeredAt) }
+    }
+
+    /// The same view of one device, for example after it has woken; `nil` when it is gone.
+    package func forkTarget(_ id: BindingID, now: Instant) -> ForkTarget? {
+        guard let binding = binding(id), isInForce(binding, now: now) else { return nil }
+        return target(of: binding, now: now)
+    }
+
+    /// The token of a device, read from its contact; `nil` for an ordinary contact.
+    package func pushToken(of id: BindingID) -> PushToken? {
+        guard let binding = binding(id), isPush(binding), let contact = ContactText.read(binding.contact) else {
+            return nil
+        }
+        return binding.token(in: contact)
+    }
+
+    private func target(of binding: Binding, now: Instant) -> ForkTarget? {
+        guard let contact = ContactText.read(binding.contact), contact.uri.scheme == .sip || contact.uri.scheme == .sips
+        else { return nil }
+        let token = isPush(binding) ? binding.token(in: contact) : nil
+        return ForkTarget(
+            id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
+            requestURI: ContactText.requestURI(of: contact.uri), flow: binding.flow, path: binding.path, q: binding.q,
+            instance: contact.instance, regID: contact.parameters.value(of: "reg-id"),
+            registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil)
+    }
+}
+
+extension Binding {
+    /// The token that the contact names; its provider was recognised when it registered.
+    fileprivate func token(in contact: NameAddress) -> PushToken? {
+        guard let provider = PushProvider(number: provider) else { return nil }
+        let triple = PushParameters.Triple(contact: contact)
+        return triple.prid.map { PushToken(provider: provider, param: triple.param ?? .empty, prid: $0) }
+    }
+}

@@ -1,0 +1,40 @@
+package import PushDelivery
+
+/// The push providers that are switched on, one bit each.
+package struct ProviderSet: Hashable, Sendable {
+    private var bits: UInt16 = 0
+
+    package init(_ providers: some Sequence<PushProvider>) {
+        for provider in providers { bits |= Self.bit(provider.number) }
+    }
+
+    package func contains(_ provider: PushProvider) -> Bool { contains(number: provider.number) }
+
+    /// The providers, in the order of their declaration.
+    package var providers: [PushProvider] { PushProvider.allCases.filter(contains) }
+
+    /// 0, an ordinary contact's number, is in no set.
+    func contains(number: UInt8) -> Bool { bits & Self.bit(number) != 0 }
+
+    mutating func set(_ provider: PushProvider, on isOn: Bool) {
+        if isOn {
+            bits |= Self.bit(provider.number)
+        } else {
+            bits &= ~Self.bit(provider.number)
+        }
+    }
+
+    private static func bit(_ number: UInt8) -> UInt16 { number == 0 ? 0 : 1 << UInt16(number & 15) }
+}
+
+extension PushProvider {
+    /// A small number for compact records, from 1; never leaves the process.
+    var number: UInt8 {
+        UInt8(truncatingIfNeeded: 1 + (Self.allCases.firstIndex(of: self) ?? 0))
+    }
+
+    init?(number: UInt8) {
+        guard number > 0, Int(number) <= Self.allCases.count else { return nil }
+        self = Self.allCases[Int(number) - 1]
+    }
+}

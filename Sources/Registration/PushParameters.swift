@@ -1,0 +1,194 @@
+package import PushDelivery
+package import SIPGrammar
+
+/// What a Contact says about pushes (RFC 8599 section 4.1, readings A1 to A4).
+///
+/// Read from the parameters of its URI and, for clients that put them there, from those after the `>`; the URI's win.
+/// Whether a provider is switched on is not asked here.
+package enum PushParameters: Hashable, Sendable {
+    /// No push parameters, or only empty ones (rule R6).
+    case none
+    /// `pn-provider` without `pn-prid`: which push services are there (RFC 8599 section 4.1.5)?
+    case query(PushQuery)
+    case push(PushToken)
+    /// A push service that this proxy does not know, or a triple that lacks what the service needs (rules P2, P8).
+    case unsupported(Unsupported)
+    /// Parameters that contradict themselves: the contact is an ordinary one, without 555.
+    case invalid(Invalid)
+
+    package enum PushQuery: Hashable, Sendable {
+        case all
+        case provider(PushProvider)
+        /// A service that no proxy of this kind serves; the answer names none.
+        case unknown
+    }
+
+    package enum Unsupported: Hashable, Sendable {
+        case unknownProvider
+        /// `pn-provider=apns` without `pn-param`.
+        case missingParam
+        /// Known, but switched off by the operator.
+        case disabledProvider(PushProvider)
+    }
+
+    package enum Invalid: Hashable, Sendable {
+        /// `pn-prid` without `pn-provider`.
+        case missingProvider
+        /// Longer than ``PushParameters/longestValue``.
+        case tooLong
+        /// Two Apple tokens whose services do not pair up with those of `pn-param`.
+        case unpairedTokens
+    }
+
+    /// Bytes of a decoded `pn-prid` or `pn-param`.
+    package static let longestValue = 4096
+
+    /// The triple as a device sent it, decoded, before it is judged.
+    ///
+    /// A sign-out may carry less than a registration, so matching wants the parts.
+    package struct Triple: Hashable, Sendable {
+        /// `nil`: not sent; empty: sent without a value.
+        package let provider: ByteString?
+        package let param: ByteString?
+        /// `nil` when missing or empty.
+        package let prid: ByteString?
+        /// Both `pn-param` and ECSS's `pn-params` were there and differ; the former was taken (reading A1).
+        package let hasConflictingParams: Bool
+    }
+
+    package init(contact: NameAddress, settings: RegistrarSettings) {
+        self.init(Triple(contact: contact), settings: settings)
+    }
+
+    package init(_ triple: Triple, settings: RegistrarSettings) {
+        guard let provider = triple.provider else {
+            self = triple.prid == nil ? .none : .invalid(.missingProvider)
+            return
+        }
+        guard let prid = triple.prid else {
+            self = .query(provider.isEmpty ? .all : PushProvider(provider).map(PushQuery.provider) ?? .unknown)
+            return
+        }
+        guard !provider.isEmpty else {
+            self = .query(.all)
+            return
+        }
+        guard let known = PushProvider(provider) else {
+            self = .unsupported(.unknownProvider)
+            return
+        }
+        let param = triple.param ?? .empty
+        guard prid.count <= Self.longestValue, param.count <= Self.longestValue else {
+            self = .invalid(.tooLong)
+            return
+        }
+        if known.isApple {
+            guard !param.isEmpty || !settings.requiresAppleParam else {
+                self = .unsupported(.missingParam)
+                return
+            }
+            guard AppleServices.pairUp(prid: prid, param: param) else {
+                self = .invalid(.unpairedTokens)
+                return
+            }
+        }
+        self = .push(PushToken(provider: known, param: param, prid: prid))
+    }
+}
+
+extension PushParameters.Triple {
+    package init(contact: NameAddress) {
+        let provider = contact.decodedParameter("pn-provider")
+        let singular = contact.decodedParameter("pn-param")
+        let plural = contact.decodedParameter("pn-params")
+        let prid = contact.decodedParameter("pn-prid")
+        if provider == nil, prid == nil, let legacy = Self(legacyOf: contact) {
+            self = legacy
+            return
+        }
+        self.init(
+            provider: provider, param: singular ?? plural, prid: prid.flatMap { $0.isEmpty ? nil : $0 },
+            hasConflictingParams: singular != nil && plural != nil && singular != plural)
+    }
+
+    /// The set that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), mapped as Flexisip does.
+    private init?(legacyOf contact: NameAddress) {
+        guard let type = contact.decodedParameter("pn-type"), let token = contact.decodedParameter("pn-tok"),
+            !type.isEmpty, !token.isEmpty
+        else { return nil }
+        var app = contact.decodedParameter("app-id") ?? .empty
+        var provider = type
+        if type.equalsIgnoringCase("apple") {
+            provider = ByteString(app.hasSuffix(".dev") ? "apns.dev" : "apns")
+            for suffix: StaticString in [".dev", ".prod"] where app.hasSuffix(suffix) {
+                app = app[0..<app.count - suffix.utf8CodeUnitCount]
+                break
+            }
+            // The legacy set has no team; no push needs it when the credential names its own.
+            if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
+        }
+        self.init(
+            provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
+    }
+
+    /// Whether a sign-out with these parameters means that token: what it carries must be the same (reading A7).
+    package func names(_ token: PushToken) -> Bool {
+        guard let prid, prid == token.prid else { return false }
+        if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
+        if let param, param != token.param { return false }
+        return true
+    }
+}
+
+extension NameAddress {
+    /// The value of a URI parameter or else of a header parameter, with escapes (and quotes) undone.
+    ///
+    /// `nil` when neither is there; empty when it has no value.
+    func decodedParameter(_ name: StaticString) -> ByteString? {
+        if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
+        guard let found = parameters.first(named: name) else { return nil }
+        return (found.value ?? .empty).unquoted().percentDecoded()
+    }
+}
+
+extension ByteString {
+    func hasSuffix(_ suffix: StaticString) -> Bool {
+        count >= suffix.utf8CodeUnitCount && self[count - suffix.utf8CodeUnitCount..<count] == suffix
+    }
+}
+
+extension PushProvider {
+    var isApple: Bool { self == .apns || self == .apnsDevelopment }
+}
+
+/// The services of two Apple tokens in one Contact, as Linphone sends them.
+///
+/// `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param = <team>.<bundle>[.<service>[&<service>]]`.
+enum AppleServices {
+    private static let words: [StaticString] = ["remote", "voip"]
+
+    /// Whether there is one token for each service of `param`, under the same name.
+    static func pairUp(prid: ByteString, param: ByteString) -> Bool {
+        let services = services(of: param)
+        let tokens = prid.split(at: [UInt8(ascii: "&")])
+        guard tokens.count == services.count else { return false }
+        var named: [ByteString] = []
+        for token in tokens {
+            guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
+                // A single token may go without its service's name.
+                return tokens.count == 1 && !token.isEmpty
+            }
+            guard colon > 0 else { return false }
+            named.append(token[colon + 1..<token.count])
+        }
+        return Set(named).count == named.count && Set(named) == Set(services)
+    }
+
+    /// The words after the last dot when they are services and nothing else; else the one service `remote`.
+    private static func services(of param: ByteString) -> [ByteString] {
+        let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
+        let parts = last.split(at: [UInt8(ascii: "&")])
+        let areServices = parts.allSatisfy { part in words.contains { part == $0 } }
+        return areServices ? parts : [ByteString("remote")]
+    }
+}

@@ -1,0 +1,39 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
+extension BindingTable {
+    /// The Contact, Path, Supported and Feature-Caps fields of the answer to an applied plan.
+    package func okFields(for plan: RegisterPlan, now: Moment) -> [AddedField] {
+        var fields: [AddedField] = []
+        forEachSlot(of: plan.aor) { slot in
+            guard isInForce(self[slot], now: now.instant) else { return }
+            fields.append(AddedField("Contact", contactValue(slot: slot, plan, now: now.instant)))
+        }
+        if !plan.path.isEmpty {
+            for value in plan.path { fields.append(AddedField("Path", value)) }
+            fields.append(AddedField("Supported", ByteString("path")))
+        }
+        for value in plan.featureCaps { fields.append(AddedField("Feature-Caps", value)) }
+        return fields
+    }
+
+    /// The contact with its remaining seconds.
+    ///
+    /// A device gets its own parameters back as it sent them (rule P7). Of the AOR's other devices it must not learn
+    /// the tokens: they would let it wake them.
+    private func contactValue(slot: UInt32, _ plan: RegisterPlan, now: Instant) -> ByteString {
+        var out: [UInt8] = []
+        out.reserveCapacity(Int(self[slot].contactLength) + 24)
+        if plan.echoed.contains(self[slot].id) {
+            out.append(contentsOf: self[slot].block[self[slot].contactRange])
+        } else if let contact = ContactText.read(self[slot].contact) {
+            ContactText.append(strippedOfPush: contact, to: &out)
+        }
+        out.append(";expires=")
+        // A push contact stays when its time is over, but 0 would say that it is gone (reading A8).
+        let remaining = self[slot].freshUntil - now
+        out.append(decimal: max(1, (remaining + .milliseconds(999)).components.seconds))
+        return ByteString(out)
+    }
+}

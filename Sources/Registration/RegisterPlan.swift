@@ -1,0 +1,136 @@
+package import SIPGrammar
+import Timekeeping
+
+/// What an acceptable REGISTER is going to change, before anything is changed.
+///
+/// Order of use: ``RegisterProcessor/plan(_:for:on:in:now:)``; if ``persist`` has something, ``BindingTable/begin(_:)``,
+/// then the store, then ``BindingTable/apply(_:)`` (or ``BindingTable/cancel(_:)`` when the store failed); then the
+/// 200, whose fields come from ``BindingTable/okFields(for:now:)``. One plan at a time for each AOR.
+package struct RegisterPlan: Sendable {
+    package let aor: AddressOfRecord
+    /// Must be in the store before the 200 is sent. Empty when nothing changed that a restart could lose: a push
+    /// contact that was only refreshed comes back from its old row just as well.
+    package internal(set) var persist: [BindingChange] = []
+    /// Their expiry, CSeq and Call-ID changed; ``BindingTable/stored(_:now:)`` gives the rows, to be written sometime.
+    package internal(set) var bookkeeping: [BindingID] = []
+    /// The devices that registered: their held calls go out after the 200, and their missed calls are reported.
+    package internal(set) var refreshed: [BindingID] = []
+    /// The devices that are gone by this REGISTER.
+    package internal(set) var removed: [BindingID] = []
+    /// For the log.
+    package internal(set) var facts: [RegistrationFact] = []
+
+    /// Bindings whose push parameters the answer repeats (rule P7); those of other devices stay secret.
+    var echoed: [BindingID] = []
+    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
+    var path: [ByteString] = []
+    var featureCaps: [ByteString] = []
+
+    var touch: Touch?
+    var installs: [Install] = []
+
+    /// A refresh that leaves contact, flow, Call-ID and Path as they are.
+    struct Touch: Sendable {
+        let id: BindingID
+        /// Where the binding stood when the plan was made.
+        let slot: UInt32
+        let cseq: UInt32
+        let granted: UInt32
+        let freshUntil: Instant
+        let registeredAt: UnixTime
+    }
+
+    /// A record to be made or replaced.
+    struct Install: Sendable {
+        let id: BindingID
+        var content: Binding.Content
+    }
+
+    init(aor: AddressOfRecord) { self.aor = aor }
+}
+
+/// What happened to a device, for the log.
+package enum RegistrationFact: Hashable, Sendable {
+    case added(BindingID, isPush: Bool)
+    /// The same device came with a new token (rule R8b).
+    case tokenReplaced(BindingID)
+    /// Removed because another contact of the same device took its place (rule R8b).
+    case superseded(BindingID, by: BindingID)
+    case unregistered(BindingID)
+    /// Registered as an ordinary contact, although it asked for pushes.
+    case pushNotUsed(BindingID, PushNotUsed)
+    /// `pn-param` and `pn-params` were both there and differ (reading A1).
+    case conflictingParams(BindingID)
+    /// A sign-out with a token that nobody has registered: nothing was removed (reading A7).
+    case unknownSignOut
+    /// The same Call-ID and CSeq as before: answered again.
+    case retransmission
+
+    package enum PushNotUsed: Hashable, Sendable {
+        case unsupported(PushParameters.Unsupported)
+        case invalid(PushParameters.Invalid)
+        /// Another proxy nearer to the device does it (rule P1).
+        case pushedElsewhere
+    }
+}
+
+/// The verdict on a REGISTER.
+package enum RegisterDecision: Sendable {
+    case accepted(RegisterPlan)
+    /// Nothing changes; the status and further fields of the answer.
+    case rejected(Status, [AddedField])
+}
+
+extension BindingTable {
+    /// Protects the bindings that the plan names while the store writes it, and takes its new ids.
+    package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
+
+    /// Gives up a plan that the store could not write. The ids it had taken stay unused.
+    package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
+
+    /// Carries the plan out.
+    package mutating func apply(_ plan: RegisterPlan) {
+        if let touch = plan.touch {
+            apply(touch)
+            return
+        }
+        for id in plan.removed {
+            if let slot = slot(of: id) { remove(slot: slot) }
+        }
+        for install in plan.installs {
+            guard let binding = Binding(id: install.id, install.content) else { continue }
+            if let slot = slot(of: install.id) {
+                replace(slot: slot, with: binding)
+            } else {
+                insert(binding, for: plan.aor)
+            }
+        }
+    }
+
+    private mutating func apply(_ touch: RegisterPlan.Touch) {
+        let slot: UInt32
+        if slots.contains(touch.slot), self[touch.slot].id == touch.id {
+            slot = touch.slot
+        } else if let found = self.slot(of: touch.id) {
+            slot = found
+        } else {
+            return
+        }
+        self[slot].cseq = touch.cseq
+        self[slot].granted = touch.granted
+        self[slot].freshUntil = touch.freshUntil
+        self[slot].registeredAt = touch.registeredAt
+        self[slot].marks.remove(.isBusy)
+        if !isPush(self[slot]) { expiry.scheduleNoLater(slot, than: touch.freshUntil) }
+    }
+
+    private mutating func mark(_ plan: RegisterPlan, busy: Bool) {
+        for id in plan.removed + plan.installs.map(\.id) + [plan.touch?.id].compactMap({ $0 }) {
+            if let slot = slot(of: id) {
+                if busy { self[slot].marks.insert(.isBusy) } else { self[slot].marks.remove(.isBusy) }
+            } else if id >= nextID {
+                nextID = BindingID(rawValue: id.rawValue &+ 1)
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+package import Addressing
+import PushDelivery
+package import SIPGrammar
+package import Timekeeping
+
+/// Judges REGISTER requests: RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of ECSS-10.
+///
+/// The caller has checked domain, Require and credentials (steps 1 to 5), and hands in the AOR of the To header field.
+package struct RegisterProcessor: Sendable {
+    package let settings: RegistrarSettings
+    /// The Feature-Caps value of each provider, by its number.
+    private let featureCaps: [ByteString]
+
+    package init(settings: RegistrarSettings) {
+        self.settings = settings
+        featureCaps = [.empty] + PushProvider.allCases.map { FeatureCaps.value(for: $0) }
+    }
+
+    /// - Parameter flow: where the request came from; the contacts' requests go there.
+    package func plan(
+        _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
+    ) -> RegisterDecision {
+        if let plan = refresh(request, for: aor, on: flow, in: table, now: now) { return .accepted(plan) }
+
+        var plan = RegisterPlan(aor: aor)
+        plan.path = request.frame.values(of: .path)
+        let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
+        switch order(of: request, among: stored, now: now.instant) {
+        case .late:
+            // A CSeq below the last one: a REGISTER that was overtaken, or a replay. RFC 3261 section 10.3 step 7.
+            return .rejected(.serverError, [])
+        case .repeated:
+            plan.echoed = stored.filter { $0.callID == request.callID }.map(\.id)
+            plan.featureCaps = stored.filter { plan.echoed.contains($0.id) }.compactMap { contact in
+                contact.token.flatMap { table.enabled.contains($0.provider) ? caps(of: $0.provider) : nil }
+            }
+            plan.facts = [.retransmission]
+            return .accepted(plan)
+        case .new: break
+        }
+        if request.contactIsStar { return removeAll(stored, request, plan) }
+        if request.contacts.isEmpty { return .accepted(plan) }
+        var registration = ContactRegistration(
+            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, now: now)
+        return registration.decide(plan, firstNewID: table.nextID, caps: caps(of:))
+    }
+
+    func caps(of provider: PushProvider) -> ByteString {
+        let number = Int(provider.number)
+        return number < featureCaps.count ? featureCaps[number] : FeatureCaps.value(for: provider)
+    }
+
+    // MARK: The common case
+
+    /// One contact that is refreshed with the same text, from the same flow, under the same Call-ID.
+    ///
+    /// Nearly all REGISTERs are that; everything else, and everything odd, is left to the long way.
+    private func refresh(
+        _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
+    ) -> RegisterPlan? {
+        let expires = request.expires ?? settings.defaultExpires
+        guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
+            expires >= settings.minExpires, expires > 0, let contact = request.frame.firstValue(of: .contact),
+            var slot = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
+        else { return nil }
+
+        var refreshed: UInt32?
+        while slot != BindingTable.noSlot {
+            // Another contact under this Call-ID: its CSeq takes part in the order of requests.
+            let hasSameCallID = table[slot].has(request.callID, at: table[slot].callIDRange)
+            if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
+            if hasSameCallID, table[slot].has(contact, at: table[slot].contactRange) { refreshed = slot }
+            slot = table[slot].next
+        }
+        guard let refreshed else { return nil }
+        let binding = table[refreshed]
+        let isPush = table.isPush(binding)
+        guard binding.flow == flow, binding.pathRange.isEmpty, !binding.marks.contains(.needsReview),
+            isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
+            !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
+        else { return nil }
+
+        let granted = min(expires, settings.maxExpires)
+        let freshUntil = now.instant + .seconds(Int64(granted))
+        var plan = RegisterPlan(aor: aor)
+        plan.refreshed = [binding.id]
+        plan.echoed = plan.refreshed
+        plan.touch = RegisterPlan.Touch(
+            id: binding.id, slot: refreshed, cseq: request.cseq.number, granted: granted, freshUntil: freshUntil,
+            registeredAt: now.date)
+        if isPush {
+            plan.bookkeeping = plan.refreshed
+            if let provider = PushProvider(number: binding.provider) { plan.featureCaps = [caps(of: provider)] }
+        } else {
+            plan.persist = [
+                .upsert(
+                    StoredBinding(
+                        id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
+                        path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
+                        registeredAt: now.date, isPush: false))
+            ]
+        }
+        return plan
+    }
+
+    // MARK: Order
+
+    private enum Order {
+        case new, repeated, late
+    }
+
+    /// Compares with all bindings that came under the request's Call-ID, whether the request names them or not: a
+    /// REGISTER that was overtaken on its way must not bring back a contact that the device has left.
+    ///
+    /// Only while they are fresh. A client that starts its CSeq anew under a fixed Call-ID would otherwise be locked out
+    /// for ever by a contact that never ends.
+    private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
+        var order = Order.new
+        for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
+            if request.cseq.number < contact.cseq { return .late }
+            if request.cseq.number == contact.cseq { order = .repeated }
+        }
+        return order
+    }
+
+    /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and no other contact.
+    private func removeAll(
+        _ stored: [StoredContact], _ request: SIPRequest, _ plan: consuming RegisterPlan
+    ) -> RegisterDecision {
+        let values = request.frame.fields.count { $0.name == .contact }
+        guard request.expires == 0, request.contacts.isEmpty, values <= 1 else { return .rejected(.badRequest, []) }
+        for contact in stored {
+            plan.remove(contact.id)
+            plan.facts.append(.unregistered(contact.id))
+        }
+        return .accepted(plan)
+    }
+}
+
+extension RegisterPlan {
+    mutating func remove(_ id: BindingID) {
+        removed.append(id)
+        persist.append(.delete(id))
+    }
+}

@@ -1,0 +1,55 @@
+package import Addressing
+package import SIPGrammar
+package import Timekeeping
+
+/// A binding as the store keeps it: one row, times as dates because an `Instant` dies with the process.
+package struct StoredBinding: Hashable, Sendable {
+    package let id: BindingID
+    package let aor: AddressOfRecord
+    /// In the form of ``ContactText``. A secret when it carries a push token.
+    package let contact: ByteString
+    package let callID: ByteString
+    package let cseq: UInt32
+    package let path: [ByteString]
+    /// A stream connection in it is gone after a restart; the address pair of UDP may still work.
+    package let flow: Flow
+    package let granted: UInt32
+    package let freshUntil: UnixTime
+    package let registeredAt: UnixTime
+    /// The contact's push parameters are to be used. False for ordinary contacts, and when another proxy pushes.
+    package let isPush: Bool
+
+    package init(
+        id: BindingID, aor: AddressOfRecord, contact: ByteString, callID: ByteString, cseq: UInt32,
+        path: [ByteString], flow: Flow, granted: UInt32, freshUntil: UnixTime, registeredAt: UnixTime, isPush: Bool
+    ) {
+        self.id = id
+        self.aor = aor
+        self.contact = contact
+        self.callID = callID
+        self.cseq = cseq
+        self.path = path
+        self.flow = flow
+        self.granted = granted
+        self.freshUntil = freshUntil
+        self.registeredAt = registeredAt
+        self.isPush = isPush
+    }
+}
+
+/// What the store has to do for one binding.
+package enum BindingChange: Hashable, Sendable {
+    /// Insert the row, or replace the one with this id.
+    case upsert(StoredBinding)
+    case delete(BindingID)
+}
+
+extension StoredBinding {
+    init(id: BindingID, _ content: Binding.Content, now: Moment) {
+        self.init(
+            id: id, aor: content.aor, contact: content.contact, callID: content.callID, cseq: content.cseq,
+            path: content.path, flow: content.flow, granted: content.granted,
+            freshUntil: now.date + (content.freshUntil - now.instant), registeredAt: content.registeredAt,
+            isPush: content.provider != 0)
+    }
+}

@@ -1,0 +1,33 @@
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// A binding as the matching rules look at it: its text read, its token and label at hand.
+struct StoredContact {
+    let id: BindingID
+    let binding: Binding
+    let address: NameAddress
+    /// The token that the contact names, whether it is used or not.
+    let token: PushToken?
+    /// It stays until rule R8 ends it.
+    let isPush: Bool
+    let label: DeviceLabel?
+    let callID: ByteString
+
+    var cseq: UInt32 { binding.cseq }
+    var freshUntil: Instant { binding.freshUntil }
+
+    /// The bindings of an AOR that are in force.
+    static func all(
+        of aor: AddressOfRecord, in table: borrowing BindingTable, settings: RegistrarSettings, now: Instant
+    ) -> [StoredContact] {
+        table.bindings(for: aor, now: now).compactMap { binding in
+            guard let address = ContactText.read(binding.contact) else { return nil }
+            var token: PushToken?
+            if case .push(let named) = PushParameters(contact: address, settings: settings) { token = named }
+            return StoredContact(
+                id: binding.id, binding: binding, address: address, token: token, isPush: table.isPush(binding),
+                label: DeviceLabel(contact: address, sources: settings.labelSources), callID: binding.callID)
+        }
+    }
+}

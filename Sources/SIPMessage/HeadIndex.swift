@@ -1,0 +1,246 @@
+import SIPGrammar
+
+/// Start line and rows of one message: where they stand, and the first rule they break.
+///
+/// One pass over the head; nothing is decoded.
+struct HeadIndex {
+    enum StartLine {
+        case none
+        case request(method: Range<Int>, uri: Range<Int>)
+        case response(status: UInt16)
+    }
+
+    private(set) var startLine = StartLine.none
+    private(set) var fields: [HeaderField] = []
+    private(set) var headersStart = 0
+    /// Behind the empty line, or behind the last row that could be read.
+    private(set) var bodyStart = 0
+    /// The first broken rule; scanning goes on behind it, so that the message can still be answered.
+    private(set) var fault: Fault?
+    /// Whether the line is one of SIP at all, of whatever version.
+    private(set) var isSIP = false
+    private(set) var isAcknowledgement = false
+
+    /// Places in `fields`, by the raw value of the name.
+    private var firstPlaces = [64 of Int16](repeating: -1)
+    private let limits: ReaderLimits
+    private var rowCount = 0
+    private var hasForbiddenByte = false
+
+    struct Fault {
+        let reason: UnusableMessage.Reason
+        let status: Status
+    }
+
+    /// The first value of that name.
+    func first(_ name: HeaderName) -> HeaderField? {
+        let place = Int(firstPlaces[Int(name.rawValue)])
+        return place >= 0 && place < fields.count ? fields[place] : nil
+    }
+
+    func contains(_ name: HeaderName) -> Bool { firstPlaces[Int(name.rawValue)] >= 0 }
+
+    mutating func fail(_ reason: UnusableMessage.Reason, _ status: Status = .badRequest) {
+        if fault == nil { fault = Fault(reason: reason, status: status) }
+    }
+
+    // MARK: Scanning
+
+    /// Reads start line and rows of `bytes`, which begin with the start line.
+    init(_ bytes: Span<UInt8>, _ limits: ReaderLimits) {
+        self.limits = limits
+        fields.reserveCapacity(24)
+        let end = min(bytes.count, limits.head)
+        guard let lineEnd = rowEnd(bytes, from: 0, to: end, folding: false) else {
+            bodyStart = end
+            fail(isTooLong(bytes) ? .headTooLarge : .notSIP, 513)
+            return
+        }
+        readStartLine(bytes, 0..<lineEnd)
+        headersStart = lineEnd + 2
+        bodyStart = headersStart
+        guard isSIP else { return }
+        while true {
+            let start = bodyStart
+            if start + 1 < end, bytes[start] == UInt8(ascii: "\r"), bytes[start + 1] == UInt8(ascii: "\n") {
+                bodyStart = start + 2
+                break
+            }
+            guard let valueEnd = rowEnd(bytes, from: start, to: end, folding: true) else {
+                if isTooLong(bytes) { fail(.headTooLarge, 513) } else { fail(.headerSyntax(.other)) }
+                break
+            }
+            rowCount += 1
+            guard rowCount <= limits.headerFields, fields.count < limits.values else {
+                fail(.tooManyHeaders)
+                break
+            }
+            bodyStart = valueEnd + 2
+            readRow(bytes, start..<bodyStart, valueEnd: valueEnd)
+        }
+        if hasForbiddenByte { fault = Fault(reason: .forbiddenByte, status: .badRequest) }
+    }
+
+    private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
+
+    /// The place of the CR that ends the row, behind its folds; notes every control byte that must not be there.
+    private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
+        var index = start
+        while true {
+            index = bytes.nextControl(from: index, to: end)
+            guard index < end else { return nil }
+            if bytes[index] == UInt8(ascii: "\r"), index + 1 < end, bytes[index + 1] == UInt8(ascii: "\n") {
+                guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
+                index += 2
+            } else if bytes[index] != UInt8(ascii: "\t") {
+                hasForbiddenByte = true
+            }
+            index += 1
+        }
+    }
+
+    private mutating func note(_ field: HeaderField) {
+        let place = Int(field.name.rawValue)
+        if firstPlaces[place] < 0 {
+            firstPlaces[place] = Int16(fields.count)
+        } else if field.name.isSingle {
+            fail(.repeated(field.name))
+        }
+        fields.append(field)
+    }
+
+    private mutating func readRow(_ bytes: Span<UInt8>, _ row: Range<Int>, valueEnd: Int) {
+        var nameEnd = row.lowerBound
+        while nameEnd < valueEnd, bytes[nameEnd].isToken { nameEnd += 1 }
+        var colon = nameEnd
+        while colon < valueEnd, bytes[colon].isBlank { colon += 1 }
+        guard nameEnd > row.lowerBound, colon < valueEnd, bytes[colon] == UInt8(ascii: ":") else {
+            fail(.headerSyntax(.other))
+            return
+        }
+        let name = HeaderNames.name(bytes, row.lowerBound..<nameEnd)
+        let value = bytes.trimmed(colon + 1..<valueEnd)
+        guard name.isList else {
+            note(HeaderField(name: name, row: row, value: value))
+            return
+        }
+        readList(bytes, name, row, value)
+    }
+
+    /// Splits at commas outside of quotes and angle brackets.
+    private mutating func readList(_ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
+        var start = value.lowerBound
+        var index = start
+        var row = row
+        var inBrackets = false
+        while index < value.upperBound {
+            switch bytes[index] {
+            case UInt8(ascii: "\"") where !inBrackets:
+                guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: value.upperBound) else {
+                    fail(.headerSyntax(name))
+                    note(HeaderField(name: name, row: row, value: bytes.trimmed(start..<value.upperBound)))
+                    return
+                }
+                index = quoteEnd
+                continue
+            case UInt8(ascii: "<"): inBrackets = true
+            case UInt8(ascii: ">"): inBrackets = false
+            case UInt8(ascii: ",") where !inBrackets:
+                guard fields.count < limits.values else { return fail(.tooManyHeaders) }
+                noteListed(name, row, bytes.trimmed(start..<index))
+                row = row.lowerBound..<row.lowerBound
+                start = index + 1
+            default: break
+            }
+            index += 1
+        }
+        noteListed(name, row, bytes.trimmed(start..<value.upperBound))
+    }
+
+    private mutating func noteListed(_ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
+        if value.isEmpty { fail(.headerSyntax(name)) }
+        note(HeaderField(name: name, row: row, value: value))
+    }
+
+    // MARK: Start line
+
+    private mutating func readStartLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
+        if line.count >= 4, bytes.equalsIgnoringCase(0..<4, "sip/") {
+            isSIP = true
+            readStatusLine(bytes, line)
+        } else {
+            readRequestLine(bytes, line)
+        }
+    }
+
+    /// `SIP/2.0 200 OK`; the phrase may be empty, its space must be there only when the phrase is.
+    private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
+        // Nobody answers a response, so its status does not matter.
+        guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
+            line.count == 11 || bytes[11] == UInt8(ascii: " ")
+        else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
+        var code: UInt16 = 0
+        for index in 8..<11 {
+            let digit = bytes[index] &- UInt8(ascii: "0")
+            guard digit <= 9 else { return fail(.startLine) }
+            code = code * 10 + UInt16(digit)
+        }
+        guard (100...699).contains(code) else { return fail(.startLine) }
+        startLine = .response(status: code)
+    }
+
+    /// `METHOD uri SIP/2.0` with exactly one space at both places.
+    private mutating func readRequestLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
+        var methodEnd = 0
+        while methodEnd < line.upperBound, bytes[methodEnd].isToken { methodEnd += 1 }
+        isAcknowledgement = bytes.equalsIgnoringCase(0..<methodEnd, "ack")
+        let content = bytes.trimmed(line)
+        var versionStart = content.upperBound
+        while versionStart > 0, !bytes[versionStart - 1].isBlank { versionStart -= 1 }
+        let version = versionStart..<content.upperBound
+        isSIP = version.count > 4 && bytes.equalsIgnoringCase(versionStart..<versionStart + 4, "sip/")
+        guard isSIP else { return fail(.notSIP) }
+        guard bytes.equalsIgnoringCase(version, "sip/2.0") else { return fail(.version, 505) }
+        let uri = methodEnd + 1..<max(methodEnd + 1, versionStart - 1)
+        guard methodEnd > 0, bytes[methodEnd] == UInt8(ascii: " "), content.count == line.count, !uri.isEmpty,
+            bytes[uri.upperBound] == UInt8(ascii: " ")
+        else { return fail(.startLine) }
+        guard uri.count <= limits.uri else { return fail(.uriTooLong, 414) }
+        for index in uri where bytes[index].isBlank { return fail(.startLine) }
+        startLine = .request(method: 0..<methodEnd, uri: uri)
+    }
+
+    // MARK: Answering
+
+    /// Whether a response can be made from the rows (RFC 3261 section 8.2.6.2), and may be: nobody answers an ACK.
+    func isAnswerable(_ bytes: Span<UInt8>) -> Bool {
+        guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
+        for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
+            guard let row = first(name)?.row, !row.isEmpty, !holdsForbiddenByte(bytes, row) else { return false }
+        }
+        if let cseq = first(.cseq)?.value, cseq.count > 3 {
+            return !bytes.equalsIgnoringCase(cseq.upperBound - 3..<cseq.upperBound, "ack")
+        }
+        return true
+    }
+
+    private func isResponse(_ bytes: Span<UInt8>) -> Bool {
+        bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
+    }
+
+    /// Rows that are sent back must not carry what could look like a line end to somebody.
+    private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>) -> Bool {
+        guard hasForbiddenByte else { return false }
+        var index = row.lowerBound
+        while true {
+            index = bytes.nextControl(from: index, to: row.upperBound)
+            guard index < row.upperBound else { return false }
+            if bytes[index] == UInt8(ascii: "\r"), index + 1 < row.upperBound, bytes[index + 1] == UInt8(ascii: "\n") {
+                index += 1
+            } else if bytes[index] != UInt8(ascii: "\t") {
+                return true
+            }
+            index += 1
+        }
+    }
+}

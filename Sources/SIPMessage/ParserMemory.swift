@@ -1,0 +1,130 @@
+internal import COsip2
+import SIPGrammar
+
+/// The storage of one message while it is read: the message's bytes, and behind them what libosip2 allocates.
+///
+/// Exists only inside `read`, which makes it the arena of the current thread.
+@safe
+struct ParserMemory {
+    let storage: ByteStorage
+    /// How many bytes of the storage are the message.
+    let count: Int
+    private let base: UnsafeMutablePointer<UInt8>
+
+    private static let started: Void = cosip_start()
+
+    /// Copies `bytes` into new storage with `spare` bytes for the parser, and lets `body` read values there.
+    ///
+    /// Returns how many bytes the parser would have needed beyond `spare`; then slices that `body` made are not valid,
+    /// and it must be run again with as much more.
+    static func read<Result>(
+        _ bytes: Span<UInt8>, spare: Int, _ body: (ParserMemory) -> Result
+    ) -> (result: Result, missing: Int) {
+        _ = started
+        let arenaStart = (bytes.count + 8) & ~7
+        let memory = ParserMemory(ByteStorage.make(capacity: arenaStart + spare), bytes)
+        unsafe cosip_arena_begin(memory.base + arenaStart, spare)
+        let result = body(memory)
+        return (result, cosip_arena_end())
+    }
+
+    private init(_ storage: ByteStorage, _ bytes: Span<UInt8>) {
+        self.storage = storage
+        count = bytes.count
+        unsafe base = storage.baseAddress
+        storage.fill(from: bytes)
+    }
+
+    func slice(_ range: Range<Int>) -> ByteString {
+        ByteString(storage: storage, start: range.lowerBound, count: range.count)
+    }
+
+    func withBytes<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+        unsafe storage.withSpan(start: 0, count: count, body)
+    }
+
+    // MARK: Texts for the parser
+
+    /// How a text must be changed before libosip2 may see it, and what is put around it.
+    struct Preparation {
+        /// `%` becomes another byte: libosip2 undoes escapes, and ends the text at `%00`.
+        var hidesEscapes = false
+        /// Tabs and folds become spaces, the only white space that libosip2 knows everywhere.
+        var spacesBlanks = false
+        /// What is put in place of the bytes in this range.
+        var cut: Range<Int>?
+        var replacement: StaticString = ""
+
+        var isNeeded: Bool { hidesEscapes || spacesBlanks || cut != nil }
+    }
+
+    /// The byte that stands for `%`: as a control byte it was refused in every message.
+    private static let hiddenEscape: UInt8 = 1
+
+    /// Hands `range` to the parser as a C string.
+    ///
+    /// A text that needs no change is not copied: the byte behind it, which belongs to the message, is zero meanwhile.
+    func withText<Result>(
+        _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
+    ) -> Result? {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
+        guard preparation.isNeeded else {
+            // The storage is at least one byte longer than the message.
+            let kept = unsafe base[range.upperBound]
+            unsafe base[range.upperBound] = 0
+            defer { unsafe base[range.upperBound] = kept }
+            return unsafe body(UnsafeRawPointer(base + range.lowerBound).assumingMemoryBound(to: CChar.self))
+        }
+        let size = range.count + preparation.replacement.utf8CodeUnitCount + 1
+        guard let place = unsafe cosip_arena_take(size) else { return nil }
+        let copy = unsafe UnsafeMutableBufferPointer(start: place.assumingMemoryBound(to: UInt8.self), count: size)
+        var end = 0
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if let cut = preparation.cut, index == cut.lowerBound {
+                for place in 0..<preparation.replacement.utf8CodeUnitCount {
+                    unsafe copy[end] = preparation.replacement.byte(at: place)
+                    end += 1
+                }
+                index = max(index, cut.upperBound)
+                if !cut.isEmpty { continue }
+            }
+            switch unsafe base[index] {
+            case UInt8(ascii: "%") where preparation.hidesEscapes: unsafe copy[end] = Self.hiddenEscape
+            case let byte where byte.isLinearSpace: unsafe copy[end] = UInt8(ascii: " ")
+            case let byte: unsafe copy[end] = byte
+            }
+            end += 1
+            index += 1
+        }
+        unsafe copy[end] = 0
+        return unsafe body(UnsafeRawPointer(place).assumingMemoryBound(to: CChar.self))
+    }
+
+    // MARK: Texts from the parser
+
+    /// A string that libosip2 made, as a slice of the message's storage, with its `%` back; `nil` for no string.
+    func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
+        guard let text = unsafe text else { return nil }
+        let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
+        // Outside: it did not fit the arena, so everything will be read again.
+        guard start >= 0, start < storage.capacityInBytes else { return .empty }
+        var end = start
+        while end < storage.capacityInBytes {
+            let byte = unsafe base[end]
+            if byte == 0 { break }
+            if hidesEscapes, byte == Self.hiddenEscape { unsafe base[end] = UInt8(ascii: "%") }
+            end += 1
+        }
+        return ByteString(storage: storage, start: start, count: end - start)
+    }
+
+    /// Room for bytes of our own beside the parser's, for a value that it took apart.
+    func joined(_ before: StaticString, _ middle: ByteString, _ after: StaticString) -> ByteString {
+        var bytes: [UInt8] = []
+        bytes.append(before)
+        bytes.append(middle)
+        bytes.append(after)
+        return ByteString(bytes)
+    }
+}
