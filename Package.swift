@@ -95,6 +95,7 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("StorageTests", ["Storage"]),
         tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
