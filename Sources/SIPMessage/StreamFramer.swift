@@ -88,7 +88,7 @@ package struct StreamFramer: Sendable {
             }
             guard matches else { continue }
             var colon = row.lowerBound + count
-            while colon < row.upperBound, HeaderScan.isBlank(bytes[colon]) { colon += 1 }
+            while colon < row.upperBound, isBlank(bytes[colon]) { colon += 1 }
             if colon < row.upperBound, bytes[colon] == UInt8(ascii: ":") { return colon + 1 }
         }
         return nil
@@ -97,8 +97,8 @@ package struct StreamFramer: Sendable {
     private static func number(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Int? {
         var start = range.lowerBound
         var end = range.upperBound
-        while start < end, HeaderScan.isBlank(bytes[start]) { start += 1 }
-        while end > start, HeaderScan.isBlank(bytes[end - 1]) { end -= 1 }
+        while start < end, isBlank(bytes[start]) { start += 1 }
+        while end > start, isBlank(bytes[end - 1]) { end -= 1 }
         guard end > start, end - start <= 9 else { return nil }
         var value = 0
         for index in start..<end {
@@ -108,4 +108,6 @@ package struct StreamFramer: Sendable {
         }
         return value
     }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 32 || byte == 9 }
 }
