@@ -101,6 +101,14 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        // What the tests of everything that lives on an event loop share.
+        .target(
+            name: "LoopTesting", dependencies: ["Reactor"], path: "Tests/LoopTesting", swiftSettings: strict),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("SettingsTests", ["Settings"]),
+        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
