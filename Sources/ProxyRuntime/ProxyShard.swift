@@ -35,10 +35,10 @@ package actor ProxyShard {
     /// Starts to receive. On the loop's thread, or before it runs.
     package func start(sockets: [UInt16: UDPSocket]) throws(SystemError) {
         self.sockets = sockets
-        timer = try LoopTimer(on: loop) { [unowned self] in assumeIsolated { $0.deadlineReached() } }
+        timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
         for (number, socket) in sockets {
-            try socket.receive { [unowned self] batch in
-                assumeIsolated { $0.datagramsReceived(batch, by: number) }
+            try socket.receive { [weak self] batch in
+                self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
             }
         }
         runActions()
@@ -71,11 +71,13 @@ package actor ProxyShard {
     }
 
     /// One whole message that a stream brought.
-    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> UnusableMessage? {
+    ///
+    /// - Returns: whether the stream cannot be trusted to be cut rightly any more (T2).
+    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> Bool {
         let message = reader.read(bytes, isStream: true)
         received(message, on: flow, now: loop.moment)
-        if case .unusable(let unusable) = message { return unusable }
-        return nil
+        if case .unusable(let unusable) = message { return unusable.reason == .contentLength }
+        return false
     }
 
     private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
@@ -113,7 +115,7 @@ package actor ProxyShard {
     }
 
     /// Lets operators look and order; the actions that follow are run.
-    package func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
+    package func withEngine<Result: Sendable>(_ body: (ProxyEngine, Moment) -> Result) -> Result {
         defer { runActions() }
         return body(engine, loop.moment)
     }
@@ -151,9 +153,8 @@ package actor ProxyShard {
     }
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {
-        Task {
-            let hops = await services.resolve(hop)
-            resolved(ticket, to: hops)
+        services.resolve(hop) { [weak self] hops in
+            self?.assumeIsolated { $0.resolved(ticket, to: hops) }
         }
     }
 }
