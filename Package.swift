@@ -90,6 +90,9 @@ let package = Package(
         program("scenario-replay", ["ScenarioReplay"]),
 
         // Tests
+        // What the tests of everything that lives on an event loop share.
+        .target(
+            name: "LoopTesting", dependencies: ["Reactor"], path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",
             [
@@ -101,12 +104,23 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
-        tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests(
+            "ProxyCoreTests",
+            [
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
+                "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
-        tests("TimekeepingTests", ["Timekeeping"]),
+            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("SettingsTests", ["Settings"]),
+        tests("StorageTests", ["Storage"]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("TimekeepingTests", ["Timekeeping"]),
     ]
 )
