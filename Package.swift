@@ -83,7 +83,7 @@ let package = Package(
                 "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
                 "Telemetry", "Settings",
             ]),
-        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
+        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
         program("push-sandbox", ["PushSandbox", "Reactor"]),
         module("ScenarioReplay", ["Settings"]),
@@ -99,12 +99,9 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
-        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
-        tests("SettingsTests", ["Settings"]),
-        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
             [

@@ -4,7 +4,7 @@ import SIPGrammar
 
 extension DaemonSettings {
     /// What the engine needs of the configuration.
-    package var engineSettings: ProxySettings {
+    var engineSettings: ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted

@@ -3,6 +3,7 @@ import Foundation
 import HTTPClient
 import PushDelivery
 import Reactor
+import Settings
 import Telemetry
 import Timekeeping
 

@@ -1,5 +1,5 @@
 import Crypto
-package import HTTPClient
+import HTTPClient
 package import PushDelivery
 package import Reactor
 import SIPGrammar
@@ -10,7 +10,9 @@ import Timekeeping
 ///
 /// Each provider has its own lane with a limit of requests in flight, so that a slow one never delays another (F6).
 /// Lives on its shard's loop.
-package final class PushService {
+///
+/// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
+package final class PushService: @unchecked Sendable {
     /// The provider's last word; not called for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
 
@@ -23,7 +25,9 @@ package final class PushService {
     private var lanes: [PushProvider: Lane] = [:]
 
     /// One push on its way.
-    private final class Delivery {
+    ///
+    /// - `@unchecked Sendable` for the same reason.
+    private final class Delivery: @unchecked Sendable {
         let request: PushRequest
         /// Tries so far.
         var tries = 0
