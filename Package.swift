@@ -103,7 +103,7 @@ let package = Package(
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
+            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
         tests("TimekeepingTests", ["Timekeeping"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
     ]

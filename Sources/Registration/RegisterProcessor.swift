@@ -77,7 +77,7 @@ package struct RegisterProcessor: Sendable {
         let isPush = table.isPush(binding)
         guard binding.flow == flow, binding.pathRange.isEmpty, !binding.marks.contains(.needsReview),
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
-            !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
+            !(settings.announcedSeconds != nil && binding.marks.contains(.refreshesItself))
         else { return nil }
 
         let granted = min(expires, settings.maxExpires)

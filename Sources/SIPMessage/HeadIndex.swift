@@ -40,6 +40,13 @@ struct HeadIndex {
 
     func contains(_ name: HeaderName) -> Bool { firstPlaces[Int(name.rawValue)] >= 0 }
 
+    /// Whether the name stands in more than one row or value.
+    func isRepeated(_ name: HeaderName) -> Bool {
+        var count = 0
+        for field in fields where field.name == name { count += 1 }
+        return count > 1
+    }
+
     mutating func fail(_ reason: UnusableMessage.Reason, _ status: Status = .badRequest) {
         if fault == nil { fault = Fault(reason: reason, status: status) }
     }

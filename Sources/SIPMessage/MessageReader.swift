@@ -98,7 +98,7 @@ private struct ReadAttempt {
             if available > limits.body { index.fail(.bodyTooLarge, 413) }
             return memory.count
         }
-        guard let length = ContentLength.read(memory.slice(field.value)) else {
+        guard let length = memory.withBytes({ ContentLength.read($0, field.value) }) else {
             index.fail(.contentLength)
             return memory.count
         }
@@ -204,7 +204,16 @@ private struct ReadAttempt {
 
 /// The number in Content-Length: digits and nothing else (RFC 3261 section 20.14).
 enum ContentLength {
-    static func read(_ value: ByteString) -> Int? { value.count <= 10 ? value.decimal() : nil }
+    static func read(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Int? {
+        guard !value.isEmpty, value.count <= 10 else { return nil }
+        var length = 0
+        for index in value {
+            let digit = bytes[index] &- UInt8(ascii: "0")
+            guard digit <= 9 else { return nil }
+            length = length * 10 + Int(digit)
+        }
+        return length
+    }
 }
 
 extension ValueReader {

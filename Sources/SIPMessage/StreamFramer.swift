@@ -1,7 +1,10 @@
+import SIPGrammar
+
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
 ///
 /// Keeps no bytes: it is shown all that wait, and says what stands at their front. What it saw already it does not read
-/// again, so a message that drips in byte by byte costs no more than one that comes whole.
+/// again, so a message that drips in byte by byte costs no more than one that comes whole. It reads rows as
+/// ``MessageReader`` does, so that both always agree on where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
         /// More bytes are needed; show the same ones again with what follows them.
@@ -10,8 +13,8 @@ package struct StreamFramer: Sendable {
         case keepAlive(Int)
         /// A whole message of that many bytes.
         case message(Int)
-        /// The head is too long, or its Content-Length is missing, not a number, contradictory or too large: the place of
-        /// the next message is not known.
+        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the place of the
+        /// next message is not known. ``MessageReader`` makes the last answer from the waiting bytes.
         case broken
     }
 
@@ -26,20 +29,23 @@ package struct StreamFramer: Sendable {
     /// What stands at the front of the bytes; the caller then drops that many and shows the rest.
     package mutating func next(in bytes: Span<UInt8>) -> Frame {
         if let length { return finish(length, bytes) }
-        if scanned == 0, bytes.count > 0, bytes[0] == 13 || bytes[0] == 10 { return lineEnds(bytes) }
-        var index = max(scanned - 3, 0)
-        while index + 3 < bytes.count {
-            if bytes[index] == 13, bytes[index + 1] == 10, bytes[index + 2] == 13, bytes[index + 3] == 10 {
-                guard index + 4 <= limits.head, let body = Self.contentLength(bytes, head: index + 2),
-                    body <= limits.body
-                else { return .broken }
-                length = index + 4 + body
-                return finish(index + 4 + body, bytes)
-            }
-            index += 1
+        if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
+            return lineEnds(bytes)
         }
-        scanned = bytes.count
-        return bytes.count > limits.head ? .broken : .incomplete
+        let end = min(bytes.count, limits.head)
+        while scanned < end {
+            let place = bytes.nextControl(from: scanned, to: end)
+            guard Self.isEmptyLine(bytes, place, end) else {
+                // Short of four bytes it may still become one.
+                scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
+                if scanned == place { break }
+                continue
+            }
+            guard let body = bodyLength(bytes.extracting(0..<place + 4)) else { return .broken }
+            length = place + 4 + body
+            return finish(place + 4 + body, bytes)
+        }
+        return bytes.count >= limits.head ? .broken : .incomplete
     }
 
     private mutating func finish(_ length: Int, _ bytes: Span<UInt8>) -> Frame {
@@ -49,63 +55,26 @@ package struct StreamFramer: Sendable {
         return .message(length)
     }
 
+    private static func isEmptyLine(_ bytes: Span<UInt8>, _ place: Int, _ end: Int) -> Bool {
+        place + 3 < end && bytes[place] == UInt8(ascii: "\r") && bytes[place + 1] == UInt8(ascii: "\n")
+            && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
+    }
+
+    /// A single CRLF is told from the first half of a keep-alive only by what follows, so it waits for that.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
-        guard bytes[0] == 13 else { return .broken }
-        guard bytes.count >= 2 else { return .incomplete }
-        guard bytes[1] == 10 else { return .broken }
-        if bytes.count >= 4, bytes[2] == 13, bytes[3] == 10 { return .keepAlive(4) }
-        // A second CRLF may be on its way, but one alone is ignored just as well: waiting for it could last for ever.
-        if bytes.count == 3, bytes[2] == 13 { return .incomplete }
-        return .keepAlive(2)
+        let expected: StaticString = "\r\n\r\n"
+        for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
+            return index >= 2 ? .keepAlive(2) : .broken
+        }
+        return bytes.count < 4 ? .incomplete : .keepAlive(4)
     }
 
-    /// The value of Content-Length (or `l`) in the rows before `head`; `nil` when it is missing or not to be trusted.
-    private static func contentLength(_ bytes: Span<UInt8>, head: Int) -> Int? {
-        var found: Int?
-        var row = 0
-        while row < head {
-            var end = row
-            while end < head, bytes[end] != 13 { end += 1 }
-            if let start = valueStart(bytes, row..<end) {
-                guard let value = number(bytes, start..<end), found == nil || found == value else { return nil }
-                found = value
-            }
-            row = end + 2
-        }
-        return found
-    }
-
-    private static func valueStart(_ bytes: Span<UInt8>, _ row: Range<Int>) -> Int? {
-        let names: [StaticString] = ["content-length", "l"]
-        for name in names {
-            let count = name.utf8CodeUnitCount
-            guard row.count > count else { continue }
-            var matches = true
-            for index in 0..<count {
-                let byte = bytes[row.lowerBound + index]
-                let lower = byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
-                if unsafe lower != name.utf8Start[index] { matches = false }
-            }
-            guard matches else { continue }
-            var colon = row.lowerBound + count
-            while colon < row.upperBound, HeaderScan.isBlank(bytes[colon]) { colon += 1 }
-            if colon < row.upperBound, bytes[colon] == UInt8(ascii: ":") { return colon + 1 }
-        }
-        return nil
-    }
-
-    private static func number(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Int? {
-        var start = range.lowerBound
-        var end = range.upperBound
-        while start < end, HeaderScan.isBlank(bytes[start]) { start += 1 }
-        while end > start, HeaderScan.isBlank(bytes[end - 1]) { end -= 1 }
-        guard end > start, end - start <= 9 else { return nil }
-        var value = 0
-        for index in start..<end {
-            let digit = bytes[index] &- UInt8(ascii: "0")
-            guard digit <= 9 else { return nil }
-            value = value * 10 + Int(digit)
-        }
-        return value
+    /// The length that the head gives for its body; `nil` when it is missing or not to be trusted.
+    private func bodyLength(_ head: Span<UInt8>) -> Int? {
+        let index = HeadIndex(head, limits)
+        guard !index.isRepeated(.contentLength), let value = index.first(.contentLength)?.value,
+            let length = ContentLength.read(head, value), length <= limits.body
+        else { return nil }
+        return length
     }
 }

@@ -127,7 +127,7 @@ func parse(_ bytes: [UInt8]) -> Parsed? {
         request: SIPRequest(
             frame: frame, method: Method(ByteString(words[0])), uri: readURI(words[1]), via: readVia(via),
             from: readAddress(from), to: readAddress(to), callID: ByteString(callID), cseq: number, maxForwards: 70,
-            routes: [], recordRoutes: [], contacts: [], contactIsStar: false, path: [], expires: nil,
+            routes: [], contacts: [], contactIsStar: false, path: [], expires: nil,
             authorization: [], proxyAuthorization: []))
 }
 
