@@ -89,22 +89,33 @@ let package = Package(
         program("scenario-replay", ["ScenarioReplay"]),
 
         // Tests
+        // What the tests of everything that lives on an event loop share.
+        .target(
+            name: "LoopTesting", dependencies: ["Reactor"], path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
-        tests("StorageTests", ["Storage"]),
-        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
-        tests("SettingsTests", ["Settings"]),
-        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("CryptoTests", ["Crypto"]),
+        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests(
+            "ProxyCoreTests",
+            [
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
+                "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "RegistrationTests",
             ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
-        tests("TimekeepingTests", ["Timekeeping"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("SettingsTests", ["Settings"]),
+        tests("StorageTests", ["Storage"]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("TimekeepingTests", ["Timekeeping"]),
     ]
 )

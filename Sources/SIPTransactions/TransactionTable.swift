@@ -45,6 +45,10 @@ package struct TransactionTable: Sendable {
         self.limits = limits
     }
 
+    /// What a transaction takes in the table, without its bytes and its deadlines.
+    package static var bytesPerServerTransaction: Int { MemoryLayout<ServerRecord>.stride }
+    package static var bytesPerClientTransaction: Int { MemoryLayout<ClientRecord>.stride }
+
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
     package var completedNonInviteCount: Int { completed.count }

@@ -194,6 +194,11 @@ struct TransactionTableServerTests {
 
     // MARK: Limits
 
+    @Test func `records are small, since a node may hold hundreds of thousands of calls`() {
+        #expect(TransactionTable.bytesPerServerTransaction <= 104)
+        #expect(TransactionTable.bytesPerClientTransaction <= 120)
+    }
+
     @Test func `beyond the limit a request is refused, but not the CANCEL of an INVITE`() throws {
         var limits = TransactionLimits()
         limits.serverTransactions = 2
