@@ -103,7 +103,8 @@ let package = Package(
         tests(
             "ProxyCoreTests",
             [
-                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
+                "SIPGrammar",
                 "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
@@ -114,6 +115,13 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
+                "Timekeeping",
+                "Telemetry",
+            ]),
         tests("StorageTests", ["Storage"]),
         tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("TimekeepingTests", ["Timekeeping"]),
