@@ -50,6 +50,7 @@ let package = Package(
         // Layer 1: values
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
+        module("JSON", ["SIPGrammar"]),
         module("Timekeeping"),
         module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
@@ -64,7 +65,7 @@ let package = Package(
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
         module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
@@ -79,8 +80,8 @@ let package = Package(
             "ProxyRuntime",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
-                "Settings",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
+                "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
         module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
@@ -98,6 +99,10 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("SettingsTests", ["Settings"]),
+        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(

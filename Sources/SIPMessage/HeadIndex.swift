@@ -139,10 +139,9 @@ struct HeadIndex {
         var start = value.lowerBound
         var index = start
         var row = row
-        var inBrackets = false
         while index < value.upperBound {
             switch bytes[index] {
-            case UInt8(ascii: "\"") where !inBrackets:
+            case UInt8(ascii: "\""):
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: value.upperBound) else {
                     fail(.headerSyntax(name))
                     note(HeaderField(name: name, row: row, value: bytes.trimmed(start..<value.upperBound)))
@@ -150,9 +149,10 @@ struct HeadIndex {
                 }
                 index = quoteEnd
                 continue
-            case UInt8(ascii: "<"): inBrackets = true
-            case UInt8(ascii: ">"): inBrackets = false
-            case UInt8(ascii: ",") where !inBrackets:
+            case UInt8(ascii: "<"):
+                index = bytes.firstIndex(of: UInt8(ascii: ">"), in: index..<value.upperBound) ?? value.upperBound
+                continue
+            case UInt8(ascii: ","):
                 guard fields.count < limits.values else { return fail(.tooManyHeaders) }
                 noteListed(name, row, bytes.trimmed(start..<index))
                 row = row.lowerBound..<row.lowerBound
