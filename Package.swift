@@ -105,8 +105,16 @@ let package = Package(
         tests(
             "ProxyCoreTests",
             [
-                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
+                "SIPGrammar",
                 "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
+                "Timekeeping",
+                "Telemetry",
             ]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
