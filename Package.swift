@@ -50,6 +50,7 @@ let package = Package(
         // Layer 1: values
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
+        module("JSON", ["SIPGrammar"]),
         module("Timekeeping"),
         module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
@@ -64,7 +65,7 @@ let package = Package(
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
         module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
@@ -79,8 +80,8 @@ let package = Package(
             "ProxyRuntime",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
-                "Settings",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
+                "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
         module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
@@ -89,6 +90,9 @@ let package = Package(
         program("scenario-replay", ["ScenarioReplay"]),
 
         // Tests
+        // What the tests of everything that lives on an event loop share.
+        .target(
+            name: "LoopTesting", dependencies: ["Reactor"], path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",
             [
@@ -98,12 +102,25 @@ let package = Package(
         tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("ReactorTests", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("JSONTests", ["JSON", "SIPGrammar"]),
+        tests("CryptoTests", ["Crypto"]),
+        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests(
+            "ProxyCoreTests",
+            [
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
+                "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPGrammar", "Addressing", "Timekeeping"]),
-        tests("TimekeepingTests", ["Timekeeping"]),
+            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("SettingsTests", ["Settings"]),
+        tests("StorageTests", ["Storage"]),
+        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("TimekeepingTests", ["Timekeeping"]),
     ]
 )

@@ -81,7 +81,7 @@ final class ConnectionGroup {
     }
 
     private func retire(_ easy: EasyHandle) {
-        easy.reset()
+        easy.clear()
         if idle.count < Self.idleLimit { idle.append(easy) }
     }
 

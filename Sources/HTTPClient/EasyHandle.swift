@@ -4,7 +4,7 @@ internal import Glibc
 
 /// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
 ///
-/// libcurl keeps pointers to this object (unretained), set in ``prepare(_:)`` and taken back in ``release()``; whoever
+/// libcurl keeps pointers to this object (unretained), set in ``prepare(_:)``; whoever
 /// adds the handle to a multi handle holds the object until it has removed it.
 @safe
 final class EasyHandle {
@@ -37,25 +37,62 @@ final class EasyHandle {
 
     // MARK: Request
 
+    /// What stays set in the handle from one request to the next: most requests of a group agree on it.
+    private struct Profile: Equatable {
+        let method: String
+        let hasBody: Bool
+        let version: HTTPClientRequest.Version
+        let timeout: Duration
+        let connectTimeout: Duration
+        let authorityFile: String?
+        let certificateFile: String?
+        let keyFile: String?
+        let unixSocketPath: String?
+        let address: IPAddress?
+
+        init(_ request: HTTPClientRequest) {
+            method = request.method
+            hasBody = !request.body.isEmpty
+            version = request.version
+            timeout = request.timeout
+            connectTimeout = request.connectTimeout
+            authorityFile = request.authorityFile
+            certificateFile = request.certificateFile
+            keyFile = request.keyFile
+            unixSocketPath = request.unixSocketPath
+            address = request.address
+        }
+    }
+
+    /// The profile that is set; `nil` for a handle that is new or half set.
+    private var profile: Profile?
+
     /// Sets everything the request says; `false` when libcurl refuses a part of it.
     func prepare(_ request: HTTPClientRequest) -> Bool {
-        let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
         head.removeAll(keepingCapacity: true)
-        body = []
-        unsafe easy_set_pointer(raw, CURLOPT_PRIVATE, context)
-        unsafe easy_set_sink(raw, CURLOPT_WRITEFUNCTION, bodyArrived)
-        unsafe easy_set_pointer(raw, CURLOPT_WRITEDATA, context)
-        unsafe easy_set_sink(raw, CURLOPT_HEADERFUNCTION, headArrived)
-        unsafe easy_set_pointer(raw, CURLOPT_HEADERDATA, context)
-        setFixedOptions()
-        return set(CURLOPT_URL, request.url) && setVersion(request) && setMethod(request) && setHeaders(request)
-            && setIdentity(request) && setTarget(request) && setTimeouts(request)
+        let wanted = Profile(request)
+        if profile != wanted {
+            profile = nil
+            unsafe curl_easy_reset(raw)
+            guard setCallbacks(), setFixedOptions(), set(wanted) else { return false }
+            profile = wanted
+        }
+        return set(CURLOPT_URL, request.url) && setBody(request) && setHeaders(request)
     }
 
-    private func setFixedOptions() {
-        _ = set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
+    private func setCallbacks() -> Bool {
+        let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+        return unsafe easy_set_pointer(raw, CURLOPT_PRIVATE, context) == CURLE_OK
+            && easy_set_sink(raw, CURLOPT_WRITEFUNCTION, bodyArrived) == CURLE_OK
+            && easy_set_pointer(raw, CURLOPT_WRITEDATA, context) == CURLE_OK
+            && easy_set_sink(raw, CURLOPT_HEADERFUNCTION, headArrived) == CURLE_OK
+            && easy_set_pointer(raw, CURLOPT_HEADERDATA, context) == CURLE_OK
+    }
+
+    private func setFixedOptions() -> Bool {
+        set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
             && set(CURLOPT_PIPEWAIT, 1) && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
             && set(CURLOPT_PROTOCOLS_STR, "http,https")
@@ -63,29 +100,42 @@ final class EasyHandle {
             && set(CURLOPT_PROXY, "")
     }
 
-    private func setVersion(_ request: HTTPClientRequest) -> Bool {
+    private func set(_ profile: Profile) -> Bool {
         let version =
-            switch request.version {
+            switch profile.version {
             case .http1: CURL_HTTP_VERSION_1_1
             case .http2: CURL_HTTP_VERSION_2TLS
             case .http2PriorKnowledge: CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
             }
-        return set(CURLOPT_HTTP_VERSION, Int(version))
-    }
-
-    private func setMethod(_ request: HTTPClientRequest) -> Bool {
-        switch (request.method, request.body.isEmpty) {
-        case ("GET", true): return true
-        case ("HEAD", _): return set(CURLOPT_NOBODY, 1)
-        case ("POST", _): return setBody(request.body)
-        case (let method, true): return set(CURLOPT_CUSTOMREQUEST, method)
-        case (let method, false): return setBody(request.body) && set(CURLOPT_CUSTOMREQUEST, method)
+        guard set(CURLOPT_HTTP_VERSION, Int(version)) else { return false }
+        switch profile.method {
+        case "GET" where !profile.hasBody: break
+        case "HEAD": guard set(CURLOPT_NOBODY, 1) else { return false }
+        case "POST": break
+        default: guard set(CURLOPT_CUSTOMREQUEST, profile.method) else { return false }
         }
+        if let file = profile.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
+        if let file = profile.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
+        if let file = profile.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if let path = profile.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
+        if let address = profile.address { guard connect(to: address) else { return false } }
+        return set(CURLOPT_TIMEOUT_MS, profile.timeout.milliseconds)
+            && set(CURLOPT_CONNECTTIMEOUT_MS, profile.connectTimeout.milliseconds)
     }
 
-    private func setBody(_ bytes: [UInt8]) -> Bool {
+    private func connect(to address: IPAddress) -> Bool {
+        unsafe curl_slist_free_all(connectList)
+        // Empty host and port: whatever the URL says is replaced by the address, the port stays.
+        unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
+        guard unsafe connectList != nil else { return false }
+        return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
+    }
+
+    private func setBody(_ request: HTTPClientRequest) -> Bool {
+        let bytes = request.body
+        guard request.method == "POST" || !bytes.isEmpty else { return true }
         // The size first: libcurl copies that many.
-        guard set(CURLOPT_POST, 1), set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
+        guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
             // An empty array may have no address, and NULL would mean "ask a callback".
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
@@ -97,10 +147,11 @@ final class EasyHandle {
         unsafe headerList = nil
         var hasContentType = false
         for header in request.headers {
+            var line = header.name
             // To libcurl "Name:" means "leave out", and "Name;" is how an empty value is written.
-            guard append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)") else {
-                return false
-            }
+            line += header.value.isEmpty ? ";" : ": "
+            line += header.value
+            guard append(line) else { return false }
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
@@ -108,7 +159,6 @@ final class EasyHandle {
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
-        guard unsafe headerList != nil else { return true }
         return unsafe easy_set_list(raw, CURLOPT_HTTPHEADER, headerList) == CURLE_OK
     }
 
@@ -116,28 +166,6 @@ final class EasyHandle {
         guard let list = unsafe curl_slist_append(headerList, line) else { return false }
         unsafe headerList = list
         return true
-    }
-
-    private func setIdentity(_ request: HTTPClientRequest) -> Bool {
-        if let file = request.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
-        if let file = request.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
-        if let file = request.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
-        return true
-    }
-
-    private func setTarget(_ request: HTTPClientRequest) -> Bool {
-        if let path = request.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
-        guard let address = request.address else { return true }
-        unsafe curl_slist_free_all(connectList)
-        // Empty host and port: whatever the URL says is replaced by the address, the port stays.
-        unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
-        guard unsafe connectList != nil else { return false }
-        return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
-    }
-
-    private func setTimeouts(_ request: HTTPClientRequest) -> Bool {
-        set(CURLOPT_TIMEOUT_MS, request.timeout.milliseconds)
-            && set(CURLOPT_CONNECTTIMEOUT_MS, request.connectTimeout.milliseconds)
     }
 
     private func set(_ option: CURLoption, _ value: Int) -> Bool {
@@ -197,9 +225,8 @@ final class EasyHandle {
         return .microseconds(value)
     }
 
-    /// Forgets the request, keeping the handle's memory for the next one.
-    func reset() {
-        unsafe curl_easy_reset(raw)
+    /// Forgets the answer and who waited for it.
+    func clear() {
         completion = nil
         body = []
     }
@@ -208,7 +235,7 @@ final class EasyHandle {
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
         // A status line begins a new head: what came before was an interim response.
-        if unsafe line.starts(with: Array("HTTP/".utf8)) { head.removeAll(keepingCapacity: true) }
+        if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= Self.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
         return line.count
@@ -223,6 +250,8 @@ final class EasyHandle {
         return bytes.count
     }
 }
+
+private let statusLineStart = Array("HTTP/".utf8)
 
 private func headArrived(
     _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?

@@ -37,6 +37,8 @@ package struct Binding: Sendable {
     package internal(set) var cseq: UInt32
     /// Seconds granted by its last REGISTER.
     package internal(set) var granted: UInt32
+    /// Its place in the table's queue of ordinary bindings.
+    var deadline = DeadlineID.none
     /// The AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
     var next: UInt32 = BindingTable.noSlot
 

@@ -11,18 +11,18 @@ extension BindingTable {
         package let aor: AddressOfRecord
     }
 
-    /// Removes ordinary bindings whose granted time is over.
+    /// Removes ordinary bindings whose granted time is over, looking at no more than `limit` entries.
     ///
-    /// - Parameter limit: how many entries to look at; ``nextExpiry`` tells whether there is more to do.
+    /// Afterwards ``nextExpiry`` tells whether there is more to do.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
-            guard let (deadline, slot) = expiry.first, deadline <= now else { break }
+            guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
                 // Refreshed since the entry was made.
-                expiry.schedule(slot, at: self[slot].freshUntil)
+                self[slot].deadline = expiry.schedule(slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
-                expiry.schedule(slot, at: now + .seconds(1))
+                self[slot].deadline = expiry.schedule(slot, at: now + .seconds(1))
             } else {
                 ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
                 remove(slot: slot)

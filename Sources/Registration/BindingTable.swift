@@ -15,7 +15,8 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    var expiry = ExpiryQueue()
+    /// Ordinary bindings by slot. One that is refreshed keeps its old entry; when that comes up, it gets a new one.
+    var expiry = DeadlineQueue<UInt32>()
     /// Providers that are switched on: only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The id that the next new binding gets.
@@ -26,7 +27,7 @@ package struct BindingTable: ~Copyable, Sendable {
     package var count: Int { byID.count }
 
     /// When ``removeExpired(limit:now:)`` next has something to look at.
-    package var nextExpiry: Instant? { expiry.first?.deadline }
+    package var nextExpiry: Instant? { expiry.nextDeadline }
 
     /// The AOR has a binding, be it an expired one that is not yet swept.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
@@ -107,6 +108,7 @@ extension BindingTable {
     mutating func insert(_ binding: consuming Binding, for aor: AddressOfRecord) {
         let id = binding.id
         binding.next = Self.noSlot
+        binding.deadline = .none
         let slot = takeSlot(for: binding)
         byID.insert(hash: Self.hash(id), slot: slot)
         if var last = firstSlot(of: aor) {
@@ -122,17 +124,17 @@ extension BindingTable {
     /// Puts a new record of the same device and AOR in place.
     mutating func replace(slot: UInt32, with binding: consuming Binding) {
         binding.next = self[slot].next
+        expiry.cancel(self[slot].deadline)
+        binding.deadline = .none
         self[slot] = binding
         scheduleExpiry(of: slot)
     }
 
     /// Push contacts have no deadline, ordinary ones their granted time.
     mutating func scheduleExpiry(of slot: UInt32) {
-        if isPush(self[slot]) {
-            expiry.remove(slot)
-        } else {
-            expiry.scheduleNoLater(slot, than: self[slot].freshUntil)
-        }
+        expiry.cancel(self[slot].deadline)
+        let isOrdinary = !isPush(self[slot])
+        self[slot].deadline = isOrdinary ? expiry.schedule(slot, at: self[slot].freshUntil) : .none
     }
 
     mutating func remove(slot: UInt32) {
@@ -150,7 +152,7 @@ extension BindingTable {
             }
         }
         byID.remove(hash: Self.hash(self[slot].id), slot: slot)
-        expiry.remove(slot)
+        expiry.cancel(self[slot].deadline)
         self[slot] = .vacant(next: freeSlot)
         freeSlot = slot
     }

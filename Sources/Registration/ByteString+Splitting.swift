@@ -31,18 +31,13 @@ extension ByteString {
     func trimmed() -> ByteString {
         var start = 0
         var end = count
-        while start < end, self[start].isWhiteSpace { start += 1 }
-        while end > start, self[end - 1].isWhiteSpace { end -= 1 }
+        while start < end, self[start].isLinearSpace { start += 1 }
+        while end > start, self[end - 1].isLinearSpace { end -= 1 }
         return self[start..<end]
     }
 }
 
 extension UInt8 {
-    var isWhiteSpace: Bool {
-        self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") || self == UInt8(ascii: "\r")
-            || self == UInt8(ascii: "\n")
-    }
-
     /// Letters, digits and `mark` of RFC 3261 section 25.1: written with or without an escape they mean the same.
     var isUnreserved: Bool {
         switch self {

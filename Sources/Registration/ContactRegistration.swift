@@ -37,7 +37,7 @@ struct ContactRegistration {
         announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
     }
 
-    /// - Parameter firstNewID: for the first contact that is not known yet; further ones count up.
+    /// The verdict. The first contact that is not known yet gets `firstNewID`; further ones count up.
     mutating func decide(
         _ start: consuming RegisterPlan, firstNewID: BindingID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
@@ -132,28 +132,24 @@ struct ContactRegistration {
     /// Finds the stored contact that each asked one refreshes: by token (reading A6) or by URI first, for all of them,
     /// then by label (rule R8b), so that two contacts of one device do not take each other's place.
     private mutating func match() {
-        for index in asked.indices where !asked[index].isSignOut {
-            let contact = asked[index]
-            take(index) { stored in
-                contact.token != nil
-                    ? stored.token == contact.token : contact.isSameContact(as: stored, callID: request.callID)
-            }
+        let callID = request.callID
+        take { contact, stored in
+            contact.token != nil ? stored.token == contact.token : contact.isSameContact(as: stored, callID: callID)
         }
-        for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
-            let contact = asked[index]
-            guard let label = contact.label else { continue }
-            take(index) { $0.label == label }
-        }
-        for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
-            let contact = asked[index]
-            take(index) { contact.isSameContact(as: $0, callID: request.callID) }
-        }
+        take { contact, stored in contact.label != nil && stored.label == contact.label }
+        take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
 
-    private mutating func take(_ index: Int, where isMatch: (StoredContact) -> Bool) {
-        guard let place = stored.indices.first(where: { !taken[$0] && isMatch(stored[$0]) }) else { return }
-        asked[index].match = place
-        taken[place] = true
+    /// Gives each contact that has no match yet the first free stored one that the rule finds.
+    private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
+        for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
+            let contact = asked[index]
+            for place in stored.indices where !taken[place] && isMatch(contact, stored[place]) {
+                asked[index].match = place
+                taken[place] = true
+                break
+            }
+        }
     }
 
     // MARK: Changes
@@ -265,7 +261,7 @@ struct ContactRegistration {
             case .query(.provider(let provider)): enabled.contains(provider) ? [provider] : []
             case .query(.unknown), .none, .unsupported, .invalid: []
             }
-        let refresh = contact.address.parameters.contains("+sip.pnsreg") ? settings.announcedRefresh : nil
+        let refresh = contact.address.parameters.contains("+sip.pnsreg") ? settings.announcedSeconds : nil
         for provider in providers
         where !FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue)) {
             let value = refresh.map { FeatureCaps.value(for: provider, refresh: $0) } ?? caps(provider)

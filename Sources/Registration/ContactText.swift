@@ -56,40 +56,22 @@ package enum ContactText {
     /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
     /// section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
+        guard let uri = URIText.read(contact.text.withoutPushParameters()) else { return contact.text }
         var out: [UInt8] = []
-        out.reserveCapacity(contact.text.count)
-        out.append(contact.text[0..<URIText.addressEnd(of: contact.text)])
-        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
-            out.append(parameter)
+        out.reserveCapacity(uri.text.count)
+        out.append(uri.text[0..<URIText.addressEnd(of: uri.text)])
+        for parameter in uri.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
+            out.append(";")
+            out.append(parameter.name)
+            guard let value = parameter.value else { continue }
+            out.append("=")
+            out.append(value)
         }
         return ByteString(out)
-    }
-
-    /// Appends a stored value without its push parameters, for a device that it does not belong to.
-    static func append(strippedOfPush contact: NameAddress, to out: inout [UInt8]) {
-        let uri = contact.uri
-        out.append("<")
-        out.append(uri.text[0..<URIText.addressEnd(of: uri.text)])
-        for parameter in uri.parameters where !parameter.isPush { out.append(parameter) }
-        if let headers = uri.headers {
-            out.append("?")
-            out.append(headers)
-        }
-        out.append(">")
-        for parameter in contact.parameters { out.append(parameter) }
     }
 }
 
 extension [UInt8] {
-    /// Appends `;name[=value]` as it stands.
-    fileprivate mutating func append(_ parameter: Parameter) {
-        append(";")
-        append(parameter.name)
-        guard let value = parameter.value else { return }
-        append("=")
-        append(value)
-    }
-
     /// Appends a header parameter as a URI parameter: quotes gone, what a URI may not hold escaped.
     fileprivate mutating func append(asURIParameter parameter: Parameter) {
         append(";")

@@ -27,8 +27,8 @@ extension BindingTable {
         out.reserveCapacity(Int(self[slot].contactLength) + 24)
         if plan.echoed.contains(self[slot].id) {
             out.append(contentsOf: self[slot].block[self[slot].contactRange])
-        } else if let contact = ContactText.read(self[slot].contact) {
-            ContactText.append(strippedOfPush: contact, to: &out)
+        } else {
+            out.append(self[slot].contact.withoutPushParameters())
         }
         out.append(";expires=")
         // A push contact stays when its time is over, but 0 would say that it is gone (reading A8).

@@ -116,12 +116,13 @@ extension BindingTable {
         } else {
             return
         }
+        let isLater = touch.freshUntil >= self[slot].freshUntil
         self[slot].cseq = touch.cseq
         self[slot].granted = touch.granted
         self[slot].freshUntil = touch.freshUntil
         self[slot].registeredAt = touch.registeredAt
         self[slot].marks.remove(.isBusy)
-        if !isPush(self[slot]) { expiry.scheduleNoLater(slot, than: touch.freshUntil) }
+        if !isLater { scheduleExpiry(of: slot) }
     }
 
     private mutating func mark(_ plan: RegisterPlan, busy: Bool) {

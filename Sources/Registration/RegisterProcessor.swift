@@ -16,7 +16,7 @@ package struct RegisterProcessor: Sendable {
         featureCaps = [.empty] + PushProvider.allCases.map { FeatureCaps.value(for: $0) }
     }
 
-    /// - Parameter flow: where the request came from; the contacts' requests go there.
+    /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -77,7 +77,7 @@ package struct RegisterProcessor: Sendable {
         let isPush = table.isPush(binding)
         guard binding.flow == flow, binding.pathRange.isEmpty, !binding.marks.contains(.needsReview),
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
-            !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
+            !(settings.announcedSeconds != nil && binding.marks.contains(.refreshesItself))
         else { return nil }
 
         let granted = min(expires, settings.maxExpires)

@@ -1,5 +1,7 @@
+package import Settings
+
 /// How REGISTER requests are judged.
-package struct RegistrarSettings: Hashable, Sendable {
+package struct RegistrarSettings: SettingsGroup, Hashable {
     /// What happens to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
     /// ECSS-10 does not say; RFC 8599 wants 555, so that the app knows that it will not be woken.
@@ -18,24 +20,69 @@ package struct RegistrarSettings: Hashable, Sendable {
         case instance
     }
 
-    /// Seconds granted when the device asks for none (RFC 3261 section 10.2.1.1).
-    package var defaultExpires: UInt32 = 3600
-    /// Seconds below which a REGISTER gets 423.
-    package var minExpires: UInt32 = 60
-    /// The most seconds ever granted.
-    package var maxExpires: UInt32 = 86400
-    /// Bindings of one AOR; one more gets 403.
+    package var defaultExpiry: Duration = .seconds(3600)
+    package var minExpiry: Duration = .seconds(60)
+    package var maxExpiry: Duration = .seconds(86400)
     package var maxContacts = 12
     /// Contacts of one REGISTER; one more gets 400.
     package var maxContactsPerRequest = 20
     /// In the order they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// Whether APNs parameters without `pn-param` count as unsupported (rule P8) or as valid (reading A4).
     package var requiresAppleParam = true
-    /// Seconds to announce as `+sip.pnsreg` to a device that can refresh by itself; at least 121 (RFC 8599 section
-    /// 5.5). `nil` announces none: push contacts never expire, so nobody needs to refresh them (rule R10).
-    package var announcedRefresh: UInt32?
+    package var announcedRefresh: Duration?
 
     package init() {}
+
+    package static let schema: [Setting<RegistrarSettings>] = [
+        .duration(
+            "default-expires", in: .seconds(60)...maxDuration, \.defaultExpiry,
+            "Lifetime of a contact whose phone asks for none."),
+        .duration(
+            "min-expires", in: .seconds(1)...(.seconds(3600)), \.minExpiry,
+            "A REGISTER for a shorter lifetime is answered 423."),
+        .duration(
+            "max-expires", in: .seconds(60)...maxDuration, \.maxExpiry,
+            "The longest lifetime granted. Contacts with push parameters stay when it is over, until their phone signs "
+                + "out."),
+        .integer(
+            "max-contacts", in: 1...100, \.maxContacts,
+            "Contacts that one user may have; a REGISTER for one more is answered 403."),
+        .list(
+            "label", of: .choice, \.labelSources,
+            "What names a phone that comes back with a new push token: the Contact parameter label, or its instance "
+                + "(+sip.instance). The new contact then replaces the old one. The first that a Contact has is used."),
+        .choice(
+            "unsupported-push", \.unsupportedPush,
+            "What to do with a contact whose push service is unknown or switched off: answer 555 as RFC 8599 wants it, "
+                + "or accept it as an ordinary contact that expires."),
+        .bool(
+            "require-apns-param", \.requiresAppleParam,
+            "Count a contact for apns without pn-param as unsupported. Switch off for apps that send none; the topic of "
+                + "the provider's settings is used for them."),
+        .value(
+            "announce-refresh", \.announcedRefresh, .duration(in: .seconds(121)...maxDuration), example: "130",
+            "Ask phones that can wake by themselves to register again this long before their contact would expire "
+                + "(+sip.pnsreg). Not needed: contacts with push parameters stay."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard minExpiry <= defaultExpiry, defaultExpiry <= maxExpiry else {
+            return [SettingComplaint("must lie between min-expires and max-expires", key: "default-expires")]
+        }
+        return []
+    }
+
+    private static let maxDuration = Duration.seconds(31_536_000)
+}
+
+extension RegistrarSettings {
+    var defaultExpires: UInt32 { Self.seconds(defaultExpiry) }
+    var minExpires: UInt32 { Self.seconds(minExpiry) }
+    var maxExpires: UInt32 { Self.seconds(maxExpiry) }
+    var announcedSeconds: UInt32? { announcedRefresh.map(Self.seconds) }
+
+    private static func seconds(_ duration: Duration) -> UInt32 {
+        UInt32(clamping: duration.components.seconds)
+    }
 }

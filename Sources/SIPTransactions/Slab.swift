@@ -20,7 +20,7 @@ struct Slab<Record: SlabRecord> {
     var count: Int { records.count - free.count }
 
     /// Stores the record under a new number and returns its slot.
-    mutating func insert(_ record: Record) -> Int {
+    mutating func insert(_ record: consuming Record) -> Int {
         lastSerial &+= 1
         let slot: Int
         if let last = free.popLast() {

@@ -13,9 +13,10 @@ struct TransactionKey: Hashable, Sendable {
     init(_ request: SIPRequest, as method: Method) {
         var hasher = Hasher()
         hasher.combine(method)
-        request.via.host.lowercased().hash(into: &hasher)
-        hasher.combine(request.via.port)
-        if let branch = request.via.branch, branch.isTransactionID {
+        let via = request.via
+        via.host.lowercased().hash(into: &hasher)
+        hasher.combine(via.port ?? 0)
+        if let branch = via.branch, branch.isTransactionID {
             branch.hash(into: &hasher)
         } else {
             Self.combineElements(of: request, into: &hasher)

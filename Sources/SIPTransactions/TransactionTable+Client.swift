@@ -143,7 +143,7 @@ extension TransactionTable {
 
     // MARK: Matching and starting
 
-    private func slot(matching response: SIPResponse) -> Int? {
+    private mutating func slot(matching response: SIPResponse) -> Int? {
         guard let text = response.via.branch, let branch = ViaBranch(text, branchKey) else { return nil }
         var id = branch.id
         if case .cancel = response.cseq.method, let own = cancellations[id] { id = own }
@@ -265,7 +265,7 @@ extension TransactionTable {
         armWait(slot, at: until)
     }
 
-    private func acknowledgement(of response: SIPResponse?, _ slot: Int) -> [UInt8] {
+    private mutating func acknowledgement(of response: SIPResponse?, _ slot: Int) -> [UInt8] {
         guard let invite = clients.records[slot].invite, let to = response?.frame.firstValue(of: .to) else { return [] }
         return invite.request.acknowledgement(to: to)
     }
@@ -278,12 +278,12 @@ extension TransactionTable {
         start(own, invite.request.cancellation(reasons: invite.reasons), on: flow, now: now, into: &out)
     }
 
-    private func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
         guard !bytes.isEmpty, let flow = clients.records[slot].flow else { return }
         out.append(.send(bytes, on: flow))
     }
 
-    private func tell(_ response: SIPResponse?, _ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func tell(_ response: SIPResponse?, _ slot: Int, into out: inout [TransactionOutput]) {
         guard let response, clients.records[slot].cancelledInvite == nil else { return }
         out.append(.responseReceived(ClientTransactionID(rawValue: clients.records[slot].id), response))
     }

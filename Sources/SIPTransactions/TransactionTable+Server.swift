@@ -189,11 +189,17 @@ extension TransactionTable {
 
     /// Stores a response that may have to wait long, without the room its writer had reserved.
     private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
-        let isTight = bytes.capacity - bytes.count <= 32
-        servers.records[slot].response = isTight ? bytes : Array(bytes[...])
+        guard bytes.capacity - bytes.count > 32 else {
+            servers.records[slot].response = bytes
+            return
+        }
+        var tight: [UInt8] = []
+        tight.reserveCapacity(bytes.count)
+        tight.append(contentsOf: bytes)
+        servers.records[slot].response = tight
     }
 
-    private func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
         guard !bytes.isEmpty else { return }
         out.append(.send(bytes, on: servers.records[slot].flow))
     }

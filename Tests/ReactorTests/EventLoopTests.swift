@@ -1,3 +1,4 @@
+import LoopTesting
 import Reactor
 import Synchronization
 import Testing

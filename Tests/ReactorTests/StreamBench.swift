@@ -1,5 +1,6 @@
 import Addressing
 import Crypto
+import LoopTesting
 import Reactor
 
 /// What happened on one connection, as the tests see it.

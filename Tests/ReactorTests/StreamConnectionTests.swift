@@ -1,5 +1,6 @@
 import Addressing
 import Glibc
+import LoopTesting
 import Reactor
 import Testing
 

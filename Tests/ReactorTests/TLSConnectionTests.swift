@@ -1,5 +1,6 @@
 import Addressing
 import Crypto
+import LoopTesting
 import Reactor
 import Testing
 

@@ -1,4 +1,5 @@
 import Addressing
+import LoopTesting
 import Reactor
 import Testing
 

@@ -1,0 +1,152 @@
+internal import COpenSSL
+
+/// A private key that signs JSON web tokens for a push provider.
+///
+/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks what it caches in it.
+@safe
+package final class ProviderKey: @unchecked Sendable {
+    package enum Algorithm: Sendable {
+        /// ECDSA over P-256 with SHA-256; the signature is r and s, 32 bytes each (RFC 7518 section 3.4). APNs.
+        case es256
+        /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518 section 3.3). Google's token service.
+        case rs256
+
+        /// As a token's header names it.
+        package var name: String {
+            switch self {
+            case .es256: "ES256"
+            case .rs256: "RS256"
+            }
+        }
+    }
+
+    package let algorithm: Algorithm
+    private let raw: OpaquePointer
+
+    /// Reads an unencrypted private key (PKCS#8, or the older forms of OpenSSL) and checks that it suits the algorithm:
+    /// the curve P-256, or RSA with 2048 bits at least.
+    package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
+        let raw: OpaquePointer
+        do throws(TLSError) {
+            unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
+                // The reader frees its own reference when the closure ends.
+                guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
+                return unsafe key
+            }
+        } catch {
+            throw CryptoError(.unreadableKey, "No private key that can be read: \(error).")
+        }
+        unsafe self.raw = raw
+        self.algorithm = algorithm
+        if let complaint = unsafe Self.complaint(about: raw, for: algorithm) {
+            throw CryptoError(.unsuitableKey, "\(pem.name): \(complaint).")
+        }
+    }
+
+    deinit { unsafe EVP_PKEY_free(raw) }
+
+    private static func complaint(about key: OpaquePointer, for algorithm: Algorithm) -> String? {
+        switch algorithm {
+        case .es256:
+            guard unsafe EVP_PKEY_is_a(key, "EC") == 1 else { return "ES256 needs a key on an elliptic curve" }
+            var name = [CChar](repeating: 0, count: 80)
+            var length = 0
+            guard unsafe EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1 else {
+                ERR_clear_error()
+                return "ES256 needs a key on the curve P-256"
+            }
+            let curve = String(decoding: name.prefix(length).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            return curve == "prime256v1" ? nil : "ES256 needs a key on the curve P-256, this one is on \(curve)"
+        case .rs256:
+            guard unsafe EVP_PKEY_is_a(key, "RSA") == 1 else { return "RS256 needs an RSA key" }
+            let bits = unsafe EVP_PKEY_get_bits(key)
+            return bits >= 2048 ? nil : "RS256 needs an RSA key of 2048 bits or more, this one has \(bits)"
+        }
+    }
+
+    // MARK: Signing
+
+    package func signature(of message: [UInt8]) throws(CryptoError) -> [UInt8] {
+        guard let context = unsafe EVP_MD_CTX_new() else { throw .library(algorithm.name) }
+        defer { unsafe EVP_MD_CTX_free(context) }
+        var length = 0
+        let bytes = unsafe message.withUnsafeBufferPointer { message -> [UInt8]? in
+            guard unsafe EVP_DigestSignInit_ex(context, nil, "SHA256", nil, nil, raw, nil) == 1,
+                unsafe EVP_DigestSign(context, nil, &length, message.baseAddress, message.count) == 1
+            else { return nil }
+            var bytes = [UInt8](repeating: 0, count: length)
+            guard unsafe EVP_DigestSign(context, &bytes, &length, message.baseAddress, message.count) == 1 else {
+                return nil
+            }
+            return Array(bytes.prefix(length))
+        }
+        guard let bytes else { throw .library(algorithm.name) }
+        switch algorithm {
+        case .rs256: return bytes
+        case .es256:
+            guard let joined = ECDSASignature.joined(bytes) else { throw .library(algorithm.name) }
+            return joined
+        }
+    }
+
+    /// Whether the owner of this key made the signature for these bytes.
+    package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
+        guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature,
+            let context = unsafe EVP_MD_CTX_new()
+        else { return false }
+        defer {
+            unsafe EVP_MD_CTX_free(context)
+            ERR_clear_error()
+        }
+        return unsafe message.withUnsafeBufferPointer { message in
+            unsafe EVP_DigestVerifyInit_ex(context, nil, "SHA256", nil, nil, raw, nil) == 1
+                && EVP_DigestVerify(context, encoded, encoded.count, message.baseAddress, message.count) == 1
+        }
+    }
+
+    /// A JSON web token in compact form (RFC 7515 section 7.1): both parts are JSON text.
+    package func token(header: [UInt8], claims: [UInt8]) throws(CryptoError) -> [UInt8] {
+        var token = Base64.url.encode(header)
+        token.append(UInt8(ascii: "."))
+        token.append(contentsOf: Base64.url.encode(claims))
+        let signature = try signature(of: token)
+        token.append(UInt8(ascii: "."))
+        token.append(contentsOf: Base64.url.encode(signature))
+        return token
+    }
+}
+
+/// The two forms of an ECDSA signature over P-256: OpenSSL's DER, and r and s side by side.
+package enum ECDSASignature {
+    private static let half = 32
+
+    /// Pads r and s on the left: DER leaves their leading zero bytes out.
+    package static func joined(_ der: [UInt8]) -> [UInt8]? {
+        unsafe der.withUnsafeBufferPointer { der in
+            var position = der.baseAddress
+            guard let signature = unsafe d2i_ECDSA_SIG(nil, &position, der.count) else { return nil }
+            defer { unsafe ECDSA_SIG_free(signature) }
+            var joined = [UInt8](repeating: 0, count: 2 * half)
+            let fits = unsafe joined.withUnsafeMutableBufferPointer { buffer in
+                guard let start = buffer.baseAddress else { return false }
+                return unsafe BN_bn2binpad(ECDSA_SIG_get0_r(signature), start, Int32(half)) == half
+                    && BN_bn2binpad(ECDSA_SIG_get0_s(signature), start + half, Int32(half)) == half
+            }
+            return fits ? joined : nil
+        }
+    }
+
+    package static func encoded(_ joined: [UInt8]) -> [UInt8]? {
+        guard joined.count == 2 * half, let signature = unsafe ECDSA_SIG_new() else { return nil }
+        defer { unsafe ECDSA_SIG_free(signature) }
+        let r = unsafe BN_bin2bn(Array(joined[..<half]), Int32(half), nil)
+        let s = unsafe BN_bin2bn(Array(joined[half...]), Int32(half), nil)
+        // From here on the signature owns both numbers.
+        guard unsafe ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
+        var start: UnsafeMutablePointer<UInt8>?
+        let count = unsafe i2d_ECDSA_SIG(signature, &start)
+        guard count > 0, let start = unsafe start else { return nil }
+        defer { unsafe CRYPTO_free(start, "ProviderKey.swift", 0) }
+        return unsafe Array(UnsafeBufferPointer(start: start, count: Int(count)))
+    }
+}

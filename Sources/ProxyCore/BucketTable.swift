@@ -1,0 +1,50 @@
+package import PushDelivery
+package import Registration
+import SIPGrammar
+
+/// A bucket row with the user it belongs to.
+package struct StoredBucketEntry: Sendable {
+    package let aor: AddressOfRecord
+    package let entry: BucketEntry
+
+    package init(aor: AddressOfRecord, entry: BucketEntry) {
+        self.aor = aor
+        self.entry = entry
+    }
+}
+
+/// A change of one user's bucket, for the store.
+package struct StoredBucketChange: Sendable {
+    package let aor: AddressOfRecord
+    package let change: BucketChange
+}
+
+/// The buckets of all users; a user without entries has none.
+package struct BucketTable: Sendable {
+    private var buckets: [AddressOfRecord: PushBucket] = [:]
+    package var settings: BucketSettings
+
+    package init(settings: BucketSettings, restoring rows: [StoredBucketEntry]) {
+        self.settings = settings
+        for (aor, rows) in Dictionary(grouping: rows, by: \.aor) {
+            buckets[aor] = PushBucket(restoring: rows.map(\.entry))
+        }
+    }
+
+    /// Oldest first.
+    package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
+
+    package func unread(_ device: BindingID, of aor: AddressOfRecord) -> Int {
+        buckets[aor]?.unread(of: device.rawValue) ?? 0
+    }
+
+    /// Lets something happen to a user's bucket and returns the rows to write.
+    mutating func change(
+        _ aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
+    ) -> [StoredChange] {
+        var bucket = buckets.removeValue(forKey: aor) ?? PushBucket()
+        let changes = event(&bucket, settings)
+        if !bucket.isEmpty { buckets[aor] = bucket }
+        return changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
+    }
+}

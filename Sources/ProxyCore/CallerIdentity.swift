@@ -1,0 +1,64 @@
+import SIPGrammar
+
+/// Who calls, as a push may tell it (R14, R15, readings A14 to A16).
+struct CallerIdentity: Sendable {
+    /// The From URI without parameters; meaningless when anonymous.
+    let uri: ByteString
+    /// Its user part; empty when it has none.
+    let user: ByteString
+    let displayName: ByteString
+    let isAnonymous: Bool
+
+    init(_ request: SIPRequest) {
+        let from = request.from
+        isAnonymous = Self.isAnonymous(request)
+        uri = Self.bare(from.uri)
+        user = (from.uri.user ?? .empty).percentDecoded().compacted()
+        displayName = (from.displayName ?? .empty).unquoted().compacted()
+    }
+
+    /// As a list of missed calls names it (A14, A15).
+    var remoteURI: ByteString { isAnonymous ? ByteString("anonymous") : user.isEmpty ? uri : user }
+
+    /// A15: the caller asked for privacy, or says nothing of itself.
+    private static func isAnonymous(_ request: SIPRequest) -> Bool {
+        for value in request.frame.values(of: .privacy) {
+            for word in value.string.split(whereSeparator: { $0 == ";" || $0 == "," || $0 == " " }) {
+                switch word.lowercased() {
+                case "id", "user", "header": return true
+                default: break
+                }
+            }
+        }
+        let uri = request.from.uri
+        return uri.host.equalsIgnoringCase("anonymous.invalid") || (uri.user?.equalsIgnoringCase("anonymous") ?? false)
+    }
+
+    /// RFC 3325 section 7: `Privacy: id` keeps P-Asserted-Identity inside the trust domain.
+    static func wantsIDPrivacy(_ request: SIPRequest) -> Bool {
+        request.frame.values(of: .privacy).contains { value in
+            value.string.split(whereSeparator: { $0 == ";" || $0 == " " }).contains { $0.lowercased() == "id" }
+        }
+    }
+
+    /// `scheme:user@host:port`, nothing else.
+    private static func bare(_ uri: SIPURI) -> ByteString {
+        var text: [UInt8] = []
+        switch uri.scheme {
+        case .sip: text.append("sip:")
+        case .sips: text.append("sips:")
+        case .tel: text.append("tel:")
+        case .other: return uri.text.compacted()
+        }
+        if let user = uri.user {
+            text.append(user)
+            if !uri.host.isEmpty { text.append("@") }
+        }
+        text.append(uri.host)
+        if let port = uri.port {
+            text.append(":")
+            text.append(decimal: port)
+        }
+        return ByteString(text)
+    }
+}

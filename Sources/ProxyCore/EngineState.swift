@@ -1,0 +1,147 @@
+package import Addressing
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// A fork with what the engine needs to act for it. A class, so that the engine's chapters change it in place.
+final class ForkContext {
+    var fork: Fork
+    let server: ServerTransactionID
+    /// Where the request came from.
+    let source: Flow
+    /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
+    var request: ByteString
+    /// The call this fork belongs to, when it is an INVITE for one of our users.
+    let call: OfferedCall?
+    /// When the wait for sleeping devices ends.
+    var deadline: DeadlineID?
+    /// The bucket was told of the answer.
+    var wasAnswered = false
+
+    init(fork: Fork, server: ServerTransactionID, source: Flow, request: ByteString, call: OfferedCall?) {
+        self.fork = fork
+        self.server = server
+        self.source = source
+        self.request = request
+        self.call = call
+    }
+}
+
+/// An INVITE for one of our users, from its arrival to its end.
+struct OfferedCall {
+    let aor: AddressOfRecord
+    let ref: CallRef
+    let key: OfferKey
+    let receivedAt: UnixTime
+}
+
+/// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
+struct OfferKey: Hashable {
+    let aor: AddressOfRecord
+    let callID: ByteString
+    let fromTag: ByteString
+}
+
+/// One request under way to a next hop.
+struct ClientLeg {
+    let fork: ForkID
+    let branch: Int
+    /// Timer C (RFC 3261 section 16.8); INVITE only.
+    var provisionalTimer: DeadlineID?
+    /// Further addresses of the same next hop, tried when this one does not answer (RFC 3263 section 4.3), and what to
+    /// change in the request then.
+    var alternatives: [ResolvedHop] = []
+    var edits: RequestEdits?
+}
+
+/// One address a name stands for.
+package struct ResolvedHop: Hashable, Sendable {
+    package let transport: Transport
+    package let endpoint: Endpoint
+
+    package init(transport: Transport, endpoint: Endpoint) {
+        self.transport = transport
+        self.endpoint = endpoint
+    }
+}
+
+struct PendingResolution {
+    let fork: ForkID
+    let branch: Int
+    let edits: RequestEdits
+}
+
+enum EngineTimer: Sendable {
+    case holdDeadline(ForkID)
+    /// Timer C.
+    case provisionalMissing(ClientTransactionID)
+}
+
+/// Why a push was sent.
+enum PushPurpose {
+    case call(ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
+    case missedCalls(device: BindingID, aor: AddressOfRecord, [CallRef])
+}
+
+/// The REGISTERs of one AOR that wait: the first for its commit, the others for their turn (RFC 3261 section 10.3).
+struct RegisterQueue {
+    var current: IncomingRequest
+    var plan: RegisterPlan
+    var waiting: [IncomingRequest] = []
+
+    static let limit = 8
+}
+
+/// Functions the rules need and may not contain: they come from libraries, or would not repeat in a test.
+package struct ProxyFunctions {
+    /// HMAC over a dialog token.
+    package let seal: ([UInt8]) -> [UInt8]
+    package let random: () -> UInt64
+    /// Reads a kept request again; its bytes were read before, so `nil` never comes from a peer.
+    package let reread: (ByteString) -> SIPRequest?
+    package let digest: DigestFunctions
+
+    package init(
+        seal: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64,
+        reread: @escaping (ByteString) -> SIPRequest?, digest: DigestFunctions
+    ) {
+        self.seal = seal
+        self.random = random
+        self.reread = reread
+        self.digest = digest
+    }
+}
+
+/// What was on disk when the program started, less the bindings: ``ProxyEngine/restore(_:now:)`` takes them one by one.
+package struct StoredState {
+    package var users: UserDirectory
+    package var bucketEntries: [StoredBucketEntry]
+    package var disabledProviders: Set<PushProvider>
+
+    package init(
+        users: UserDirectory = UserDirectory(), bucketEntries: [StoredBucketEntry] = [],
+        disabledProviders: Set<PushProvider> = []
+    ) {
+        self.users = users
+        self.bucketEntries = bucketEntries
+        self.disabledProviders = disabledProviders
+    }
+}
+
+/// What the engine counts; sizes are read from its tables.
+package struct EngineCounters: Sendable {
+    package var requests: UInt64 = 0
+    package var unusable: UInt64 = 0
+    package var strayResponses: UInt64 = 0
+    package var registersAccepted: UInt64 = 0
+    package var registersRefused: UInt64 = 0
+    package var callsHeld: UInt64 = 0
+    package var callsReleased: UInt64 = 0
+    package var callsExpired: UInt64 = 0
+    package var pushesRequested: UInt64 = 0
+    package var pushesFailed: UInt64 = 0
+    package var tokensDropped: UInt64 = 0
+    package var missedCallsReported: UInt64 = 0
+}

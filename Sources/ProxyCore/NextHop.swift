@@ -1,0 +1,89 @@
+package import Addressing
+package import SIPGrammar
+package import Settings
+
+/// Where a request goes next, before the name is looked up (RFC 3263 section 4).
+package struct NextHop: Hashable, Sendable {
+    /// A numeric address or a name, without brackets.
+    package let host: ByteString
+    package let port: UInt16?
+    /// From the URI's `transport` parameter; `nil` lets NAPTR or the scheme decide.
+    package let transport: Transport?
+    package let isSecure: Bool
+
+    package init(host: ByteString, port: UInt16?, transport: Transport?, isSecure: Bool) {
+        self.host = host
+        self.port = port
+        self.transport = transport
+        self.isSecure = isSecure
+    }
+
+    /// The hop a URI names; `nil` when its transport is none that this program speaks.
+    package init?(_ uri: SIPURI) {
+        var transport: Transport?
+        if let name = uri.parameters.value(of: "transport") {
+            guard let known = Transport(parameter: name.string) else { return nil }
+            transport = known
+        }
+        let host = uri.parameters.value(of: "maddr") ?? uri.host
+        guard !host.isEmpty else { return nil }
+        self.init(host: host, port: uri.port, transport: transport, isSecure: uri.scheme == .sips)
+    }
+
+    /// The endpoint and transport when the host is numeric, by the defaults of RFC 3263 section 4.1 and 4.2.
+    package var numeric: (Transport, Endpoint)? {
+        guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
+        let transport = self.transport ?? (isSecure ? .tls : .udp)
+        let secure = transport == .tls || transport == .wss
+        return (transport, Endpoint(address, port ?? (secure ? 5061 : 5060)))
+    }
+
+    /// The place a contact's URI text names, its user part left out.
+    package init?(contactURI text: ByteString) {
+        let afterUser = text.firstIndex(of: UInt8(ascii: "@")).map { text[$0 + 1..<text.count] }
+        let place = afterUser ?? text[min(text.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1 } ?? 0, text.count)..<text.count]
+        let parts = place.string.split(separator: ";")
+        let transport = parts.dropFirst().first { $0.lowercased().hasPrefix("transport=") }
+        self.init(([parts.first ?? ""] + (transport.map { [$0] } ?? [])).joined(separator: ";"))
+    }
+
+    /// Reads `sip:host[:port][;transport=udp|tcp]` as a setting has it.
+    package init?(_ text: String) {
+        var rest = Substring(text)
+        var isSecure = false
+        if rest.lowercased().hasPrefix("sips:") {
+            isSecure = true
+            rest = rest.dropFirst(5)
+        } else if rest.lowercased().hasPrefix("sip:") {
+            rest = rest.dropFirst(4)
+        }
+        var transport: Transport?
+        let parts = rest.split(separator: ";", omittingEmptySubsequences: false)
+        for parameter in parts.dropFirst() {
+            guard parameter.lowercased().hasPrefix("transport="), let known = Transport(parameter: parameter.dropFirst(10))
+            else { return nil }
+            transport = known
+        }
+        guard var host = parts.first, !host.isEmpty, !host.contains("@") else { return nil }
+        var port: UInt16?
+        if let colon = host.lastIndex(of: ":"), !host.hasSuffix("]") {
+            guard let number = UInt16(host[host.index(after: colon)...]) else { return nil }
+            port = number
+            host = host[..<colon]
+        }
+        guard !host.isEmpty else { return nil }
+        self.init(host: ByteString(String(host)), port: port, transport: transport, isSecure: isSecure)
+    }
+
+    package static let settingType = SettingType<NextHop>.parsed("SIP URI") { text throws(SettingComplaint) in
+        guard let hop = NextHop(text) else {
+            throw SettingComplaint("expected sip:host[:port][;transport=udp|tcp]")
+        }
+        return hop
+    } print: { hop in
+        var text = (hop.isSecure ? "sips:" : "sip:") + hop.host.string
+        if let port = hop.port { text += ":\(port)" }
+        if let transport = hop.transport { text += ";transport=\(transport.parameterName)" }
+        return text
+    }
+}

@@ -1,0 +1,41 @@
+package import Addressing
+package import PushDelivery
+package import Registration
+
+/// What the shell must do for the engine. Order matters: actions are performed in the order they were returned.
+package enum ProxyAction: Sendable {
+    /// Write bytes on a flow. A stream flow whose `connection` is 0 means: any connection to that remote, opened when
+    /// there is none. A failure comes back as ``ProxyEngine/sendFailed(on:now:)``.
+    case send([UInt8], on: Flow)
+    /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
+    case commit([StoredChange], CommitTicket)
+    /// Write these changes soon; nobody waits for them.
+    case record([StoredChange])
+    /// Write these changes when there is nothing better to do; losing them harms nobody.
+    case recordLate([StoredChange])
+    /// Hand a push to its provider; its end comes back as ``ProxyEngine/pushFinished(_:outcome:now:)``.
+    case push(PushRequest)
+    /// Forget a push that is not needed any more; no outcome is reported for it.
+    case cancelPush(PushID)
+    /// Look a host name up; the answer comes back as ``ProxyEngine/resolved(_:to:now:)``.
+    case resolve(NextHop, ResolutionTicket)
+}
+
+/// A row the store must write or delete.
+package enum StoredChange: Sendable {
+    case binding(BindingChange)
+    case bucket(StoredBucketChange)
+    case providerSwitch(PushProvider, enabled: Bool)
+}
+
+/// Names one commit the engine waits for.
+package struct CommitTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// Names one look-up the engine waits for.
+package struct ResolutionTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}

@@ -1,0 +1,61 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+extension ProxyEngine {
+    /// Starts the clock of a held INVITE: the ring timeout, lowered by the INVITE's own Expires.
+    func hold(_ fork: ForkID, for request: SIPRequest, now: Moment) {
+        let deadline = now.instant + holdTime(of: request)
+        forks[fork]?.deadline = timers.schedule(.holdDeadline(fork), at: deadline)
+    }
+
+    func holdTime(of request: SIPRequest) -> Duration {
+        guard let expires = request.expires else { return settings.ringTimeout }
+        return min(settings.ringTimeout, .seconds(Int64(expires)))
+    }
+
+    /// Sends every INVITE that waits for this device on the flow it has just registered from, each once (R17).
+    func release(_ device: BindingID, now: Moment) {
+        guard let held = waiting.removeValue(forKey: device) else { return }
+        for fork in held {
+            guard let context = forks[fork],
+                let branch = context.fork.sleepingBranch(of: device), context.fork.acceptsBranches,
+                let incoming = revive(context),
+                let target = bindings.forkTarget(device, now: now.instant)
+            else { continue }
+            dropPush(of: branch, in: fork)
+            counters.callsReleased += 1
+            send(incoming, to: target, fork: fork, branch: branch, now: now)
+        }
+    }
+
+    func holdDeadlineReached(_ fork: ForkID, now: Moment) {
+        forks[fork]?.deadline = nil
+        counters.callsExpired += 1
+        change(fork, now: now) { $0.deadlineReached() }
+    }
+
+    /// The device is gone from its AOR: unregistered, or its token is dead.
+    func deviceRemoved(_ device: BindingID, of aor: AddressOfRecord, now: Moment) {
+        tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
+        for fork in waiting.removeValue(forKey: device) ?? [] {
+            guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }
+            dropPush(of: branch, in: fork)
+            branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
+        }
+    }
+
+    /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
+    func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
+        guard let invite, let fork = forkOfServer[invite] else {
+            refuse(incoming, invite == nil ? .callDoesNotExist : .ok, now: now)
+            return
+        }
+        refuse(incoming, .ok, now: now)
+        let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
+        change(fork, callerReasons: reasons, now: now) { $0.cancelReceived() }
+    }
+}

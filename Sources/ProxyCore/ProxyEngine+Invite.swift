@@ -1,0 +1,192 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+extension ProxyEngine {
+    /// A request outside any dialog that passed through here: who sent it decides where it may go.
+    func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
+        let request = incoming.request
+        if request.method == .options, request.uri.user == nil, identity.isUs(request.uri) {
+            refuse(incoming, .ok, fields: Self.capabilities, now: now)
+            return
+        }
+        let home = identity.home(of: next.requestURI)
+        guard home != nil || next.requestURI.scheme == .tel else {
+            refuse(incoming, .forbidden, now: now)
+            return
+        }
+        if request.to.tag != nil {
+            // Inside a dialog, but not one that was made through here.
+            refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        if isTrusted(incoming.flow.remote) {
+            deliverToUser(incoming, next, home: home, now: now)
+            return
+        }
+        guard let sender = authenticateSender(incoming, now: now) else { return }
+        if let upstream = settings.upstream {
+            sendUpstream(incoming, next, to: upstream, sender: sender, now: now)
+        } else {
+            deliverToUser(incoming, next, home: home, now: now)
+        }
+    }
+
+    func isTrusted(_ source: Endpoint) -> Bool { settings.trusted.contains { $0.matches(source) } }
+
+    /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
+    private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
+        guard settings.authenticates else { return .unknown }
+        let from = incoming.request.from.uri
+        guard let home = identity.home(of: from) ?? identity.domains.first else { return nil }
+        let realm = digest.realm(for: home)
+        let verdict = digest.check(
+            incoming.request, as: .proxy, realm: realm, owner: nil, on: incoming.flow, users: users, now: now.instant)
+        switch verdict {
+        case .authenticated(let user):
+            // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
+            let proved = AddressOfRecord(user: user.name, host: home)
+            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved else {
+                refuse(incoming, .forbidden, now: now)
+                return nil
+            }
+            return .user(proved)
+        case .forbidden: refuse(incoming, .forbidden, now: now)
+        case .challenge(let isStale):
+            let fields = digest.challenge(realm: realm, stale: isStale, as: .proxy, now: now.instant)
+            refuse(incoming, .proxyAuthenticationRequired, fields: fields, now: now)
+        }
+        return nil
+    }
+
+    enum Sender {
+        case user(AddressOfRecord)
+        /// Authentication is off.
+        case unknown
+    }
+
+    // MARK: To the PBX
+
+    private func sendUpstream(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, sender: Sender, now: Moment
+    ) {
+        let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
+        sendTrying(incoming, now: now)
+        var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+        edits.routes = next.rows
+        edits.removed = [.proxyAuthorization, .pAssertedIdentity]
+        if case .user(let aor) = sender {
+            edits.added = [AddedField("P-Asserted-Identity", aor.assertedIdentity)]
+        }
+        send(incoming, edits, fork: fork, branch: 0, to: upstream, now: now)
+    }
+
+    // MARK: To our users
+
+    private func deliverToUser(_ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, now: Moment) {
+        guard let home = home ?? identity.domains.first,
+            let aor = AddressOfRecord(next.requestURI, home: home), isKnown(aor)
+        else {
+            refuse(incoming, .notFound, now: now)
+            return
+        }
+        let targets = bindings.forkTargets(for: aor, now: now.instant)
+        guard !targets.isEmpty else {
+            refuse(incoming, .temporarilyUnavailable, now: now)
+            return
+        }
+        if incoming.request.method == .invite {
+            offer(incoming, next, to: aor, targets, now: now)
+        } else {
+            forkAtOnce(incoming, next, targets, now: now)
+        }
+    }
+
+    func isKnown(_ aor: AddressOfRecord) -> Bool {
+        bindings.isKnown(aor) || users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+    }
+
+    /// Requests other than INVITE go to whoever can be reached now; nothing is held for them.
+    private func forkAtOnce(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ targets: [ForkTarget], now: Moment) {
+        let reachable = targets.filter { $0.isFresh }
+        guard !reachable.isEmpty else {
+            refuse(incoming, .temporarilyUnavailable, now: now)
+            return
+        }
+        let branches = reachable.map { ForkBranch(state: .sleeping, device: $0.id) }
+        let fork = makeFork(incoming, branches: branches, call: nil)
+        for (index, target) in reachable.enumerated() {
+            send(incoming, to: target, fork: fork, branch: index, now: now)
+        }
+    }
+
+    /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for (R11-R18).
+    private func offer(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to aor: AddressOfRecord, _ targets: [ForkTarget],
+        now: Moment
+    ) {
+        let request = incoming.request
+        let key = OfferKey(aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
+        guard offers[key] == nil else {
+            // The same call by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
+            refuse(incoming, .loopDetected, now: now)
+            return
+        }
+        guard offers.count < settings.maximumCalls else {
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            return
+        }
+        sendTrying(incoming, now: now)
+        let call = OfferedCall(
+            aor: aor, ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date)
+        let branches = targets.map { ForkBranch(state: .sleeping, device: $0.id) }
+        let fork = makeFork(incoming, branches: branches, call: call)
+        offers[key] = fork
+        counters.callsHeld += 1
+
+        let caller = CallerIdentity(request)
+        let sleepers = targets.filter { $0.pushToken != nil }
+        if !sleepers.isEmpty {
+            tellBucket(of: aor) { bucket, settings in
+                bucket.callOffered(
+                    call.ref, caller: caller.remoteURI, at: now.date, devices: sleepers.map(\.id.rawValue),
+                    settings: settings)
+            }
+            hold(fork, for: request, now: now)
+        }
+        for (index, target) in targets.enumerated() {
+            if let token = target.pushToken {
+                waiting[target.id, default: []].append(fork)
+                push(token, to: target, call, caller, fork: fork, branch: index, now: now)
+            } else {
+                send(incoming, to: target, fork: fork, branch: index, now: now)
+            }
+        }
+    }
+
+    // MARK: Common
+
+    func makeFork(_ incoming: IncomingRequest, branches: [ForkBranch], call: OfferedCall?) -> ForkID {
+        let id = ForkID(nextNumber())
+        guard let server = incoming.server else { return id }
+        let isInvite = incoming.request.method == .invite
+        forks[id] = ForkContext(
+            fork: Fork(isInvite: isInvite, branches: branches), server: server, source: incoming.flow,
+            request: incoming.request.frame.bytes.compacted(), call: call)
+        forkOfServer[server] = id
+        return id
+    }
+
+    func sendTrying(_ incoming: IncomingRequest, now: Moment) {
+        guard incoming.request.method == .invite, let server = incoming.server else { return }
+        respond(server, .trying, incoming.response(.trying, toTag: nil, fields: []), now: now)
+    }
+
+    static let capabilities = [
+        AddedField("Allow", ByteString("INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY")),
+        AddedField("Supported", ByteString("path")),
+    ]
+}

@@ -1,0 +1,112 @@
+import Addressing
+package import PushDelivery
+import Registration
+import SIPGrammar
+package import Timekeeping
+
+extension ProxyEngine {
+    /// The incoming-call push of one sleeping branch (R11).
+    func push(
+        _ token: PushToken, to target: ForkTarget, _ call: OfferedCall, _ caller: CallerIdentity, fork: ForkID,
+        branch: Int, now: Moment
+    ) {
+        let id = PushID(rawValue: nextNumber())
+        forks[fork]?.fork.branches[branch].push = id
+        pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
+        counters.pushesRequested += 1
+        let incomingCall = IncomingCall(
+            callRef: call.ref, callerURI: caller.uri, displayName: caller.displayName, isAnonymous: caller.isAnonymous,
+            receivedAt: call.receivedAt)
+        let deadline = now.date + settings.ringTimeout
+        act(
+            .push(
+                PushRequest(
+                    id: id, token: token, registeredAt: target.registeredAt, message: .incomingCall(incomingCall),
+                    badge: buckets.unread(target.id, of: call.aor), deadline: deadline)))
+    }
+
+    /// The list of calls a returning device missed, in one push (R22-R27).
+    func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+        guard let target = bindings.forkTarget(device, now: now.instant),
+            let token = target.pushToken
+        else { return }
+        var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
+        tellBucket(of: aor) { bucket, settings in
+            let found = bucket.deviceReturned(device.rawValue, settings: settings, now: now.date)
+            missed = (found.calls, found.refs)
+            return found.changes
+        }
+        guard !missed.calls.isEmpty else { return }
+        let id = PushID(rawValue: nextNumber())
+        pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
+        counters.pushesRequested += 1
+        act(
+            .push(
+                PushRequest(
+                    id: id, token: token, registeredAt: target.registeredAt, message: .missedCalls(missed.calls),
+                    badge: buckets.unread(device, of: aor), deadline: now.date + settings.missedCallsLife)))
+    }
+
+    /// Drops the push of a branch that needs none any more; an answer that still comes finds nobody.
+    func dropPush(of branch: Int, in fork: ForkID) {
+        guard let push = forks[fork]?.fork.branches[branch].push else { return }
+        forks[fork]?.fork.branches[branch].push = nil
+        pushes[push] = nil
+        act(.cancelPush(push))
+    }
+
+    /// The provider's last word on a push; retries are over.
+    package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
+        guard let purpose = pushes.removeValue(forKey: id) else { return }
+        switch purpose {
+        case .call(let fork, let branch, let device, let aor):
+            callPushFinished(fork, branch: branch, device: device, aor: aor, outcome, now: now)
+        case .missedCalls(let device, let aor, let refs):
+            missedCallsPushFinished(device, aor: aor, refs, outcome, now: now)
+        }
+        settle(now: now)
+    }
+
+    private func callPushFinished(
+        _ fork: ForkID, branch: Int, device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment
+    ) {
+        forks[fork]?.fork.branches[branch].push = nil
+        if noteToken(outcome, of: device, aor: aor, now: now) { return }
+        guard !outcome.isAccepted else { return }
+        counters.pushesFailed += 1
+        guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
+        stopWaiting(for: device, fork: fork)
+        branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
+    }
+
+    private func missedCallsPushFinished(
+        _ device: BindingID, aor: AddressOfRecord, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
+    ) {
+        if noteToken(outcome, of: device, aor: aor, now: now) { return }
+        if outcome.isAccepted {
+            counters.missedCallsReported += UInt64(refs.count)
+        } else {
+            counters.pushesFailed += 1
+        }
+        tellBucket(of: aor) { bucket, _ in
+            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device.rawValue) }
+            bucket.reportFailed(refs, by: device.rawValue)
+            return []
+        }
+    }
+
+    /// What the outcome says of the token itself; true when the device is gone with it.
+    private func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
+        switch outcome {
+        case .tokenDead(let since):
+            guard let target = bindings.forkTarget(device, now: now.instant),
+                shouldDropToken(since: since, registeredAt: target.registeredAt)
+            else { return false }
+            counters.tokensDropped += 1
+            if let change = bindings.remove(device) { act(.record([.binding(change)])) }
+            deviceRemoved(device, of: aor, now: now)
+            return true
+        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused, .noSuitableToken: return false
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+package import Timekeeping
+
+extension ProxyEngine {
+    /// RFC 3261 section 10.3: authenticate, plan, commit, then answer; REGISTERs of one AOR one after the other.
+    func registerReceived(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        guard let home = identity.home(of: request.to.uri),
+            let aor = AddressOfRecord(request.to.uri, home: home)
+        else {
+            refuse(incoming, .notFound, now: now)
+            return
+        }
+        guard authenticateRegister(incoming, for: aor, now: now) else { return }
+        if registersInFlight[aor] != nil {
+            queueRegister(incoming, for: aor, now: now)
+            return
+        }
+        planRegister(incoming, for: aor, now: now)
+    }
+
+    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
+        guard settings.authenticates else { return true }
+        let realm = digest.realm(for: aor.host)
+        let verdict = digest.check(
+            incoming.request, as: .registrar, realm: realm, owner: aor.user, on: incoming.flow, users: users,
+            now: now.instant)
+        switch verdict {
+        case .authenticated: return true
+        case .forbidden:
+            counters.registersRefused += 1
+            refuse(incoming, .forbidden, now: now)
+        case .challenge(let isStale):
+            let fields = digest.challenge(realm: realm, stale: isStale, as: .registrar, now: now.instant)
+            refuse(incoming, .unauthorized, fields: fields, now: now)
+        }
+        return false
+    }
+
+    private func queueRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
+        guard let queue = registersInFlight[aor], queue.waiting.count < RegisterQueue.limit else {
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            return
+        }
+        registersInFlight[aor]?.waiting.append(incoming)
+    }
+
+    private func planRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
+        switch registrar.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now) {
+        case .rejected(let status, let fields):
+            counters.registersRefused += 1
+            refuse(incoming, status, fields: fields, now: now)
+        case .accepted(let plan) where plan.persist.isEmpty:
+            completeRegister(incoming, plan, for: aor, now: now)
+            recordBookkeeping(of: plan, now: now)
+        case .accepted(let plan):
+            let ticket = CommitTicket(nextNumber())
+            let aor = aor.compacted()
+            bindings.begin(plan)
+            registersInFlight[aor] = RegisterQueue(current: incoming, plan: plan)
+            commits[ticket] = aor
+            act(.commit(plan.persist.map(StoredChange.binding), ticket))
+        }
+    }
+
+    /// The store committed the changes of a ticket, or could not.
+    package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
+        guard let aor = commits.removeValue(forKey: ticket), let queue = registersInFlight.removeValue(forKey: aor)
+        else { return }
+        if succeeded {
+            completeRegister(queue.current, queue.plan, for: aor, now: now)
+        } else {
+            counters.registersRefused += 1
+            bindings.cancel(queue.plan)
+            refuse(queue.current, .serviceUnavailable, fields: [Self.retryAfter(seconds: 10)], now: now)
+        }
+        replayRegisters(queue.waiting, for: aor, now: now)
+        settle(now: now)
+    }
+
+    /// Plans the waiting ones in their order; the first that needs a commit makes the rest wait again.
+    private func replayRegisters(_ waiting: [IncomingRequest], for aor: AddressOfRecord, now: Moment) {
+        for incoming in waiting {
+            if registersInFlight[aor] != nil {
+                registersInFlight[aor]?.waiting.append(incoming)
+            } else {
+                planRegister(incoming, for: aor, now: now)
+            }
+        }
+    }
+
+    /// What was planned is on disk: make it so, answer, and only then let the held calls out (R17, A11).
+    private func completeRegister(
+        _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
+    ) {
+        bindings.apply(plan)
+        counters.registersAccepted += 1
+        let fields = bindings.okFields(for: plan, now: now)
+        if let server = incoming.server {
+            respond(server, .ok, incoming.response(.ok, toTag: newTag(), fields: fields), now: now)
+            settle(now: now)
+        }
+        for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+        for device in plan.refreshed {
+            release(device, now: now)
+            reportMissedCalls(to: device, of: aor, now: now)
+        }
+    }
+
+    /// Drops ordinary bindings whose time is over.
+    func removeExpiredBindings(now: Moment) {
+        let ended = bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
+        guard !ended.isEmpty else { return }
+        act(.record(ended.map { .binding(.delete($0.id)) }))
+        for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
+    }
+
+    /// Looked at in one go, so that a crowd that expires together does not hold up calls.
+    private static let expiryBatch = 500
+
+    /// Expiry, CSeq and Call-ID of a refresh: a restart could lose them without harm, so they may be written late.
+    private func recordBookkeeping(of plan: RegisterPlan, now: Moment) {
+        let rows = plan.bookkeeping.compactMap { bindings.stored($0, now: now) }
+        if !rows.isEmpty { act(.recordLate(rows.map { .binding(.upsert($0)) })) }
+    }
+
+    static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
+}

@@ -1,0 +1,178 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// Responses on their way upstream, and the orders forks give.
+extension ProxyEngine {
+    func relay(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
+        guard let leg = legs[client], response.status != .trying else { return }
+        // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3).
+        guard response.viaCount > 1 else { return }
+        if response.status.isProvisional {
+            restartTimerC(of: client, leg, now: now)
+            change(leg.fork, now: now) { $0.provisionalReceived(response, on: leg.branch) }
+            return
+        }
+        stopTimerC(of: client)
+        if response.status.isSuccess {
+            change(leg.fork, now: now) { $0.successReceived(response, on: leg.branch) }
+        } else if response.status == .serviceUnavailable, retry(client, leg, now: now) {
+            return
+        } else {
+            change(leg.fork, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
+        }
+    }
+
+    /// A next hop did not answer, or could not be reached.
+    func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
+        guard let leg = legs[client] else { return }
+        stopTimerC(of: client)
+        if retry(client, leg, now: now) { return }
+        guard let fork = forks[leg.fork]?.fork else { return }
+        if status == .requestTimeout, !fork.isInvite {
+            change(leg.fork, now: now) { $0.silenced(leg.branch) }
+        } else {
+            branchFailed(leg.branch, of: leg.fork, with: status, now: now)
+        }
+    }
+
+    /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.
+    private func retry(_ client: ClientTransactionID, _ leg: ClientLeg, now: Moment) -> Bool {
+        guard !leg.alternatives.isEmpty, let context = forks[leg.fork], context.fork.acceptsBranches,
+            let edits = leg.edits, let incoming = revive(context)
+        else { return false }
+        legs[client] = nil
+        transmit(incoming, edits, fork: leg.fork, branch: leg.branch, to: leg.alternatives, now: now)
+        return true
+    }
+
+    func branchFailed(_ branch: Int, of fork: ForkID, with status: Status, now: Moment) {
+        change(fork, now: now) { $0.failed(branch, with: status, response: nil) }
+    }
+
+    func legEnded(_ client: ClientTransactionID) {
+        guard let leg = legs.removeValue(forKey: client) else { return }
+        if let timer = leg.provisionalTimer { timers.cancel(timer) }
+        forgetIfDone(leg.fork)
+    }
+
+    func serverEnded(_ server: ServerTransactionID) {
+        guard let fork = forkOfServer.removeValue(forKey: server) else { return }
+        forgetIfDone(fork)
+    }
+
+    /// A fork is kept until nothing can refer to it: its branches are over and so are its transactions.
+    private func forgetIfDone(_ fork: ForkID) {
+        guard let context = forks[fork], context.fork.phase == .ended, forkOfServer[context.server] == nil else { return }
+        forks[fork] = nil
+    }
+
+    // MARK: Timer C
+
+    private func restartTimerC(of client: ClientTransactionID, _ leg: ClientLeg, now: Moment) {
+        guard let timer = leg.provisionalTimer else { return }
+        timers.cancel(timer)
+        legs[client]?.provisionalTimer = timers.schedule(
+            .provisionalMissing(client), at: now.instant + settings.ringLimit)
+    }
+
+    private func stopTimerC(of client: ClientTransactionID) {
+        guard let timer = legs[client]?.provisionalTimer else { return }
+        timers.cancel(timer)
+        legs[client]?.provisionalTimer = nil
+    }
+
+    func timerCFired(_ client: ClientTransactionID, now: Moment) {
+        guard let leg = legs[client] else { return }
+        legs[client]?.provisionalTimer = nil
+        let reasons = [ByteString("SIP;cause=408;text=\"Request Timeout\"")]
+        withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        branchFailed(leg.branch, of: leg.fork, with: .requestTimeout, now: now)
+    }
+
+    // MARK: Carrying out a fork's orders
+
+    /// Lets something happen to a fork, then does what it orders and tells the bucket.
+    func change(
+        _ id: ForkID, callerReasons: [ByteString] = [], now: Moment, _ event: (inout Fork) -> [Fork.Order]
+    ) {
+        guard let context = forks[id] else { return }
+        let orders = event(&context.fork)
+        for order in orders { carryOut(order, for: id, context, callerReasons: callerReasons, now: now) }
+        tellBucket(of: context)
+        if context.fork.phase == .ended || context.fork.phase == .answered { finish(id, context) }
+    }
+
+    private func carryOut(
+        _ order: Fork.Order, for id: ForkID, _ context: ForkContext, callerReasons: [ByteString], now: Moment
+    ) {
+        switch order {
+        case .relay(let response):
+            respond(context.server, response.status, response.withoutTopVia(), now: now)
+        case .respond(let status):
+            guard let incoming = revive(context) else { return }
+            respond(context.server, status, incoming.response(status, toTag: newTag(), fields: []), now: now)
+        case .giveUp:
+            // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
+            respond(context.server, .requestTimeout, [], now: now)
+        case .cancel(let client, let reason):
+            let reasons = Self.reasons(reason, callerReasons)
+            withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        case .dropSleeper(let branch):
+            dropPush(of: branch, in: id)
+            if let device = context.fork.branches[branch].device { stopWaiting(for: device, fork: id) }
+        }
+    }
+
+    private static func reasons(_ reason: Fork.CancelReason, _ callerReasons: [ByteString]) -> [ByteString] {
+        switch reason {
+        case .answeredElsewhere: [ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")]
+        case .declinedElsewhere(let status): [ByteString("SIP;cause=\(status.code)")]
+        case .callerCancelled: callerReasons
+        }
+    }
+
+    func stopWaiting(for device: BindingID, fork: ForkID) {
+        guard var held = waiting[device] else { return }
+        held.removeAll { $0 == fork }
+        waiting[device] = held.isEmpty ? nil : held
+    }
+
+    /// What the fork's state means for the user's missed calls (R20, R21, A21).
+    private func tellBucket(of context: ForkContext) {
+        guard let call = context.call, !context.wasAnswered else { return }
+        let fork = context.fork
+        if fork.wasAnswered {
+            context.wasAnswered = true
+            tellBucket(of: call.aor) { bucket, _ in bucket.callAnswered(call.ref) }
+            return
+        }
+        tellBucket(of: call.aor) { bucket, _ in
+            var changes: [BucketChange] = []
+            for branch in fork.branches where branch.deviceKnows {
+                if let device = branch.device { changes += bucket.deviceReached(call.ref, device.rawValue) }
+            }
+            return fork.phase == .ended ? changes + bucket.callEnded(call.ref) : changes
+        }
+    }
+
+    /// Lets something happen to a user's bucket; the rows are written soon.
+    func tellBucket(of aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]) {
+        let changes = buckets.change(aor, event)
+        if !changes.isEmpty { act(.record(changes)) }
+    }
+
+    /// The final response is on its way: what only a call that is being offered needs can go.
+    private func finish(_ id: ForkID, _ context: ForkContext) {
+        if let deadline = context.deadline {
+            timers.cancel(deadline)
+            context.deadline = nil
+        }
+        if let call = context.call { offers[call.key] = nil }
+        context.request = .empty
+        if context.fork.phase == .ended { forgetIfDone(id) }
+    }
+}

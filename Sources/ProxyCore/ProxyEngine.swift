@@ -1,0 +1,205 @@
+package import Addressing
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import SIPTransactions
+package import Telemetry
+package import Timekeeping
+
+/// The proxy's decisions for all AORs of one shard: registers, routes, forks, holds INVITEs, relays, keeps buckets.
+///
+/// Pure: knows no socket, clock or disk. Tell it what happened through the methods named in the past tense, then take
+/// the actions with ``takeActions()`` and perform them in order. One thread uses it at a time: its shard's.
+///
+/// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
+/// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
+/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers.
+package final class ProxyEngine {
+    package internal(set) var settings: ProxySettings
+    package let identity: LocalIdentity
+    let functions: ProxyFunctions
+    let log: Log
+
+    package internal(set) var bindings: BindingTable
+    package internal(set) var users: UserDirectory
+    var registrar: RegisterProcessor
+    var digest: DigestAuthenticator
+    var transactions: TransactionTable
+    var timers = DeadlineQueue<EngineTimer>()
+    package internal(set) var buckets: BucketTable
+    package internal(set) var enabledProviders: Set<PushProvider>
+
+    var forks: [ForkID: ForkContext] = [:]
+    /// Which fork a server transaction feeds, for CANCEL.
+    var forkOfServer: [ServerTransactionID: ForkID] = [:]
+    var legs: [ClientTransactionID: ClientLeg] = [:]
+    /// The forks in which a device is being waited for, oldest first.
+    var waiting: [BindingID: [ForkID]] = [:]
+    var offers: [OfferKey: ForkID] = [:]
+    var pushes: [PushID: PushPurpose] = [:]
+    var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
+    var commits: [CommitTicket: AddressOfRecord] = [:]
+    var resolutions: [ResolutionTicket: PendingResolution] = [:]
+    var lastNumber: UInt64 = 0
+
+    package internal(set) var counters = EngineCounters()
+    private var actions: [ProxyAction] = []
+    private var outputs: [TransactionOutput] = []
+
+    package init(
+        settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
+        restoring stored: StoredState = StoredState()
+    ) {
+        self.settings = settings
+        self.identity = identity
+        self.functions = functions
+        self.log = log
+        users = stored.users
+        registrar = RegisterProcessor(settings: settings.registrar)
+        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
+        transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
+        buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
+        enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
+        bindings = BindingTable(
+            enabled: ProviderSet(settings.configuredProviders.subtracting(stored.disabledProviders)))
+    }
+
+    /// The actions since the last call, in the order to perform them.
+    package func takeActions() -> [ProxyAction] {
+        var taken: [ProxyAction] = []
+        swap(&taken, &actions)
+        return taken
+    }
+
+    package var nextDeadline: Instant? {
+        [transactions.nextDeadline, timers.nextDeadline, bindings.nextExpiry].compactMap { $0 }.min()
+    }
+
+    /// Takes a binding from the store at start-up; false when its row is to be deleted.
+    package func restore(_ row: StoredBinding, now: Moment) -> Bool {
+        bindings.restore(row, settings: settings.registrar, now: now)
+    }
+
+    // MARK: What happened
+
+    package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
+        let incoming = IncomingRequest(request, on: flow)
+        counters.requests += 1
+        let match = transactions.requestReceived(
+            request, respondOn: incoming.responseFlow, now: now.instant, into: &outputs)
+        switch match {
+        case .new(let server): dispatch(incoming.matched(server), now: now)
+        case .cancel(let server, let invite): cancelReceived(incoming.matched(server), of: invite, now: now)
+        case .endToEndACK: ackReceived(incoming, now: now)
+        case .absorbed, .acknowledged: break
+        case .overloaded: sendStateless(incoming, .serviceUnavailable)
+        }
+        settle(now: now)
+    }
+
+    package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
+        transactions.responseReceived(response, now: now.instant, into: &outputs)
+        settle(now: now)
+    }
+
+    /// A message that could not be served; its answer, if there is one, goes out without a transaction.
+    package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
+        counters.unusable += 1
+        guard let answer = message.answer else { return }
+        act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: .empty, fields: []), on: flow))
+    }
+
+    package func sendFailed(on flow: Flow, now: Moment) {
+        transactions.transportFailed(on: flow, now: now.instant, into: &outputs)
+        settle(now: now)
+    }
+
+    package func deadlineReached(now: Moment) {
+        transactions.deadlineReached(now: now.instant, into: &outputs)
+        settle(now: now)
+        while let timer = timers.popExpired(now: now.instant) {
+            switch timer {
+            case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
+            case .provisionalMissing(let client): timerCFired(client, now: now)
+            }
+            settle(now: now)
+        }
+        removeExpiredBindings(now: now)
+    }
+
+    // MARK: Inside
+
+    func act(_ action: ProxyAction) { actions.append(action) }
+
+    /// Carries out what the transactions put out, until nothing new comes.
+    func settle(now: Moment) {
+        while !outputs.isEmpty {
+            var batch: [TransactionOutput] = []
+            swap(&batch, &outputs)
+            for output in batch {
+                switch output {
+                case .send(let bytes, let flow): act(.send(bytes, on: flow))
+                case .responseReceived(let client, let response): relay(response, of: client, now: now)
+                case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
+                case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
+                case .clientEnded(let client): legEnded(client)
+                case .serverEnded(let server): serverEnded(server)
+                case .serverTimedOut: break
+                case .strayResponse: counters.strayResponses += 1
+                }
+            }
+        }
+    }
+
+    private func dispatch(_ incoming: IncomingRequest, now: Moment) {
+        let fromTrusted = isTrusted(incoming.flow.remote)
+        if let status = RequestValidation.check(
+            incoming.request, fromTrusted: fromTrusted, transactions: transactions)
+        {
+            refuse(incoming, status, now: now)
+            return
+        }
+        if incoming.request.method == .register, identity.home(of: incoming.request.uri) != nil {
+            registerReceived(incoming, now: now)
+            return
+        }
+        switch RouteSet.preprocess(incoming.request, identity: identity, seal: functions.seal) {
+        case .dialog(let token, let next): dialogRequestReceived(incoming, token, next, now: now)
+        case .initial(let next): initialRequestReceived(incoming, next, now: now)
+        case .forged: refuse(incoming, .forbidden, now: now)
+        }
+    }
+
+    func nextNumber() -> UInt64 {
+        lastNumber &+= 1
+        return lastNumber
+    }
+
+    func newTag() -> ByteString {
+        var text: [UInt8] = []
+        text.append(contentsOf: String(functions.random(), radix: 16).utf8)
+        return ByteString(text)
+    }
+
+    // MARK: Answering
+
+    /// Sends a final response of our own.
+    func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
+        guard let server = incoming.server else { return }
+        let bytes = incoming.response(status, toTag: newTag(), fields: fields)
+        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+    }
+
+    func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
+        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+    }
+
+    func sendStateless(_ incoming: IncomingRequest, _ status: Status) {
+        guard incoming.request.method != .ack else { return }
+        act(.send(incoming.response(status, toTag: newTag(), fields: []), on: incoming.responseFlow))
+    }
+
+    func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
+        body(&transactions, &outputs)
+    }
+}

@@ -1,0 +1,66 @@
+package import Addressing
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+package import Settings
+
+/// Which peers are the PBX's: their INVITEs go to our users unchallenged.
+package enum TrustedPeer: Hashable, Sendable {
+    case block(AddressBlock)
+    /// One address with one port, for a PBX that shares its address with phones.
+    case endpoint(Endpoint)
+
+    package init?(_ text: String) {
+        if let block = AddressBlock(text) {
+            self = .block(block)
+        } else if let endpoint = Endpoint(text) {
+            self = .endpoint(endpoint)
+        } else {
+            return nil
+        }
+    }
+
+    package static let settingType = SettingType<TrustedPeer>.parsed("address block") { text throws(SettingComplaint) in
+        guard let peer = TrustedPeer(text) else {
+            throw SettingComplaint("expected an address, a CIDR block such as 192.0.2.0/24, or address:port")
+        }
+        return peer
+    } print: { peer in
+        switch peer {
+        case .block(let block): block.description
+        case .endpoint(let endpoint): endpoint.description
+        }
+    }
+
+    package func matches(_ source: Endpoint) -> Bool {
+        switch self {
+        case .block(let block): block.contains(source.address)
+        case .endpoint(let endpoint): endpoint == source
+        }
+    }
+}
+
+/// What the engine needs of the configuration.
+package struct ProxySettings: Sendable {
+    package var domains: [ByteString] = []
+    package var trusted: [TrustedPeer] = []
+    /// Where calls from phones go; `nil` lets phones call each other directly.
+    package var upstream: NextHop?
+    /// Digest authentication of phones.
+    package var authenticates = true
+    package var digest = DigestSettings()
+    package var registrar = RegistrarSettings()
+    package var bucket = BucketSettings()
+    /// Providers that have credentials and an endpoint.
+    package var configuredProviders: Set<PushProvider> = []
+    /// How long an INVITE waits for a sleeping device (A12).
+    package var ringTimeout: Duration = .seconds(30)
+    /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
+    package var ringLimit: Duration = .seconds(190)
+    /// How long a missed-calls push is worth sending.
+    package var missedCallsLife: Duration = .seconds(120)
+    /// Calls and other forks at once; beyond it callers get 503.
+    package var maximumCalls = 200_000
+
+    package init() {}
+}

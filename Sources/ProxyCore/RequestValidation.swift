@@ -1,0 +1,81 @@
+import SIPGrammar
+import SIPTransactions
+
+/// RFC 3261 section 16.3: what makes a request unfit to go on, in the order of the RFC.
+///
+/// Syntax was checked by the reader; authentication depends on the route and comes later.
+enum RequestValidation {
+    static func check(_ request: SIPRequest, fromTrusted: Bool, transactions: TransactionTable) -> Status? {
+        switch request.uri.scheme {
+        case .sip, .sips, .tel: break
+        case .other: return 416
+        }
+        let answersHere = request.method == .register || request.method == .options
+        if request.maxForwards == 0, !answersHere { return .tooManyHops }
+        if isLooped(request, fromTrusted: fromTrusted, transactions) { return .loopDetected }
+        if request.frame.contains(.proxyRequire) { return 420 }
+        return nil
+    }
+
+    /// RFC 5393 section 4.2: one of the Vias is ours and everything that decides the way is as it was then.
+    private static func isLooped(
+        _ request: SIPRequest, fromTrusted: Bool, _ transactions: TransactionTable
+    ) -> Bool {
+        let vias = request.frame.values(of: .via)
+        guard vias.count > 1 else { return false }
+        let hash = loopHash(request, fromTrusted: fromTrusted)
+        return vias.contains { via in
+            guard let branch = branch(in: via) else { return false }
+            return transactions.loopHash(inBranch: branch) == hash
+        }
+    }
+
+    /// The branch parameter of a raw Via value; ours has no quotes or folds, so a plain search finds it.
+    private static func branch(in via: ByteString) -> ByteString? {
+        let key: StaticString = "branch=z9hG4bK"
+        guard via.count > key.utf8CodeUnitCount else { return nil }
+        for start in 0...(via.count - key.utf8CodeUnitCount) where via[start..<start + key.utf8CodeUnitCount] == key {
+            var end = start + key.utf8CodeUnitCount
+            while end < via.count, via[end] != UInt8(ascii: ";"), via[end] != UInt8(ascii: ","),
+                via[end] != UInt8(ascii: " ")
+            {
+                end += 1
+            }
+            return via[start + 7..<end]
+        }
+        return nil
+    }
+
+    /// A hash of everything that decides where a request goes (RFC 3261 section 16.6 item 8). Who sent it counts: a call
+    /// from a phone comes back from the PBX looking the same, and goes to another place then.
+    static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
+        var hash = FNV1a()
+        hash.mix(fromTrusted ? 1 : 0)
+        hash.mix(request.uri.text)
+        hash.mix(request.from.tag ?? .empty)
+        hash.mix(request.to.tag ?? .empty)
+        hash.mix(request.callID)
+        hash.mix(UInt64(request.cseq.number))
+        for route in request.frame.values(of: .route) { hash.mix(route) }
+        for credentials in request.frame.values(of: .proxyAuthorization) { hash.mix(credentials) }
+        return hash.value
+    }
+}
+
+/// The Fowler-Noll-Vo hash: must be equal from one request to the next, so the seeded `Hasher` would do as well, but
+/// it is also written into Vias, where a restart must not change its meaning by accident.
+struct FNV1a {
+    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    mutating func mix(_ bytes: ByteString) {
+        var hash = value
+        bytes.withSpan { span in
+            for index in 0..<span.count { hash = (hash ^ UInt64(span[index])) &* 0x100_0000_01b3 }
+        }
+        value = (hash ^ 0xff) &* 0x100_0000_01b3
+    }
+
+    mutating func mix(_ number: UInt64) {
+        value = (value ^ number) &* 0x100_0000_01b3
+    }
+}

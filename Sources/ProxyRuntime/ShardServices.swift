@@ -1,0 +1,20 @@
+import Addressing
+package import ProxyCore
+import Reactor
+import Telemetry
+
+/// What a shard's actions reach: the store, the push providers, the resolver.
+package struct ShardServices {
+    package let store: StoreService
+    package let push: PushService
+    package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+
+    package init(
+        store: StoreService, push: PushService,
+        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+    ) {
+        self.store = store
+        self.push = push
+        self.resolve = resolve
+    }
+}

@@ -1,0 +1,52 @@
+package import Settings
+
+/// The hash functions of digest authentication that this program offers (RFC 7616, RFC 8760).
+package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
+    case sha512_256 = "SHA-512-256"
+    case sha256 = "SHA-256"
+    case md5 = "MD5"
+
+    /// Digits of a response or HA1 in hexadecimal.
+    package var digitCount: Int { self == .md5 ? 32 : 64 }
+}
+
+/// How digest credentials are asked for and judged.
+package struct DigestSettings: SettingsGroup, Hashable {
+    package var realm: String?
+    package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
+    package var nonceLifetime: Duration = .seconds(60)
+    package var nonceMemory = 65536
+    package var allowsMissingQop = false
+
+    package init() {}
+
+    package static let schema: [Setting<DigestSettings>] = [
+        .string(
+            "realm", \.realm, example: "example.org",
+            "Name of the password space shown to users and part of every stored password hash. Without it each domain "
+                + "is its own realm."),
+        .list(
+            "algorithms", of: .choice, \.algorithms,
+            "Hash functions to offer, the preferred one first. Leave out MD5 when every phone knows SHA-256."),
+        .duration(
+            "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
+            "How long a challenge can be answered. A phone that reuses an older one is asked again with stale=true, "
+                + "which it answers without asking its user."),
+        .integer(
+            "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
+            "How many answered challenges are remembered, so that none is answered twice with the same count. When "
+                + "more are answered within their lifetime, the oldest ones become stale early."),
+        .bool(
+            "allow-missing-qop", \.allowsMissingQop,
+            "Accept answers of old phones that leave out qop and the count. Each challenge is then good for one "
+                + "request."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard !algorithms.isEmpty else { return [SettingComplaint("needs at least one", key: "algorithms")] }
+        guard Set(algorithms).count == algorithms.count else {
+            return [SettingComplaint("names one twice", key: "algorithms")]
+        }
+        return []
+    }
+}

@@ -1,0 +1,74 @@
+package import SIPGrammar
+
+/// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
+///
+/// HA1 is as good as the password within its realm; the description leaves it out.
+package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
+    package let name: ByteString
+    package let realm: ByteString
+    package let ha1: [DigestAlgorithm: ByteString]
+
+    package init(name: ByteString, realm: ByteString, ha1: [DigestAlgorithm: ByteString]) {
+        self.name = name
+        self.realm = realm
+        self.ha1 = ha1
+    }
+
+    /// A user by password, with HA1 for the given algorithms (RFC 7616 section 3.4.2).
+    package init(
+        name: ByteString, realm: ByteString, password: ByteString, algorithms: [DigestAlgorithm],
+        functions: DigestFunctions
+    ) {
+        var ha1: [DigestAlgorithm: ByteString] = [:]
+        for algorithm in algorithms {
+            var text: [UInt8] = []
+            text.append(name)
+            text.append(":")
+            text.append(realm)
+            text.append(":")
+            text.append(password)
+            ha1[algorithm] = ByteString(functions.hexHash(algorithm, text))
+        }
+        self.init(name: name, realm: realm, ha1: ha1)
+    }
+
+    package var description: String { "\(name) in \(realm)" }
+}
+
+/// The users in memory. Names are compared with case, realms as they are.
+package struct UserDirectory: Sendable {
+    private struct Key: Hashable {
+        let name: ByteString
+        let realm: ByteString
+    }
+
+    private var users: [Key: DigestUser] = [:]
+
+    package init() {}
+
+    package var count: Int { users.count }
+
+    /// Adds the user, or replaces the one of that name and realm.
+    package mutating func add(_ user: DigestUser) {
+        users[Key(name: user.name.compacted(), realm: user.realm.compacted())] = user
+    }
+
+    /// - Returns: the user that was there.
+    @discardableResult
+    package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
+        users.removeValue(forKey: Key(name: name, realm: realm))
+    }
+
+    package func user(named name: ByteString, realm: ByteString) -> DigestUser? {
+        users[Key(name: name, realm: realm)]
+    }
+
+    /// By realm, then name.
+    package var all: [DigestUser] {
+        users.values.sorted { left, right in
+            left.realm == right.realm
+                ? left.name.array.lexicographicallyPrecedes(right.name.array)
+                : left.realm.array.lexicographicallyPrecedes(right.realm.array)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+extension Connection {
+    /// The schema the file has; 0 for a new one.
+    package func schemaVersion() throws(SQLError) -> Int { Int(try integer("PRAGMA user_version") ?? 0) }
+
+    /// Brings the database to the program's schema.
+    ///
+    /// - Parameters:
+    ///   - scripts: the change to schema 1, to schema 2, and so on; those that were released never change.
+    ///   - applicationID: marks the file as the program's own.
+    /// - Returns: the schema the file had before.
+    /// - Throws: also when a newer or another program made the file; it is then unchanged.
+    @discardableResult
+    package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
+        let found = try asMigration(toVersion: 0) { () throws(SQLError) in try schemaVersion() }
+        let (owner, tables) = try asMigration(toVersion: 0) { () throws(SQLError) in
+            (try integer("PRAGMA application_id") ?? 0, try integer("SELECT count(*) FROM sqlite_schema") ?? 0)
+        }
+        guard owner == Int64(applicationID) || (owner == 0 && found == 0 && tables == 0) else {
+            throw .foreignFile(applicationID: Int32(truncatingIfNeeded: owner))
+        }
+        guard found <= scripts.count else { throw .newerSchema(found: found, known: scripts.count) }
+        for (index, script) in scripts.enumerated().dropFirst(found) {
+            try asMigration(toVersion: index + 1) { () throws(SQLError) in
+                try transaction { () throws(SQLError) in
+                    try execute(script)
+                    try execute("PRAGMA application_id = \(applicationID); PRAGMA user_version = \(index + 1)")
+                }
+            }
+        }
+        return found
+    }
+
+    private func asMigration<Result>(
+        toVersion version: Int, _ body: () throws(SQLError) -> Result
+    ) throws(MigrationError) -> Result {
+        do {
+            return try body()
+        } catch {
+            throw .failed(toVersion: version, error)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+internal import CSQLite
+
+/// One connection to a SQLite database; used by one thread at a time, which is why it is not `Sendable`.
+///
+/// A committed transaction is on the disk: the journal is a write-ahead log and each commit is followed by a sync
+/// (`synchronous=FULL`). After an error whose code is ``SQLResultCode/inputOutput`` or ``SQLResultCode/full`` nobody
+/// knows what the disk holds: drop the connection and open a new one.
+@safe package final class Connection {
+    private let handle: DatabaseHandle
+    private var statements: [String: Statement] = [:]
+    private static let maximumStatements = 64
+
+    /// Opens the database at `path`; `:memory:` is one that ends with the connection.
+    package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
+        handle = try DatabaseHandle(path: path, access: options.access)
+        let milliseconds = options.busyTimeout / .milliseconds(1)
+        unsafe sqlite3_busy_timeout(handle.raw, Int32(exactly: milliseconds.rounded()) ?? .max)
+        try execute("PRAGMA cache_size = -\(options.cacheSize); PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON")
+        guard options.access != .readOnly else { return }
+        try execute(
+            """
+            PRAGMA page_size = \(options.pageSize);
+            PRAGMA journal_mode = WAL;
+            PRAGMA synchronous = FULL;
+            PRAGMA wal_autocheckpoint = \(options.autoCheckpoint);
+            PRAGMA journal_size_limit = \(options.journalSizeLimit);
+            """)
+    }
+
+    /// Runs SQL without parameters, several statements if there are several; rows are passed over.
+    package func execute(_ sql: String) throws(SQLError) {
+        let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
+    }
+
+    /// The prepared statement for `sql`, the same object each time; reset, with nothing bound.
+    package func statement(_ sql: String) throws(SQLError) -> Statement {
+        if let statement = statements[sql] {
+            statement.reset()
+            return statement
+        }
+        let statement = try Statement(sql: sql, on: handle)
+        if statements.count >= Self.maximumStatements { statements.removeAll() }
+        statements[sql] = statement
+        return statement
+    }
+
+    /// Runs `body` in a transaction: all of it is committed, or nothing when it throws.
+    ///
+    /// The write lock is taken first, so that the body cannot fail for another writer half-way.
+    package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
+        try execute("BEGIN IMMEDIATE")
+        do {
+            let result = try body()
+            try execute("COMMIT")
+            return result
+        } catch {
+            // Some errors have rolled back already; then this one fails, and that is fine.
+            try? execute("ROLLBACK")
+            throw error
+        }
+    }
+
+    /// Rows changed by the last statement that changes rows.
+    package var changes: Int { unsafe Int(sqlite3_changes64(handle.raw)) }
+
+    package var lastInsertedRowID: Int64 { unsafe sqlite3_last_insert_rowid(handle.raw) }
+}
+
+// MARK: Care
+
+extension Connection {
+    package enum CheckpointMode: Hashable, Sendable {
+        /// Copies what can be copied without waiting for anybody.
+        case passive
+        /// Waits for readers and empties the log's file.
+        case truncate
+    }
+
+    /// Copies the write-ahead log into the file.
+    ///
+    /// - Parameter mode: whether to wait.
+    /// - Returns: pages in the log, and how many of them are copied; both 0 without a log.
+    /// - Throws: `busy` when another connection is at it, and what the disk says.
+    @discardableResult
+    package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
+        var logged: Int32 = 0
+        var copied: Int32 = 0
+        let rawMode = mode == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE
+        let code = unsafe sqlite3_wal_checkpoint_v2(handle.raw, nil, rawMode, &logged, &copied)
+        guard code == SQLITE_OK else { throw handle.error(code, sql: nil) }
+        return (max(0, Int(logged)), max(0, Int(copied)))
+    }
+
+    /// What `PRAGMA integrity_check` finds; empty when all is well.
+    package func integrityProblems() throws(SQLError) -> [String] {
+        var problems: [String] = []
+        do {
+            let check = try statement("PRAGMA integrity_check")
+            while try check.step() { problems.append(check.text(0)) }
+        } catch {
+            // Some damage stops the check itself.
+            guard case .corrupt = error.code else { throw error }
+            problems.append(error.message)
+        }
+        return problems == ["ok"] ? [] : problems
+    }
+
+    /// The value of a query for one number, such as a pragma; `nil` when it gives no row.
+    package func integer(_ sql: String) throws(SQLError) -> Int64? {
+        let query = try statement(sql)
+        defer { query.reset() }
+        return try query.step() ? query.integer(0) : nil
+    }
+}

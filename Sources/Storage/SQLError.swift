@@ -1,0 +1,60 @@
+internal import CSQLite
+
+/// A result code of SQLite; a primary code matches all its extended ones in a pattern.
+package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init(rawValue: Int32) { self.rawValue = rawValue }
+
+    package var primary: SQLResultCode { SQLResultCode(rawValue: rawValue & 0xFF) }
+
+    package static func ~= (pattern: SQLResultCode, code: SQLResultCode) -> Bool {
+        pattern.rawValue > 0xFF ? pattern == code : pattern == code.primary
+    }
+
+    package static let busy = SQLResultCode(rawValue: SQLITE_BUSY)
+    package static let cannotOpen = SQLResultCode(rawValue: SQLITE_CANTOPEN)
+    package static let constraint = SQLResultCode(rawValue: SQLITE_CONSTRAINT)
+    package static let corrupt = SQLResultCode(rawValue: SQLITE_CORRUPT)
+    package static let full = SQLResultCode(rawValue: SQLITE_FULL)
+    package static let inputOutput = SQLResultCode(rawValue: SQLITE_IOERR)
+    package static let misuse = SQLResultCode(rawValue: SQLITE_MISUSE)
+    package static let notADatabase = SQLResultCode(rawValue: SQLITE_NOTADB)
+    package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
+    package static let tooBig = SQLResultCode(rawValue: SQLITE_TOOBIG)
+}
+
+/// What SQLite refused, with the SQL but never with the values bound to it: they may be secrets.
+package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
+    package let code: SQLResultCode
+    package let message: String
+    package let sql: String?
+
+    package init(code: SQLResultCode, message: String, sql: String? = nil) {
+        self.code = code
+        self.message = message
+        self.sql = sql
+    }
+
+    package var description: String {
+        "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
+    }
+}
+
+/// Why a database cannot be brought to the program's schema.
+package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A newer program has changed the file; this one must not touch it.
+    case newerSchema(found: Int, known: Int)
+    /// The file belongs to another program.
+    case foreignFile(applicationID: Int32)
+    case failed(toVersion: Int, SQLError)
+
+    package var description: String {
+        switch self {
+        case .newerSchema(let found, let known):
+            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known)"
+        case .foreignFile(let applicationID): "the file belongs to another program (application id \(applicationID))"
+        case .failed(let version, let error): "the change to schema \(version) failed: \(error)"
+        }
+    }
+}

@@ -1,0 +1,131 @@
+internal import CSQLite
+
+/// A prepared statement: bind, step, read, reset.
+///
+/// Parameters count from 1 and columns from 0, as in SQLite. Binding never throws; what it could not bind makes the next
+/// ``step()`` throw. Values stay bound until ``reset()``.
+@safe package final class Statement {
+    package let sql: String
+    private let handle: DatabaseHandle
+    private let raw: OpaquePointer
+    private var bindingFailure = SQLITE_OK
+
+    init(sql: String, on handle: DatabaseHandle) throws(SQLError) {
+        var raw: OpaquePointer?
+        let code = unsafe sqlite3_prepare_v3(handle.raw, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &raw, nil)
+        guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
+        guard let raw = unsafe raw else { throw SQLError(code: .misuse, message: "no statement", sql: sql) }
+        self.sql = sql
+        self.handle = handle
+        unsafe self.raw = raw
+    }
+
+    deinit { unsafe sqlite3_finalize(raw) }
+
+    // MARK: Running
+
+    /// Goes to the next row.
+    ///
+    /// - Returns: whether there is one. Without one the statement is reset.
+    /// - Throws: what SQLite says; the statement is reset.
+    package func step() throws(SQLError) -> Bool {
+        var code = bindingFailure
+        if code == SQLITE_OK { code = unsafe sqlite3_step(raw) }
+        if code == SQLITE_ROW { return true }
+        guard code == SQLITE_DONE else {
+            let error = handle.error(code, sql: sql)
+            reset()
+            throw error
+        }
+        reset()
+        return false
+    }
+
+    /// Runs to the end; rows are passed over.
+    package func run() throws(SQLError) {
+        while try step() {}
+    }
+
+    /// Forgets the rows left and all that was bound.
+    package func reset() {
+        unsafe sqlite3_reset(raw)
+        unsafe sqlite3_clear_bindings(raw)
+        bindingFailure = SQLITE_OK
+    }
+
+    // MARK: Parameters
+
+    package func bind(_ index: Int, integer: Int64) {
+        note(unsafe sqlite3_bind_int64(raw, position(index), integer))
+    }
+
+    package func bind(_ index: Int, double: Double) {
+        note(unsafe sqlite3_bind_double(raw, position(index), double))
+    }
+
+    package func bindNull(_ index: Int) { note(unsafe sqlite3_bind_null(raw, position(index))) }
+
+    package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
+
+    /// Text that may hold any bytes; SQLite copies them and does not check that they are UTF-8.
+    package func bind(_ index: Int, text: Span<UInt8>) {
+        // An empty span has a null pointer, which would bind NULL.
+        guard !text.isEmpty else {
+            note(unsafe sqlite3_bind_text64(raw, position(index), "", 0, Self.copies, UInt8(SQLITE_UTF8)))
+            return
+        }
+        unsafe text.withUnsafeBytes { bytes in
+            let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            note(
+                unsafe sqlite3_bind_text64(
+                    raw, position(index), start, UInt64(bytes.count), Self.copies, UInt8(SQLITE_UTF8)))
+        }
+    }
+
+    package func bind(_ index: Int, blob: Span<UInt8>) {
+        guard !blob.isEmpty else {
+            note(unsafe sqlite3_bind_zeroblob(raw, position(index), 0))
+            return
+        }
+        unsafe blob.withUnsafeBytes { bytes in
+            note(
+                unsafe sqlite3_bind_blob64(raw, position(index), bytes.baseAddress, UInt64(bytes.count), Self.copies))
+        }
+    }
+
+    /// Keeps the first failure for ``step()``.
+    private func note(_ code: Int32) {
+        if bindingFailure == SQLITE_OK { bindingFailure = code }
+    }
+
+    /// 0, which SQLite refuses, for what is no position.
+    private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
+
+    /// `SQLITE_TRANSIENT`.
+    private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+    // MARK: Columns
+
+    package func integer(_ column: Int) -> Int64 { unsafe sqlite3_column_int64(raw, position(column)) }
+
+    package func double(_ column: Int) -> Double { unsafe sqlite3_column_double(raw, position(column)) }
+
+    package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
+
+    /// The bytes of a text or blob where SQLite keeps them, until the next call to this statement; empty for NULL.
+    package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
+        let start = unsafe sqlite3_column_blob(raw, position(column))
+        let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))
+        let bytes = unsafe UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count)
+        return body(unsafe Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
+    }
+
+    package func bytes(_ column: Int) -> [UInt8] {
+        withBytes(column) { span in
+            unsafe span.withUnsafeBufferPointer { unsafe Array($0) }
+        }
+    }
+
+    /// A text, what is not UTF-8 replaced.
+    package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
+}

@@ -1,0 +1,21 @@
+/// SplitMix64: the same seed gives the same day, on every machine.
+package struct SeededGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    package init(seed: UInt64) { state = seed }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+
+    package mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
+
+    /// A duration between two numbers of milliseconds.
+    package mutating func milliseconds(_ range: ClosedRange<Int64>) -> Duration {
+        .milliseconds(Int64.random(in: range, using: &self))
+    }
+}

@@ -1,0 +1,52 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+
+/// What survives a crash: changes that were committed. What waits in the queue does not.
+struct SimulatedDisk {
+    private var queued: [(changes: [StoredChange], ticket: CommitTicket?)] = []
+    private(set) var bindings: [BindingID: StoredBinding] = [:]
+    private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
+    private var disabled = Set<PushProvider>()
+
+    mutating func queue(_ changes: [StoredChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
+
+    mutating func dropQueue() { queued = [] }
+
+    /// One group commit: all that waits, in order; the tickets of those who wait for it.
+    mutating func commit() -> [CommitTicket] {
+        let batch = queued
+        queued = []
+        for (changes, _) in batch {
+            for change in changes { apply(change) }
+        }
+        return batch.compactMap(\.ticket)
+    }
+
+    private mutating func apply(_ change: StoredChange) {
+        switch change {
+        case .binding(.upsert(let row)): bindings[row.id] = row
+        case .binding(.delete(let id)): bindings[id] = nil
+        case .bucket(let change):
+            switch change.change {
+            case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
+            case .delete(let ref): buckets[change.aor]?[ref] = nil
+            }
+        case .providerSwitch(let provider, let isEnabled):
+            if isEnabled { disabled.remove(provider) } else { disabled.insert(provider) }
+        }
+    }
+
+    func restored() -> StoredState {
+        StoredState(
+            bucketEntries: buckets.flatMap { aor, entries in
+                entries.values.map { StoredBucketEntry(aor: aor, entry: $0) }
+            }, disabledProviders: disabled)
+    }
+
+    func holdsToken(_ prid: ByteString) -> Bool {
+        bindings.values.contains { $0.contact.string.contains("pn-prid=\(prid)") }
+    }
+}

@@ -1,0 +1,143 @@
+package import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPMessage
+import Timekeeping
+
+/// One app on one phone.
+package struct SimulatedPhone {
+    package let number: Int
+    package let user: String
+    package let name: String
+    package let isOrdinary: Bool
+    package let transport: Transport
+    var endpoint: Endpoint
+    var connection: UInt64?
+    var isAwake = false
+    var isRegistered = false
+    /// The daemon has answered 200 to a REGISTER of this phone at least once.
+    var isAcknowledged = false
+    /// The flow on which the daemon last answered 200 to a REGISTER.
+    var acknowledgedFlow: Flow?
+    var registrations = 0
+    var firstRegistered = Instant.distantFuture
+    var pushes = 0
+    /// Call-ID to the Via branch of the INVITE that came for it.
+    var invited: [String: String] = [:]
+    var dialogs: [String: SimulatedDialog] = [:]
+
+    init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport) {
+        self.number = number
+        self.user = user
+        self.name = name
+        self.isOrdinary = isOrdinary
+        self.transport = transport
+        endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
+    }
+
+    var token: ByteString { ByteString("token-of-\(name)") }
+
+    var registerCallID: String { "reg-\(name)-\(registrations)" }
+
+    mutating func wake(port: UInt16) {
+        endpoint = Endpoint(endpoint.address, port)
+        isAwake = true
+        isRegistered = false
+        registrations += 1
+    }
+
+    mutating func registered() { isRegistered = true }
+
+    func registerText() -> [UInt8] {
+        let push = isOrdinary ? "" : ";pn-provider=fcm;pn-param=proj;pn-prid=\(token)"
+        let stream = transport == .tcp ? ";transport=tcp" : ""
+        return SIPText.register(
+            user: user, from: endpoint, transport: transport, callID: registerCallID, cseq: 20,
+            branch: "reg\(name)x\(registrations)",
+            contact: "<sip:\(name)@\(endpoint)\(push)\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"")
+    }
+}
+
+struct SimulatedDialog {
+    let invite: SIPRequest
+    var final: Status?
+    var isAcknowledged = false
+}
+
+/// One call of the day, as the PBX and the provider saw it.
+package struct SimulatedCall {
+    package let caller: String
+    package let user: String
+    package let callID: String
+    let startedAt: Instant
+    var invite: SIPRequest?
+    var sawProvisional = false
+    var gaveUp = false
+    var cancelAnswered = false
+    /// The distinct final responses the PBX got.
+    var finals: [Status] = []
+    /// The daemon died while this call was on.
+    var sawCrash = false
+    /// Phones whose answer of 180 or more reached the daemon.
+    var reached = Set<Int>()
+    var wasAnswered = false
+    /// How often each phone was told by a push that it missed this call.
+    var reports: [Int: Int] = [:]
+    var reportsUnderWay = Set<Int>()
+    var reportsInFlightAtCrash = Set<Int>()
+
+    init(caller: String, user: String, callID: String, startedAt: Instant) {
+        self.caller = caller
+        self.user = user
+        self.callID = callID
+        self.startedAt = startedAt
+    }
+
+    var isOver: Bool { !finals.isEmpty }
+}
+
+/// Events to come, in the order of their time and then of their planning.
+struct Agenda {
+    private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
+    private var planned = 0
+
+    var next: Instant? { heap.first?.instant }
+
+    mutating func add(_ event: @escaping (SimulatedWorld) -> Void, at instant: Instant) {
+        planned += 1
+        heap.append((instant, planned, event))
+        var child = heap.count - 1
+        while child > 0, isBefore(child, (child - 1) / 2) {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    mutating func pop() -> ((SimulatedWorld) -> Void)? {
+        guard let first = heap.first else { return nil }
+        let last = heap.removeLast()
+        guard !heap.isEmpty else { return first.event }
+        heap[0] = last
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2] where child < heap.count && isBefore(child, least) { least = child }
+            guard least != parent else { return first.event }
+            heap.swapAt(parent, least)
+            parent = least
+        }
+    }
+
+    private func isBefore(_ left: Int, _ right: Int) -> Bool {
+        (heap[left].instant, heap[left].number) < (heap[right].instant, heap[right].number)
+    }
+}
+
+/// Reads messages as the daemon's shell does.
+final class SimulatedReader {
+    private var reader = MessageReader()
+
+    func read(_ bytes: [UInt8]) -> ReadMessage { reader.read(bytes.span, isStream: false) }
+}

@@ -1,0 +1,132 @@
+import Crypto
+import Foundation
+import HTTPClient
+import LoopTesting
+import Addressing
+import Reactor
+import Testing
+
+/// Against `nghttpd`, where it is installed.
+@Suite("HTTP session, HTTP/2", .timeLimit(.minutes(1)), .enabled(if: NGHTTPD.isInstalled))
+struct HTTP2Tests {
+    private func with(
+        isPlain: Bool = false, limits: HTTPSession.Limits = .init(),
+        _ body: (HTTPSession, HTTPClientRequest) async throws -> Void
+    ) async throws {
+        let server = try await NGHTTPD(isPlain: isPlain)
+        defer { server.stop() }
+        try await withLoop { loop in
+            let session = HTTPSession(on: loop, limits: limits)
+            var request = HTTPClientRequest(
+                method: "POST", url: server.url + "/file", headers: [HTTPHeader("apns-topic", "a.b.voip")],
+                body: Array("{}".utf8))
+            request.authorityFile = isPlain ? nil : server.authorityFile
+            if isPlain { request.version = .http2PriorKnowledge }
+            try await body(session, request)
+            loop.post { session.close() }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `many requests share one connection`(isPlain: Bool) async throws {
+        try await with(isPlain: isPlain) { session, request in
+            let responses = try await withThrowingTaskGroup(of: HTTPClientResponse.self) { group in
+                for _ in 0..<200 { group.addTask { try await session.response(to: request) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(responses.count == 200)
+            #expect(responses.allSatisfy { $0.status == 200 && $0.version == .http2 && $0.body == Array("text".utf8) })
+            #expect(responses.count { $0.isNewConnection } == 1)
+        }
+    }
+
+    @Test func `a status of failure is an answer`() async throws {
+        try await with { session, request in
+            var request = request
+            request.url += "-that-is-missing"
+            let response = try await session.response(to: request)
+            #expect(response.status == 404)
+            #expect(response.header("content-type")?.hasPrefix("text/html") == true)
+        }
+    }
+
+    @Test func `cancelling one request leaves the connection to the others`() async throws {
+        try await with { session, request in
+            _ = try await session.response(to: request)
+            let outcomes = Mailbox<Result<HTTPClientResponse, HTTPClientError>>()
+            session.loop.post {
+                let exchange = session.send(request) { outcomes.put($0) }
+                exchange.cancel()
+                exchange.cancel()
+                session.send(request) { outcomes.put($0) }
+            }
+            guard case .failure(let error) = try await outcomes.next() else { return #expect(Bool(false)) }
+            #expect(error.code == .cancelled)
+            let response = try await outcomes.next().get()
+            #expect(response.status == 200)
+            #expect(!response.isNewConnection)
+        }
+    }
+
+    @Test func `more requests than allowed fail at once`() async throws {
+        var limits = HTTPSession.Limits()
+        limits.requests = 3
+        try await with(limits: limits) { session, request in
+            let outcomes = Mailbox<Bool>()
+            session.loop.post {
+                for _ in 0..<4 { session.send(request) { outcomes.put((try? $0.get()) != nil) } }
+            }
+            let first = try await outcomes.next()
+            #expect(!first)
+            for _ in 0..<3 {
+                let next = try await outcomes.next()
+                #expect(next)
+            }
+        }
+    }
+}
+
+/// An `nghttpd` process with one file, on a port that was free a moment ago.
+final class NGHTTPD {
+    let url: String
+    let authorityFile: String
+    private let process = Process()
+    private let folder: URL
+
+    private static let candidates = ["/usr/bin/nghttpd", "/usr/sbin/nghttpd"]
+    static var isInstalled: Bool { candidates.contains { FileManager.default.isExecutableFile(atPath: $0) } }
+
+    init(isPlain: Bool) async throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("nghttpd-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        let (key, certificate) = (folder.appendingPathComponent("key"), folder.appendingPathComponent("certificate"))
+        try Data(identity.key).write(to: key)
+        try Data(identity.certificate).write(to: certificate)
+        try Data("text".utf8).write(to: folder.appendingPathComponent("file"))
+        authorityFile = certificate.path
+
+        let port = try await withLoop { loop in
+            try await Bench(loop).run { bench in
+                try StreamListener(boundTo: .init(.loopbackV4, 0), on: bench.loop, limit: 1) { _ in }.local.port
+            }
+        }
+        url = "\(isPlain ? "http" : "https")://127.0.0.1:\(port)"
+        process.executableURL = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) }
+            .map { URL(fileURLWithPath: $0) }
+        process.arguments =
+            ["-a", "127.0.0.1", "-d", folder.path]
+            + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key.path, certificate.path])
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        // Its first line says that it listens.
+        _ = output.fileHandleForReading.availableData
+    }
+
+    func stop() {
+        process.terminate()
+        process.waitUntilExit()
+        try? FileManager.default.removeItem(at: folder)
+    }
+}

@@ -1,0 +1,268 @@
+import Addressing
+import Crypto
+import Foundation
+import HTTPClient
+import LoopTesting
+import Reactor
+import Testing
+
+@Suite("HTTP session, HTTP/1.1", .timeLimit(.minutes(1)))
+struct HTTPSessionTests {
+    /// A scripted server and a session, each on a loop of its own.
+    private func with(
+        _ script: ScriptedServer.Step..., tls: TLSContext? = nil,
+        body: (HTTPSession, ScriptedServer, String) async throws -> Void
+    ) async throws {
+        try await withLoop { serverLoop in
+            try await withLoop { loop in
+                let server = ScriptedServer(serverLoop, script)
+                let url = try await server.listen(tls: tls)
+                let session = HTTPSession(on: loop)
+                try await body(session, server, url)
+                loop.post { session.close() }
+                await server.close()
+            }
+        }
+    }
+
+    private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    @Test func `a request arrives as it was meant and the answer comes back`() async throws {
+        let answer =
+            "HTTP/1.1 429 Slow down\r\nRetry-After:  17 \r\napns-id: a-b\r\nX-Empty:\r\nContent-Length: 5\r\n\r\nlater"
+        try await with(.answer(answer)) { session, server, url in
+            var request = HTTPClientRequest(
+                method: "POST", url: url + "/3/device/ab%2Fcd?x=1",
+                headers: [HTTPHeader("apns-topic", "a.b.voip"), HTTPHeader("x-empty", "")], body: Array("{\"a\":1}".utf8))
+            request.version = .http1
+            let response = try await session.response(to: request)
+            #expect(response.status == 429)
+            #expect(response.version == .http1)
+            #expect(response.header("retry-after") == "17")
+            #expect(response.header("APNS-ID") == "a-b")
+            #expect(response.header("x-empty") == "")
+            #expect(response.header("apns") == nil)
+            #expect(response.body == Array("later".utf8))
+            #expect(response.isNewConnection)
+            #expect(response.timings.requestSent <= response.timings.firstByte)
+            #expect(response.timings.firstByte <= response.timings.total)
+
+            let lines = try await server.requests.next().components(separatedBy: "\r\n")
+            #expect(lines.first == "POST /3/device/ab%2Fcd?x=1 HTTP/1.1")
+            #expect(lines.contains("apns-topic: a.b.voip"))
+            #expect(lines.contains("x-empty:"))
+            #expect(lines.contains("Content-Length: 7"))
+            #expect(lines.last == "{\"a\":1}")
+            let names = Set(lines.compactMap { $0.split(separator: ":").first?.lowercased() })
+            #expect(names.isDisjoint(with: ["expect", "content-type", "user-agent"]))
+        }
+    }
+
+    @Test(arguments: [
+        ("GET", "", "GET"), ("DELETE", "", "DELETE"), ("PUT", "x", "PUT"), ("POST", "", "POST"), ("PATCH", "y", "PATCH"),
+        ("GET", "z", "GET"),
+    ])
+    func `methods with and without body`(method: String, body: String, expected: String) async throws {
+        try await with(.answer(Self.ok), .answer(Self.ok)) { session, server, url in
+            // Twice, the second time over a handle and a connection that were used with other settings.
+            for _ in 0..<2 {
+                let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
+                let response = try await session.response(to: request)
+                #expect(response.status == 200)
+                let text = try await server.requests.next()
+                #expect(text.hasPrefix("\(expected) / HTTP/1.1\r\n"))
+                #expect(text.hasSuffix("\r\n\r\n" + body))
+            }
+        }
+    }
+
+    @Test func `a handle that served one kind of request serves another`() async throws {
+        try await with(
+            .answer(Self.ok), .answer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), .answer(Self.ok),
+            .answer(Self.ok)
+        ) { session, server, url in
+            for (method, body) in [("POST", "abc"), ("HEAD", ""), ("GET", ""), ("POST", "de")] {
+                _ = try await session.response(
+                    to: HTTPClientRequest(method: method, url: url, body: Array(body.utf8)))
+                let text = try await server.requests.next()
+                #expect(text.hasPrefix(method + " / "))
+                #expect(text.hasSuffix("\r\n\r\n" + body))
+            }
+        }
+    }
+
+    @Test func `a connection is used again, and not by another group`() async throws {
+        try await with(.answer(Self.ok), .answer(Self.ok), .answer(Self.ok)) { session, server, url in
+            var request = HTTPClientRequest(url: url)
+            let first = try await session.response(to: request)
+            #expect(first.isNewConnection)
+            let second = try await session.response(to: request)
+            #expect(!second.isNewConnection)
+            request.group = "other"
+            let third = try await session.response(to: request)
+            #expect(third.isNewConnection)
+            let count = await server.connectionCount
+            #expect(count == 2)
+        }
+    }
+
+    @Test func `an interim answer is no answer`() async throws {
+        let answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.ok
+        try await with(.answer(answer)) { session, _, url in
+            let response = try await session.response(to: HTTPClientRequest(url: url))
+            #expect(response.status == 200)
+            #expect(response.header("link") == nil)
+        }
+    }
+
+    @Test func `redirects are not followed`() async throws {
+        let answer = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+        try await with(.answer(answer)) { session, _, url in
+            let response = try await session.response(to: HTTPClientRequest(url: url))
+            #expect(response.status == 302)
+        }
+    }
+
+    @Test(arguments: [
+        (ScriptedServer.Step.close, HTTPClientError.Code.reset),
+        (.answerAndClose("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), .reset),
+        (.answer("SSH-2.0-OpenSSH\r\n\r\n"), .failed),
+        (.answer("HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n" + String(repeating: "x", count: 101)), .bodyTooLarge),
+        (.answerAndClose("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 101)), .bodyTooLarge),
+        (.answer("HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: 17_000) + "\r\n\r\n"), .badResponse),
+        (.silence, .timeout),
+    ])
+    func `failures have their names`(step: ScriptedServer.Step, code: HTTPClientError.Code) async throws {
+        try await with(step) { session, server, url in
+            var request = HTTPClientRequest(url: url)
+            request.responseLimit = 100
+            request.timeout = .milliseconds(code == .timeout ? 50 : 20_000)
+            let error = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+            #expect(error?.code == code)
+            #expect(error?.wasSent == true)
+            _ = try await server.requests.next()
+        }
+    }
+
+    @Test func `a body of exactly the limit is taken`() async throws {
+        try await with(.answer(Self.ok)) { session, _, url in
+            var request = HTTPClientRequest(url: url)
+            request.responseLimit = 2
+            let response = try await session.response(to: request)
+            #expect(response.body.count == 2)
+        }
+    }
+
+    @Test func `a refused connection and an unknown host were not sent`() async throws {
+        try await with { session, server, url in
+            await server.close()
+            let refused = await #expect(throws: HTTPClientError.self) {
+                try await session.response(to: HTTPClientRequest(url: url))
+            }
+            #expect(refused?.code == .connect)
+            #expect(refused?.wasSent == false)
+            #expect(refused?.isRetriable == true)
+            let unknown = await #expect(throws: HTTPClientError.self) {
+                try await session.response(to: HTTPClientRequest(url: "http://no-such-host.invalid/"))
+            }
+            #expect(unknown?.code == .resolve)
+        }
+    }
+
+    @Test(arguments: [
+        HTTPClientRequest(url: "ftp://127.0.0.1/"), HTTPClientRequest(url: "file:///etc/passwd"),
+        HTTPClientRequest(url: "http://127.0.0.1/a b"), HTTPClientRequest(url: "http://127.0.0.1/\r\nX: y"),
+        HTTPClientRequest(url: ""), HTTPClientRequest(method: "GET / HTTP/1.1\r\nX:", url: "http://127.0.0.1/"),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("a", "b\r\nc: d")]),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("a: b", "c")]),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("", "c")]),
+    ])
+    func `malformed requests are refused before they reach a socket`(request: HTTPClientRequest) async throws {
+        try await with { session, server, _ in
+            let error = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+            #expect(error?.code == .invalidRequest)
+            let count = await server.connectionCount
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `cancelling the task cancels the request`() async throws {
+        try await with(.silence) { session, server, url in
+            let task = Task { try await session.response(to: HTTPClientRequest(url: url)) }
+            _ = try await server.requests.next()
+            task.cancel()
+            let error = await #expect(throws: HTTPClientError.self) { try await task.value }
+            #expect(error?.code == .cancelled)
+        }
+    }
+
+    @Test func `closing the session, or releasing it, ends what is under way`() async throws {
+        try await with(.silence, .silence) { session, server, url in
+            let outcome = Mailbox<HTTPClientError.Code>()
+            let loop = session.loop
+            loop.post {
+                var other: HTTPSession? = HTTPSession(on: loop)
+                for each in [session, other] {
+                    each?.send(HTTPClientRequest(url: url)) { result in
+                        if case .failure(let error) = result { outcome.put(error.code) }
+                    }
+                }
+                other = nil
+            }
+            let first = try await outcome.next()
+            #expect(first == .cancelled)
+            _ = try await server.requests.next()
+            loop.post { session.close() }
+            let second = try await outcome.next()
+            #expect(second == .cancelled)
+        }
+    }
+
+    @Test func `a request may go to another address than its host's`() async throws {
+        try await with(.answer(Self.ok)) { session, server, url in
+            var request = HTTPClientRequest(url: url.replacingOccurrences(of: "127.0.0.1", with: "hooks.example.invalid"))
+            request.address = .loopbackV4
+            let response = try await session.response(to: request)
+            #expect(response.status == 200)
+            let text = try await server.requests.next()
+            #expect(text.contains("Host: hooks.example.invalid:"))
+        }
+    }
+
+    @Test func `a tool can wait for an answer over a Unix-domain socket`() async throws {
+        try await withLoop { loop in
+            let path = "/tmp/http-client-test-\(UInt64.random(in: 0 ... .max)).sock"
+            let server = ScriptedServer(loop, [.answer(Self.ok)])
+            try await server.listen(unixPath: path)
+            var request = HTTPClientRequest(url: "http://sippushd/status")
+            request.unixSocketPath = path
+            let response = try HTTPSession.wait(for: request)
+            #expect(response.body == Array("ok".utf8))
+            request.unixSocketPath = path + ".none"
+            let error = #expect(throws: HTTPClientError.self) { try HTTPSession.wait(for: request) }
+            #expect(error?.code == .connect)
+            await server.close()
+        }
+    }
+
+    @Test func `a server is trusted by its authority and for its name only`() async throws {
+        let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("ca-\(UUID().uuidString).pem")
+        try Data(identity.certificate).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let context = try TLSContext.server(
+            certificate: .bytes(identity.certificate), key: .bytes(identity.key), protocols: ["http/1.1"])
+        try await with(.answer(Self.ok), tls: context) { session, _, url in
+            var request = HTTPClientRequest(url: url)
+            let untrusted = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+            #expect(untrusted?.code == .tls)
+            request.authorityFile = file.path
+            let response = try await session.response(to: request)
+            #expect(response.status == 200)
+            request.url = url.replacingOccurrences(of: "127.0.0.1", with: "127.0.0.2")
+            request.address = .loopbackV4
+            let misnamed = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+            #expect(misnamed?.code == .tls)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPMessage
+import Telemetry
+import TestSupport
+
+/// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
+enum EngineFixture {
+    static func engine(_ stored: StoredState, seed: UInt64) -> ProxyEngine {
+        var settings = ProxySettings()
+        settings.domains = [ByteString("example.net")]
+        settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
+        settings.authenticates = false
+        settings.configuredProviders = [.fcm]
+        let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
+        let identity = LocalIdentity(
+            listeners: [
+                Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
+                Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
+            ], domains: settings.domains)
+        var random = SeededGenerator(seed: seed)
+        let reader = MessageReader()
+        let functions = ProxyFunctions(
+            seal: Self.seal, random: { random.next() },
+            reread: { bytes in
+                guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
+                return request
+            }, digest: DigestFunctions(hash: { _, bytes in bytes }, code: Self.seal))
+        return ProxyEngine(
+            settings: settings, identity: identity, functions: functions, log: .silent, restoring: stored)
+    }
+
+    /// Not secure, but a function of every byte: enough for a network in which nobody lies.
+    private static func seal(_ bytes: [UInt8]) -> [UInt8] {
+        var value: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in bytes { value = (value ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return (0..<16).map { UInt8(truncatingIfNeeded: value >> (UInt64($0 % 8) * 8)) }
+    }
+}

@@ -1,0 +1,128 @@
+import ProxyCore
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Testing
+
+@Suite("Response context (RFC 3261 section 16.7)")
+struct ForkTests {
+    private static let first = ClientTransactionID(rawValue: 1)
+    private static let second = ClientTransactionID(rawValue: 2)
+
+    /// Two branches that were sent, and one that waits for device 3.
+    private func fork(isInvite: Bool = true) -> Fork {
+        Fork(
+            isInvite: isInvite,
+            branches: [
+                ForkBranch(state: .calling(Self.first), device: BindingID(rawValue: 1)),
+                ForkBranch(state: .calling(Self.second), device: BindingID(rawValue: 2)),
+                ForkBranch(state: .sleeping, device: BindingID(rawValue: 3)),
+            ])
+    }
+
+    private func response(_ status: Status) -> SIPResponse {
+        let uri = SIPURI(
+            scheme: .sip, user: nil, password: nil, host: ByteString("b"), port: nil, parameters: [], headers: nil,
+            text: ByteString("sip:b"))
+        return SIPResponse(
+            frame: MessageFrame(bytes: ByteString("x"), fields: [], headersStart: 1, bodyStart: 1), status: status,
+            via: Via(transport: ByteString("UDP"), host: ByteString("h"), port: nil, parameters: []), viaCount: 2,
+            to: NameAddress(displayName: nil, uri: uri, parameters: []), callID: ByteString("c"),
+            cseq: CSeq(number: 1, method: .invite))
+    }
+
+    /// Orders as text, so that a whole list can be compared.
+    private func text(_ orders: [Fork.Order]) -> [String] {
+        orders.map { order in
+            switch order {
+            case .relay(let response): "relay \(response.status)"
+            case .respond(let status): "respond \(status)"
+            case .giveUp: "give up"
+            case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
+            case .dropSleeper(let branch): "drop \(branch)"
+            }
+        }
+    }
+
+    @Test func `the first 2xx is relayed, the others are cancelled and sleepers dropped`() {
+        var fork = fork()
+        let orders = fork.successReceived(response(200), on: 0)
+        #expect(text(orders) == ["relay 200", "cancel 2 answeredElsewhere", "drop 2"])
+        #expect(fork.phase == .answered)
+        #expect(!fork.acceptsBranches)
+    }
+
+    @Test func `a second 2xx follows the first, and a retransmitted one goes up again after all is over`() {
+        var fork = fork()
+        _ = fork.successReceived(response(200), on: 0)
+        #expect(text(fork.successReceived(response(200), on: 1)) == ["relay 200"])
+        #expect(fork.phase == .ended)
+        #expect(text(fork.successReceived(response(200), on: 0)) == ["relay 200"])
+        #expect(fork.phase == .ended)
+    }
+
+    @Test func `the best of the failures goes up when the last branch ends`() {
+        var fork = fork()
+        #expect(text(fork.failed(0, with: 503, response: response(503))).isEmpty)
+        #expect(text(fork.failed(1, with: 486, response: response(486))).isEmpty)
+        #expect(text(fork.deadlineReached()) == ["drop 2", "relay 486"])
+    }
+
+    @Test func `nobody woke: 480`() {
+        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: BindingID(rawValue: 3))])
+        #expect(text(fork.deadlineReached()) == ["drop 0", "respond 480"])
+        #expect(fork.phase == .ended)
+    }
+
+    @Test func `a lone 503 goes up as 500`() {
+        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .calling(Self.first), device: nil)])
+        #expect(text(fork.failed(0, with: 503, response: response(503))) == ["respond 500"])
+    }
+
+    @Test func `6xx ends the call for all, and goes up when the cancelled ones are over`() {
+        var fork = fork()
+        let orders = fork.failed(0, with: 603, response: response(603))
+        #expect(text(orders) == ["cancel 2 declinedElsewhere(603)", "drop 2"])
+        #expect(!fork.acceptsBranches)
+        #expect(text(fork.failed(1, with: 487, response: response(487))) == ["relay 603"])
+    }
+
+    @Test func `a 2xx that crosses a 6xx still goes up`() {
+        var fork = fork()
+        _ = fork.failed(0, with: 603, response: response(603))
+        #expect(text(fork.successReceived(response(200), on: 1)) == ["relay 200"])
+        #expect(fork.wasAnswered)
+    }
+
+    @Test func `the caller's CANCEL ends sleepers at once and waits for the others`() {
+        var fork = fork()
+        #expect(
+            text(fork.cancelReceived()) == ["cancel 1 callerCancelled", "cancel 2 callerCancelled", "drop 2"])
+        #expect(text(fork.failed(0, with: 487, response: response(487))).isEmpty)
+        #expect(text(fork.failed(1, with: 486, response: response(486))) == ["respond 487"])
+    }
+
+    @Test func `a CANCEL while only sleepers wait is 487 at once`() {
+        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: BindingID(rawValue: 3))])
+        #expect(text(fork.cancelReceived()) == ["drop 0", "respond 487"])
+    }
+
+    @Test func `provisional responses go up until the final one did`() {
+        var fork = fork()
+        #expect(text(fork.provisionalReceived(response(180), on: 0)) == ["relay 180"])
+        _ = fork.cancelReceived()
+        #expect(text(fork.provisionalReceived(response(180), on: 1)).isEmpty)
+    }
+
+    @Test func `a device knows of the call once it answered 180 or more, but not by 408 or 503`() {
+        var fork = fork()
+        _ = fork.failed(0, with: 503, response: response(503))
+        _ = fork.provisionalReceived(response(183), on: 1)
+        #expect(fork.branches.map(\.deviceKnows) == [false, true, false])
+    }
+
+    @Test func `a non-INVITE that nobody answered gets no 408`() {
+        var fork = Fork(isInvite: false, branches: [ForkBranch(state: .calling(Self.first), device: nil)])
+        #expect(text(fork.silenced(0)) == ["give up"])
+    }
+}

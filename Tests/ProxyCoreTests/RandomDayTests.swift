@@ -1,0 +1,16 @@
+import ProxyCore
+import Testing
+import TestSupport
+
+@Suite("Whole days in a simulated network")
+struct RandomDayTests {
+    @Test(arguments: 0..<12)
+    func `nothing that must not happen happens on a random day`(seed: UInt64) {
+        let world = SimulatedWorld(seed: seed) { stored in EngineFixture.engine(stored, seed: seed &+ 1) }
+        world.run()
+        #expect(world.violations.isEmpty)
+        // A day on which little happened would prove little.
+        let day = world.statistics
+        #expect(day.answered > 20 && day.cancelled > 20 && day.reports > 40 && day.pushes > 100)
+    }
+}

@@ -1,0 +1,127 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPMessage
+import Testing
+import Timekeeping
+
+/// A registrar with a clock that only the test moves: real messages in, statuses and fields out.
+struct Registrar: ~Copyable {
+    var settings = RegistrarSettings() { didSet { processor = RegisterProcessor(settings: settings) } }
+    var table: BindingTable
+    var now = Moment(instant: Instant(nanoseconds: 1_000_000_000_000), date: UnixTime(seconds: 1_800_000_000))
+    private(set) var processor = RegisterProcessor(settings: RegistrarSettings())
+
+    init(enabled: Set<PushProvider> = [.apns, .fcm]) { table = BindingTable(enabled: ProviderSet(enabled)) }
+
+    mutating func advance(_ duration: Duration) {
+        now = Moment(instant: now.instant + duration, date: now.date + duration)
+    }
+
+    /// Judges the request and carries the plan out, as if the store had written it.
+    @discardableResult
+    mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
+        let aor = try #require(AddressOfRecord(request.to.uri))
+        switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
+        case .rejected(let status, let fields): return Reply(status: status, fields: fields, plan: nil)
+        case .accepted(let plan):
+            if !plan.persist.isEmpty { table.begin(plan) }
+            table.apply(plan)
+            return Reply(status: 200, fields: table.okFields(for: plan, now: now), plan: plan)
+        }
+    }
+
+    @discardableResult
+    mutating func register(
+        _ contacts: String..., user: String = "bob", expires: Int? = 600, callID: String = "call-1", cseq: Int = 1,
+        headers: [String] = [], on flow: Flow = .phone()
+    ) throws -> Reply {
+        try receive(
+            registerRequest(
+                contacts: contacts, user: user, expires: expires, callID: callID, cseq: cseq, headers: headers),
+            on: flow)
+    }
+
+    func bindings(of user: String = "bob") -> [Binding] { table.bindings(for: .user(user), now: now.instant) }
+
+    func contacts(of user: String = "bob") -> [String] { bindings(of: user).map(\.contact.string) }
+
+    func targets(of user: String = "bob") -> [ForkTarget] { table.forkTargets(for: .user(user), now: now.instant) }
+}
+
+struct Reply {
+    let status: Status
+    let fields: [AddedField]
+    let plan: RegisterPlan?
+
+    func values(_ name: String) -> [String] {
+        fields.filter { "\($0.name)" == name }.map(\.value.string)
+    }
+
+    var contacts: [String] { values("Contact") }
+    var featureCaps: [String] { values("Feature-Caps") }
+    var refreshed: [BindingID] { plan?.refreshed ?? [] }
+    var removed: [BindingID] { plan?.removed ?? [] }
+    var facts: [RegistrationFact] { plan?.facts ?? [] }
+
+    var isPersisted: Bool { plan?.persist.isEmpty == false }
+}
+
+extension AddressOfRecord {
+    static func user(_ name: String) -> AddressOfRecord {
+        AddressOfRecord(user: ByteString(name), host: ByteString("pn.test"))
+    }
+}
+
+extension Flow {
+    /// A UDP phone behind `198.51.100.<host>`.
+    static func phone(_ host: UInt32 = 1, port: UInt16 = 5060) -> Flow {
+        Flow(
+            transport: .udp, listener: 0, connection: 0,
+            remote: Endpoint(IPAddress(v4: 0xc633_6400 | host), port))
+    }
+}
+
+/// Reads a message that the test knows to be a good request.
+func readRequest(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> SIPRequest {
+    let bytes = Array(text.utf8)
+    guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else {
+        Issue.record("not a request:\n\(text)", sourceLocation: sourceLocation)
+        throw NotARequest()
+    }
+    return request
+}
+
+struct NotARequest: Error {}
+
+func registerRequest(
+    contacts: [String], user: String = "bob", expires: Int? = 600, callID: String = "call-1", cseq: Int = 1,
+    headers: [String] = [], via: String = "192.0.2.9:5060"
+) throws -> SIPRequest {
+    var lines = [
+        "REGISTER sip:pn.test SIP/2.0", "Via: SIP/2.0/UDP \(via);branch=z9hG4bK\(callID)\(cseq);rport",
+        "From: <sip:\(user)@pn.test>;tag=a", "To: <sip:\(user)@pn.test>", "Call-ID: \(callID)",
+        "CSeq: \(cseq) REGISTER", "Max-Forwards: 70",
+    ]
+    if let expires { lines.append("Expires: \(expires)") }
+    lines += contacts.map { "Contact: \($0)" } + headers + ["Content-Length: 0", "", ""]
+    return try readRequest(lines.joined(separator: "\r\n"))
+}
+
+/// Contacts as phones send them.
+enum PhoneContact {
+    static func fcm(_ token: String = "tok-1", port: Int = 5060, user: String = "bob", after: String = "") -> String {
+        "<sip:\(user)@10.0.0.5:\(port);pn-provider=fcm;pn-prid=\(token);pn-param=proj>\(after)"
+    }
+
+    static func apple(_ token: String = "AA11", port: Int = 5060, after: String = "") -> String {
+        "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(token);pn-param=TEAM.com.ex.app.voip>\(after)"
+    }
+
+    static func ordinary(port: Int = 5060, after: String = "") -> String { "<sip:bob@10.0.0.5:\(port)>\(after)" }
+
+    static func instance(_ digit: Int) -> String {
+        ";+sip.instance=\"<urn:uuid:\(digit)0000000-1111-2222-3333-444444444444>\""
+    }
+}
