@@ -99,9 +99,7 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
-        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
-        tests("SettingsTests", ["Settings"]),
-        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("AddressingTests", ["Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
@@ -115,7 +113,6 @@ let package = Package(
         tests(
             "RegistrationTests",
             ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
-        tests("AddressingTests", ["Addressing"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
