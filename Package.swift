@@ -100,7 +100,6 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
-        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
