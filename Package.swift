@@ -123,6 +123,7 @@ let package = Package(
             ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("StorageTests", ["Storage"]),

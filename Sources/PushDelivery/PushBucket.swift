@@ -91,7 +91,9 @@ package struct PushBucket: Sendable {
 
     /// The call is over, unanswered: from now on it may be reported.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else { return [] }
+        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else {
+            return []
+        }
         entries[index].isOver = true
         return [.upsert(entries[index])]
     }
