@@ -13,7 +13,7 @@ extension DaemonSettings {
         engine.digest = digest
         engine.registrar = registrar
         engine.bucket = bucket
-        engine.configuredProviders = push.configuredProviders
+        engine.configuredProviders = push.enabledProviders
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
         engine.maximumCalls = limits.calls

@@ -1,5 +1,4 @@
 package import SIPGrammar
-package import Settings
 package import Timekeeping
 
 /// One missed or offered call that still has to be reported to some devices; a row of the store.
@@ -30,18 +29,11 @@ package enum BucketChange: Hashable, Sendable {
 }
 
 /// How much a bucket holds (A25).
-package struct BucketSettings: SettingsGroup, Hashable {
+package struct BucketSettings: Hashable, Sendable {
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
 
     package init() {}
-
-    package static let schema: [Setting<BucketSettings>] = [
-        .integer(
-            "max-entries", in: 1...10_000, \.maximumEntries,
-            "Missed calls kept for one user; beyond it the oldest go first."),
-        .duration("max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge, "How long a missed call is kept."),
-    ]
 }
 
 /// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.

@@ -68,11 +68,11 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
         ),
         .string(
-            "url", \.url, example: "https://127.0.0.1:8443",
+            "endpoint", \.url, example: "https://127.0.0.1:8443",
             "Another server instead of the environment's, for tests."),
         .string(
-            "sandbox-url", \.sandboxURL, example: "https://127.0.0.1:8443",
-            "Another server for tokens of apns.dev; without it url counts for them too."),
+            "sandbox-endpoint", \.sandboxURL, example: "https://127.0.0.1:8443",
+            "Another server for tokens of apns.dev; without it endpoint counts for them too."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .group("limits", \.lane, "How much is sent to Apple at a time."),
     ]
