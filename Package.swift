@@ -99,18 +99,20 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
-        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
-        tests("SettingsTests", ["Settings"]),
-        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
             [
                 "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar",
-                "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
@@ -120,13 +122,6 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
-        tests(
-            "ProxyRuntimeTests",
-            [
-                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
-                "Timekeeping",
-                "Telemetry",
-            ]),
         tests("StorageTests", ["Storage"]),
         tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
         tests("TimekeepingTests", ["Timekeeping"]),
