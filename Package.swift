@@ -83,7 +83,7 @@ let package = Package(
                 "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
                 "Telemetry", "Settings",
             ]),
-        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
+        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
         program("push-sandbox", ["PushSandbox", "Reactor"]),
         module("ScenarioReplay", ["Settings"]),
@@ -99,6 +99,7 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("AddressingTests", ["Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
@@ -114,6 +115,14 @@ let package = Package(
                 "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
                 "Timekeeping", "Telemetry",
             ]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
+                "Timekeeping",
+                "Telemetry",
+            ]),
+        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "RegistrationTests",

@@ -30,7 +30,6 @@ package enum BucketChange: Hashable, Sendable {
 
 /// How much a bucket holds (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// Calls kept for one user; the oldest go first.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
 
@@ -84,7 +83,9 @@ package struct PushBucket: Sendable {
 
     /// The call is over, unanswered: from now on it may be reported.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else { return [] }
+        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else {
+            return []
+        }
         entries[index].isOver = true
         return [.upsert(entries[index])]
     }

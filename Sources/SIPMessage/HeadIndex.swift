@@ -96,7 +96,9 @@ struct HeadIndex {
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            if bytes[index] == UInt8(ascii: "\r"), index + 1 < end, bytes[index + 1] == UInt8(ascii: "\n") {
+            // A CR at the very end may be half of a line end.
+            if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
+            if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
                 index += 2
             } else if bytes[index] != UInt8(ascii: "\t") {
