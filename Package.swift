@@ -107,8 +107,13 @@ let package = Package(
             "ProxyCoreTests",
             [
                 "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar",
-                "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
+            ]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests(
             "ProxyRuntimeTests",
