@@ -113,12 +113,6 @@ let package = Package(
             "ProxyRuntimeTests",
             [
                 "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
-                "Timekeeping", "Telemetry",
-            ]),
-        tests(
-            "ProxyRuntimeTests",
-            [
-                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
                 "Timekeeping",
                 "Telemetry",
             ]),
