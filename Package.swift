@@ -121,6 +121,7 @@ let package = Package(
         tests(
             "RegistrationTests",
             ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),

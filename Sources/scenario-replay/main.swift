@@ -1,1 +1,13 @@
-print("not built yet")
+import Foundation
+import ScenarioReplay
+
+// Lines should be seen as they are printed, also through a pipe.
+setlinebuf(stdout)
+do throws(ReplayError) {
+    let options = try ReplayOptions(Array(CommandLine.arguments.dropFirst()))
+    var replay = Replay(options, program: CommandLine.arguments.first ?? "")
+    exit(try replay.run() ? 0 : 1)
+} catch {
+    FileHandle.standardError.write(Data("\(error)\n".utf8))
+    exit(2)
+}
