@@ -44,6 +44,7 @@ extension YAMLNode {
     private static func quoted(_ text: String) -> String {
         let isPlain = text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || (0x61...0x7A).contains($0) }
         if isPlain, !text.isEmpty, !text.hasPrefix("-") { return text }
-        return "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n") + "\""
+        return "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+            + "\""
     }
 }

@@ -24,23 +24,23 @@ package struct Replay {
     package mutating func run() throws(ReplayError) -> Bool {
         let flows = try self.flows()
         if options.isListOnly {
-            for flow in flows { print("\(flow.name): \(flow.about)") }
+            for flow in flows { say("\(flow.name): \(flow.about)") }
             return true
         }
         var failures: [String] = []
         var skipped = 0
         for flow in flows {
-            print("\n\(flow.name): \(flow.about)")
+            say("\n\(flow.name): \(flow.about)")
             if let reason = reasonToSkip(flow) {
-                print("  skipped: \(reason)")
+                say("  skipped: \(reason)")
                 skipped += 1
                 continue
             }
             if !play(flow) { failures.append(flow.name) }
         }
-        if !failures.isEmpty { print("\nfailed: \(failures.joined(separator: ", "))") }
+        if !failures.isEmpty { say("\nfailed: \(failures.joined(separator: ", "))") }
         let note = skipped > 0 ? ", \(skipped) skipped" : ""
-        print("\n\(flows.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
+        say("\n\(flows.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
         return failures.isEmpty
     }
 
@@ -58,19 +58,20 @@ package struct Replay {
                 }
             defer { stage.stop() }
             let flowFolder = scenarios.appending(path: flow.name)
-            let outcome = try Performance(flow, on: stage, flowFolder: flowFolder, folder: folder, places: places).play()
-            for line in outcome.ladder { print("  " + line) }
+            let outcome = try Performance(flow, on: stage, flowFolder: flowFolder, folder: folder, places: places)
+                .play()
+            for line in outcome.ladder { say("  " + line) }
             if outcome.complaints.isEmpty {
-                print("  passed")
+                say("  passed")
                 try? FileManager.default.removeItem(at: folder)
                 return true
             }
-            for complaint in outcome.complaints { print("    - " + complaint) }
-            for words in stage.lastWords { print(words) }
+            for complaint in outcome.complaints { say("    - " + complaint) }
+            for words in stage.lastWords { say(words) }
         } catch {
-            print("    - \(error)")
+            say("    - \(error)")
         }
-        print("  FAILED, see \(folder.path)")
+        say("  FAILED, see \(folder.path)")
         return false
     }
 
@@ -124,6 +125,9 @@ package struct Replay {
     }
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
+
+    /// Unbuffered, so that lines are seen as they come, also through a pipe.
+    private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {
         do {

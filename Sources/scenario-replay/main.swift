@@ -1,8 +1,6 @@
 import Foundation
 import ScenarioReplay
 
-// Lines should be seen as they are printed, also through a pipe.
-setlinebuf(stdout)
 do throws(ReplayError) {
     let options = try ReplayOptions(Array(CommandLine.arguments.dropFirst()))
     var replay = Replay(options, program: CommandLine.arguments.first ?? "")
