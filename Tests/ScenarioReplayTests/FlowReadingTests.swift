@@ -56,7 +56,7 @@ import Testing
     @Test func `an unknown key is refused where it stands`() {
         let found = Self.problems(in: "actors:\n  - {name: bob, play: a.xml, tarnsport: udp}\n")
         #expect(found.count == 1)
-        #expect(found.first?.hasPrefix("flow.yaml:2:31: unknown key \"tarnsport\" in an actor") == true)
+        #expect(found.first?.hasPrefix("flow.yaml:2:30: unknown key \"tarnsport\" in an actor") == true)
     }
 
     @Test(arguments: [

@@ -18,8 +18,8 @@ import Testing
             drawn == [
                 "     ms  bob           proxy         pbx",
                 "      0  │─ REGISTER ─▶│             │",
-                "     12  │◀──── 200 OK │             │".replacing("200 OK │", with: "200 OK ─│"),
-                "     20  │             │◀── INVITE ──│",
+                "     12  │◀─── 200 OK ─│             │",
+                "     20  │             │◀─── INVITE ─│",
             ])
     }
 
