@@ -148,7 +148,7 @@ extension ProxyEngine {
         counters.callsHeld += 1
 
         let caller = CallerIdentity(request)
-        let sleepers = targets.filter { $0.token != nil }
+        let sleepers = targets.filter { $0.pushToken != nil }
         if !sleepers.isEmpty {
             tellBucket(of: aor) { bucket, settings in
                 bucket.callOffered(
@@ -158,7 +158,7 @@ extension ProxyEngine {
             hold(fork, for: request, now: now)
         }
         for (index, target) in targets.enumerated() {
-            if let token = target.token {
+            if let token = target.pushToken {
                 waiting[target.id, default: []].append(fork)
                 push(token, to: target, call, caller, fork: fork, branch: index, now: now)
             } else {

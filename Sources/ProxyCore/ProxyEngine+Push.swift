@@ -27,8 +27,8 @@ extension ProxyEngine {
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        guard let target = bindings.forkTarget(device, now: now.instant),
-            let token = target.token
+        guard buckets.hasEntries(for: aor), let target = bindings.forkTarget(device, now: now.instant),
+            let token = target.pushToken
         else { return }
         var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
         tellBucket(of: aor) { bucket, settings in

@@ -11,9 +11,9 @@ extension BindingTable {
         package let aor: AddressOfRecord
     }
 
-    /// Removes ordinary bindings whose granted time is over.
+    /// Removes ordinary bindings whose granted time is over, looking at no more than `limit` entries.
     ///
-    /// - Parameter limit: how many entries to look at; ``nextExpiry`` tells whether there is more to do.
+    /// Afterwards ``nextExpiry`` tells whether there is more to do.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {

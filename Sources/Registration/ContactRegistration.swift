@@ -37,7 +37,7 @@ struct ContactRegistration {
         announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
     }
 
-    /// - Parameter firstNewID: for the first contact that is not known yet; further ones count up.
+    /// The verdict. The first contact that is not known yet gets `firstNewID`; further ones count up.
     mutating func decide(
         _ start: consuming RegisterPlan, firstNewID: BindingID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {

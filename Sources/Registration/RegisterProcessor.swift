@@ -16,7 +16,7 @@ package struct RegisterProcessor: Sendable {
         featureCaps = [.empty] + PushProvider.allCases.map { FeatureCaps.value(for: $0) }
     }
 
-    /// - Parameter flow: where the request came from; the contacts' requests go there.
+    /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {

@@ -6,7 +6,7 @@ extension SIPURI {
     ///
     /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match.
     ///
-    /// - Parameter ignoringPush: leaves out all `pn-*` parameters, for a device that switches its pushes on or off.
+    /// With `ignoringPush` all `pn-*` parameters are left out, for a device that switches its pushes on or off.
     package func isEquivalent(to other: SIPURI, ignoringPush: Bool = false) -> Bool {
         guard scheme == other.scheme else { return false }
         guard scheme == .sip || scheme == .sips else { return text == other.text }

@@ -19,6 +19,8 @@ struct ValueReader {
         var headers: Int?
         var parameterCount = 0
         var endsWithSemicolon = false
+        /// Host and port with the colon between them, as they were written.
+        var hostPort: Range<Int>
 
         /// Without its headers, which nobody may ever act on and libosip2 would list one by one.
         var preparation: ParserMemory.Preparation {
@@ -47,7 +49,7 @@ struct ValueReader {
         else { return nil }
         let scheme = range.lowerBound..<colon
         let isSIP = bytes.equalsIgnoringCase(scheme, "sip") || bytes.equalsIgnoringCase(scheme, "sips")
-        var text = URIText(range: range, scheme: scheme, isSIP: isSIP)
+        var text = URIText(range: range, scheme: scheme, isSIP: isSIP, hostPort: colon + 1..<range.upperBound)
         var isUserOver = false
         for index in colon + 1..<range.upperBound {
             switch bytes[index] {
@@ -58,8 +60,13 @@ struct ValueReader {
                 isUserOver = true
                 text.parameterCount = 0
                 text.headers = nil
-            case UInt8(ascii: "?") where text.headers == nil: text.headers = index
-            case UInt8(ascii: ";") where text.headers == nil: text.parameterCount += 1
+                text.hostPort = index + 1..<range.upperBound
+            case UInt8(ascii: "?") where text.headers == nil:
+                text.headers = index
+                if text.parameterCount == 0 { text.hostPort = text.hostPort.lowerBound..<index }
+            case UInt8(ascii: ";") where text.headers == nil:
+                if text.parameterCount == 0 { text.hostPort = text.hostPort.lowerBound..<index }
+                text.parameterCount += 1
             default: break
             }
         }
@@ -75,8 +82,9 @@ struct ValueReader {
         // libosip2 stops without a word at a parameter that it does not like.
         guard parameters.count == text.parameterCount - (text.endsWithSemicolon && text.parameterCount > 0 ? 1 : 0)
         else { return nil }
-        guard let port = unsafe port(raw.port) else { return nil }
-        guard Self.isHost(&host, memory) else { return nil }
+        guard Self.isHost(&host, memory), let port = unsafe port(raw.port) else { return nil }
+        // Nor does it mind what stands beside the brackets of an IPv6 address.
+        guard text.hostPort.count == host.count + port.length else { return nil }
         return SIPURI(
             scheme: text.scheme.count == 4 ? .sips : .sip, user: unsafe memory.slice(raw.username, hidesEscapes: hides),
             password: unsafe memory.slice(raw.password, hidesEscapes: hides), host: host, port: port.number,
@@ -231,10 +239,11 @@ struct ValueReader {
     func via(_ range: Range<Int>) -> Via? {
         var preparation = ParserMemory.Preparation()
         let isPlausible = memory.withBytes { bytes in
+            let start = bytes.firstIndex(of: UInt8(ascii: ";"), in: range) ?? range.upperBound
             // Comments left the grammar with RFC 3261; to libosip2 one would hide the parameters.
             guard Self.beginsWithSIP(bytes, range), bytes.firstIndex(of: UInt8(ascii: "("), in: range) == nil,
-                let start = bytes.firstIndex(of: UInt8(ascii: ";"), in: range)
-                    ?? Optional(range.upperBound), Self.checkParameters(bytes, start..<range.upperBound) != nil
+                Self.checkParameters(bytes, start..<range.upperBound) != nil,
+                Self.hasPlainBrackets(bytes, range.lowerBound..<start)
             else { return false }
             for index in range where bytes[index] == UInt8(ascii: "\t") || bytes[index] == UInt8(ascii: "\r") {
                 preparation.spacesBlanks = true
@@ -268,6 +277,17 @@ struct ValueReader {
             return true
         }
         return skip("sip") && skip("/") && skip("2.0") && skip("/")
+    }
+
+    /// Whether brackets, if there are any, hold an IPv6 address and only white space and a port stand beside them.
+    private static func hasPlainBrackets(_ bytes: Span<UInt8>, _ sent: Range<Int>) -> Bool {
+        guard let open = bytes.firstIndex(of: UInt8(ascii: "["), in: sent) else { return true }
+        guard bytes[open - 1].isLinearSpace,
+            let close = bytes.firstIndex(of: UInt8(ascii: "]"), in: open..<sent.upperBound),
+            bytes.firstIndex(of: UInt8(ascii: ":"), in: open..<close) != nil
+        else { return false }
+        let rest = bytes.trimmed(close + 1..<sent.upperBound)
+        return rest.isEmpty || bytes[rest.lowerBound] == UInt8(ascii: ":")
     }
 
     // MARK: Credentials
@@ -332,11 +352,11 @@ struct ValueReader {
         return parameters
     }
 
-    /// The port, if there is one; `nil` when it is no port number.
-    private func port(_ text: UnsafeMutablePointer<CChar>?) -> (number: UInt16?, Void)? {
-        guard let digits = unsafe memory.slice(text) else { return (nil, ()) }
+    /// The port, if there is one, and its length with the colon; `nil` when it is no port number.
+    private func port(_ text: UnsafeMutablePointer<CChar>?) -> (number: UInt16?, length: Int)? {
+        guard let digits = unsafe memory.slice(text) else { return (nil, 0) }
         guard let number = digits.decimal(as: UInt16.self) else { return nil }
-        return (number, ())
+        return (number, digits.count + 1)
     }
 
     /// Whether libosip2 found a host name or address; an IPv6 address gets back the brackets that libosip2 took.

@@ -74,7 +74,7 @@ struct NonceLedger {
 
     /// Whether a request with that nonce count may pass; if so, the count is used up.
     ///
-    /// - Parameter fingerprint: the same request with the same count passes again: a retransmission.
+    /// The same count passes again for the same `fingerprint`: a retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

@@ -1,0 +1,171 @@
+import PushDelivery
+import Registration
+import SIPGrammar
+import Testing
+import Timekeeping
+
+@Suite("Push registration (RFC 8599 section 5.6.1, rules P1 to P9)")
+struct FeatureCapsTests {
+    private let fcm = "*;+sip.pns=\"fcm\""
+    private let apns = "*;+sip.pns=\"apns\""
+
+    // MARK: P5
+
+    @Test func `the answer names the push service of the contact, on every refresh`() throws {
+        var registrar = Registrar()
+        for cseq in 1...3 {
+            #expect(try registrar.register(PhoneContact.fcm(), cseq: cseq).featureCaps == [fcm])
+        }
+        #expect(try registrar.register(PhoneContact.apple(), callID: "apple").featureCaps == [apns])
+        #expect(try registrar.register(PhoneContact.ordinary(port: 9), callID: "plain").featureCaps.isEmpty)
+        #expect(try registrar.register(PhoneContact.ordinary(port: 9), callID: "plain", cseq: 2).featureCaps.isEmpty)
+    }
+
+    @Test func `pnsreg is announced only when the operator wants it and the device can`() throws {
+        var registrar = Registrar()
+        let able = PhoneContact.fcm("able", after: ";+sip.pnsreg")
+        #expect(try registrar.register(able).featureCaps == [fcm])
+        registrar.settings.announcedRefresh = .seconds(130)
+        #expect(try registrar.register(able, cseq: 2).featureCaps == ["*;+sip.pns=\"fcm\";+sip.pnsreg=\"130\""])
+        #expect(try registrar.register(PhoneContact.fcm("unable"), callID: "other").featureCaps == [fcm])
+    }
+
+    // MARK: P6
+
+    @Test func `a query for all services gets a row for each that is on`() throws {
+        var registrar = Registrar()
+        let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider>")
+        #expect(reply.featureCaps == [apns, fcm])
+        #expect(registrar.targets().map(\.kind) == [.ordinary])
+        // Also on a refresh with the very same text.
+        #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider>", cseq: 2).featureCaps == [apns, fcm])
+    }
+
+    @Test func `a query for one service names that one if it is on`() throws {
+        var registrar = Registrar(enabled: [.fcm])
+        #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider=fcm>").featureCaps == [fcm])
+        #expect(try registrar.register("<sip:bob@10.0.0.6;pn-provider=apns>", cseq: 2).featureCaps.isEmpty)
+        let unknown = try registrar.register("<sip:bob@10.0.0.7;pn-provider=acme>", cseq: 3)
+        #expect(unknown.status == 200 && unknown.featureCaps.isEmpty)
+    }
+
+    @Test func `services that another proxy announced are not repeated`() throws {
+        var registrar = Registrar()
+        let reply = try registrar.register(
+            "<sip:bob@10.0.0.5;pn-provider>", headers: ["Feature-Caps: *;+sip.foo;+sip.pns=\"fcm\";+sip.pnsreg=\"130\""]
+        )
+        #expect(reply.featureCaps == [apns])
+    }
+
+    // MARK: P1
+
+    @Test(arguments: [
+        "*;+sip.pns=\"fcm\"", "+sip.pns=\"FCM\"", "*;+sip.pns=\"apns\", *;+sip.pns=\"fcm\"",
+        "*; +sip.pns = \"apns,fcm\"",
+        "*;+sip.pns=\"firebase\"",
+    ])
+    func `another proxy pushes, so the contact is ordinary here`(caps: String) throws {
+        var registrar = Registrar()
+        let reply = try registrar.register(PhoneContact.fcm(), headers: ["Feature-Caps: \(caps)"])
+        #expect(reply.featureCaps.isEmpty)
+        #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .pushedElsewhere)))
+        #expect(registrar.targets().map(\.kind) == [.ordinary])
+        // When that proxy is gone, the very same contact is ours again.
+        #expect(try registrar.register(PhoneContact.fcm(), cseq: 2).featureCaps == [fcm])
+        #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("tok-1", "proj"))])
+    }
+
+    @Test func `another proxy's other service changes nothing`() throws {
+        var registrar = Registrar()
+        let caps = ["Feature-Caps: *;+sip.pns=\"apns\";+sip.pnsx=\"fcm\""]
+        #expect(try registrar.register(PhoneContact.fcm(), headers: caps).featureCaps == [fcm])
+        // The refresh must see the field, too.
+        let theirs = ["Feature-Caps: *;+sip.pns=\"fcm\""]
+        #expect(try registrar.register(PhoneContact.fcm(), cseq: 2, headers: theirs).featureCaps.isEmpty)
+        #expect(registrar.targets().map(\.kind) == [.ordinary])
+    }
+
+    @Test func `an unknown service that another proxy serves is not refused`() throws {
+        var registrar = Registrar()
+        let contact = "<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>"
+        #expect(try registrar.register(contact, headers: ["Feature-Caps: *;+sip.pns=\"acme\""]).status == 200)
+        #expect(try registrar.register(contact, cseq: 2).status == 555)
+    }
+
+    // MARK: P2, P8, P9
+
+    @Test(arguments: [
+        "<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>", "<sip:bob@10.0.0.5;pn-provider=apns;pn-prid=AA>",
+        "<sip:bob@10.0.0.5;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
+    ])
+    func `a service that is unknown, off or underspecified gets 555 with those on offer`(contact: String) throws {
+        var registrar = Registrar()
+        let reply = try registrar.register(contact)
+        #expect(reply.status == 555)
+        #expect(reply.featureCaps == [apns, fcm])
+        #expect(registrar.bindings().isEmpty)
+    }
+
+    @Test func `or is taken as an ordinary contact, by setting`() throws {
+        var registrar = Registrar()
+        registrar.settings.unsupportedPush = .ordinary
+        let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>")
+        #expect(reply.status == 200 && reply.featureCaps.isEmpty)
+        #expect(registrar.targets().map(\.kind) == [.ordinary])
+    }
+
+    @Test func `unpaired Apple tokens make an ordinary contact without 555`() throws {
+        var registrar = Registrar()
+        let contact = "<sip:bob@10.0.0.5;pn-provider=apns;pn-prid=AA:voip;pn-param=T.com.app.remote>"
+        let reply = try registrar.register(contact)
+        #expect(reply.status == 200 && reply.featureCaps.isEmpty)
+        #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .invalid(.unpairedTokens))))
+    }
+
+    // MARK: P3
+
+    @Test func `too short a time is refused with the services on offer`() throws {
+        var registrar = Registrar()
+        let reply = try registrar.register(PhoneContact.fcm(), expires: 30)
+        #expect(reply.status == 423)
+        #expect(reply.values("Min-Expires") == ["60"])
+        #expect(reply.featureCaps == [apns, fcm])
+        #expect(try registrar.register(PhoneContact.ordinary(), expires: 30).featureCaps.isEmpty)
+    }
+
+    // MARK: P7
+
+    @Test func `a device gets its own token back and no other's`() throws {
+        var registrar = Registrar()
+        try registrar.register(PhoneContact.fcm("secret-1", port: 1, after: PhoneContact.instance(1)))
+        let reply = try registrar.register(PhoneContact.apple("AA22", port: 2), callID: "other")
+        #expect(
+            reply.contacts == [
+                "<sip:bob@10.0.0.5:1>\(PhoneContact.instance(1));expires=600",
+                PhoneContact.apple("AA22", port: 2) + ";expires=600",
+            ])
+        let query = try registrar.register(expires: nil, callID: "query")
+        #expect(!query.contacts.joined().contains("pn-"))
+        #expect(query.contacts.count == 2)
+    }
+
+    @Test func `a token after the bracket is echoed inside`() throws {
+        var registrar = Registrar()
+        let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5;pn-provider=fcm;pn-prid=\"a:b=\";pn-param=p")
+        #expect(
+            reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b%3D;pn-param=p>;q=0.5;expires=600"])
+        #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("a:b=", "p"))])
+    }
+
+    // MARK: A1
+
+    @Test func `both names of the param are kept as sent, and a difference is told`() throws {
+        var registrar = Registrar()
+        let contact = "<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=t;pn-params=a;pn-param=b>"
+        let reply = try registrar.register(contact)
+        #expect(reply.contacts == [contact + ";expires=600"])
+        #expect(reply.facts.contains(.conflictingParams(try #require(reply.refreshed.first))))
+        let ecss = "<sip:bob@10.0.0.6;pn-provider=fcm;pn-prid=u;pn-params=a>"
+        #expect(try registrar.register(ecss, callID: "ecss").contacts.last == ecss + ";expires=600")
+    }
+}

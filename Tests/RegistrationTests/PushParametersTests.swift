@@ -1,0 +1,154 @@
+import PushDelivery
+import Registration
+import SIPGrammar
+import Testing
+
+@Suite("Push parameters (RFC 8599 section 4.1, readings A1 to A4)")
+struct PushParametersTests {
+    @Test(arguments: [
+        // A2: in the URI, after the bracket, the URI's win.
+        ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-param=p>", PushToken.fcm("t", "p")),
+        ("<sip:b@h>;pn-provider=fcm;pn-prid=t;pn-param=p", .fcm("t", "p")),
+        ("<sip:b@h;pn-prid=inner>;pn-provider=fcm;pn-prid=outer;pn-param=p", .fcm("inner", "p")),
+        ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\\"c\";pn-param=p", .fcm("a:b\"c", "p")),
+        // Names without case, values decoded once and compared with case.
+        ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3Db%253D;pn-param=P>", .fcm("a=b%3D", "P")),
+        // A1: both names; the RFC's wins.
+        ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many>", .fcm("t", "many")),
+        ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many;pn-param=one>", .fcm("t", "one")),
+        // A3: aliases. A4: pn-param may be absent.
+        ("<sip:b@h;pn-provider=firebase;pn-prid=t>", .fcm("t", "")),
+        ("<sip:b@h;pn-provider=android;pn-prid=t>", .fcm("t", "")),
+        ("<sip:b@h;pn-provider=google;pn-prid=t>", .fcm("t", "")),
+        (
+            "<sip:b@h;pn-provider=apple;pn-prid=AA;pn-param=T.app>",
+            PushToken(provider: .apns, param: ByteString("T.app"), prid: ByteString("AA"))
+        ),
+        (
+            "<sip:b@h;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
+            PushToken(provider: .apnsDevelopment, param: ByteString("T.app"), prid: ByteString("AA"))
+        ),
+        // Every FCM token holds a colon; only Apple's are taken apart.
+        ("<sip:b@h;pn-provider=fcm;pn-prid=c:A&d:B;pn-param=p.x>", .fcm("c:A&d:B", "p.x")),
+    ])
+    func `a provider and a token make a push contact`(contact: String, token: PushToken) throws {
+        #expect(try read(contact) == .push(token))
+    }
+
+    @Test(arguments: [
+        ("<sip:b@h>", PushParameters.none), ("<sip:b@h;pn-silent=1>", .none), ("<sip:b@h;pn-prid>", .none),
+        ("<sip:b@h;pn-provider>", .query(.all)), ("<sip:b@h;pn-provider=fcm>", .query(.provider(.fcm))),
+        ("<sip:b@h;pn-provider=fcm;pn-prid>", .query(.provider(.fcm))),
+        ("<sip:b@h;pn-provider=acme>", .query(.unknown)),
+        ("<sip:b@h;pn-prid=t>", .invalid(.missingProvider)),
+        ("<sip:b@h;pn-provider=acme;pn-prid=t>", .unsupported(.unknownProvider)),
+        ("<sip:b@h;pn-provider=apns;pn-prid=AA>", .unsupported(.missingParam)),
+    ])
+    func `anything less is not one`(contact: String, expected: PushParameters) throws {
+        #expect(try read(contact) == expected)
+    }
+
+    /// Rule R6.
+    @Test(arguments: [
+        (["pn-prid": ""], PushParameters.none), (["pn-provider": ""], .query(.all)),
+        (["pn-provider": "", "pn-prid": "t"], .query(.all)),
+        (["pn-provider": "fcm", "pn-prid": ""], .query(.provider(.fcm))),
+        (["pn-type": "apple", "pn-tok": ""], .none),
+    ])
+    func `empty values count as missing`(parameters: [String: String], expected: PushParameters) {
+        let uri = SIPURI(
+            scheme: .sip, user: ByteString("b"), password: nil, host: ByteString("h"), port: nil,
+            parameters: parameters.map { Parameter(name: ByteString($0.key), value: ByteString($0.value)) },
+            headers: nil, text: ByteString("sip:b@h"))
+        let contact = NameAddress(displayName: nil, uri: uri, parameters: [])
+        #expect(PushParameters(contact: contact, settings: RegistrarSettings()) == expected)
+    }
+
+    @Test func `apns without a param is valid when the operator says so`() throws {
+        var settings = RegistrarSettings()
+        settings.requiresAppleParam = false
+        let contact = try contactOf("<sip:b@h;pn-provider=apns;pn-prid=AA>")
+        #expect(
+            PushParameters(contact: contact, settings: settings)
+                == .push(PushToken(provider: .apns, param: .empty, prid: ByteString("AA"))))
+    }
+
+    @Test func `a token of 4096 bytes is taken and a longer one is not`() throws {
+        for (length, isTaken) in [(4095, true), (4096, true), (4097, false)] {
+            // The reader refuses URIs beyond 2 KiB; header parameters may be longer.
+            let prid = String(repeating: "t", count: length)
+            let push = try read("<sip:b@h>;pn-provider=fcm;pn-prid=\(prid);pn-param=p")
+            #expect(push == (isTaken ? .push(.fcm(prid, "p")) : .invalid(.tooLong)))
+        }
+    }
+
+    @Test func `hostile bytes in a token stay bytes`() throws {
+        let push = try read(
+            "<sip:b@h;pn-provider=fcm;pn-prid=a%0d%0a%00%22b{{;pn-param=p>".replacing("{{", with: "%7b%7b"))
+        #expect(push == .push(.fcm("a\r\n\0\"b{{", "p")))
+    }
+
+    // MARK: Two Apple tokens (rfc8599 section 10.2)
+
+    @Test(arguments: [
+        ("AA", "T.com.ex.app.voip"), ("AA", "T.com.ex.app"), ("AA:voip", "T.com.ex.app.voip"),
+        ("AA:remote", "T.com.ex.app"), ("AA:remote", "T.com.ex.app.remote"),
+        ("AA:voip&BB:remote", "T.com.ex.app.voip&remote"), ("BB:remote&AA:voip", "T.com.ex.app.voip&remote"),
+        ("AA", "anything"),
+    ])
+    func `tokens that pair up with the services`(prid: String, param: String) throws {
+        let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
+        let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(prid))
+        #expect(try read(contact) == .push(token))
+    }
+
+    @Test(arguments: [
+        ("AA:voip", "T.com.ex.app.remote"), ("AA:voip", "T.com.ex.app.voip&remote"),
+        ("AA:voip&BB:voip", "T.com.ex.app.voip&remote"), ("AA&BB:remote", "T.com.ex.app.voip&remote"),
+        ("AA:voip&BB:remote", "T.com.ex.app.voip"), ("AA:voip&BB:remote&CC:x", "T.com.ex.app.voip&remote"),
+        (":voip", "T.com.ex.app.voip"), ("AA", "T.com.ex.app.voip&remote"), ("AA:", "T.com.ex.app.voip"),
+    ])
+    func `tokens that do not pair up are invalid and not unsupported`(prid: String, param: String) throws {
+        let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
+        #expect(try read(contact) == .invalid(.unpairedTokens))
+    }
+
+    // MARK: The set before RFC 8599 (rfc8599 section 10.1)
+
+    @Test(arguments: [
+        ("app-id=com.ex.app.voip.prod;pn-type=apple;pn-tok=AA", PushProvider.apns, "ABCD1234.com.ex.app.voip"),
+        ("app-id=com.ex.app.voip.dev;pn-type=apple;pn-tok=AA", .apnsDevelopment, "ABCD1234.com.ex.app.voip"),
+        ("app-id=929724111;pn-type=firebase;pn-tok=AA", .fcm, "929724111"),
+        ("app-id=929724111;pn-type=google;pn-tok=AA", .fcm, "929724111"),
+        ("pn-type=android;pn-tok=AA", .fcm, ""),
+    ])
+    func `linphone's old parameters are mapped`(parameters: String, provider: PushProvider, param: String) throws {
+        let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString("AA"))
+        #expect(try read("<sip:b@h;\(parameters);pn-msg-str=IM_MSG>") == .push(token))
+    }
+
+    @Test func `old parameters beside new ones are ignored`() throws {
+        #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X;pn-provider=fcm;pn-prid=t>") == .push(.fcm("t", "")))
+        #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X;pn-provider>") == .query(.all))
+    }
+
+    @Test func `an old type that nobody serves any more is unsupported`() throws {
+        #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X>") == .unsupported(.unknownProvider))
+        #expect(try read("<sip:b@h;pn-type=apple;pn-tok=X>") == .unsupported(.missingParam))
+    }
+
+    private func read(_ contact: String) throws -> PushParameters {
+        PushParameters(contact: try contactOf(contact), settings: RegistrarSettings())
+    }
+}
+
+extension PushToken {
+    static func fcm(_ prid: String, _ param: String) -> PushToken {
+        PushToken(provider: .fcm, param: ByteString(param), prid: ByteString(prid))
+    }
+}
+
+/// The Contact value as the message reader gives it.
+func contactOf(_ text: String) throws -> NameAddress {
+    try #require(try registerRequest(contacts: [text]).contacts.first)
+}
