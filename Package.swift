@@ -115,6 +115,8 @@ let package = Package(
                 "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
                 "Timekeeping",
                 "Telemetry",
+                "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
+                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
