@@ -59,7 +59,7 @@ let package = Package(
         module("Crypto", ["COpenSSL"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
+        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
@@ -103,6 +103,7 @@ let package = Package(
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
