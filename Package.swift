@@ -60,7 +60,7 @@ let package = Package(
         module("Crypto", ["COpenSSL"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
+        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
@@ -120,6 +120,8 @@ let package = Package(
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
             [
