@@ -102,6 +102,7 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -120,8 +121,6 @@ let package = Package(
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
             [
