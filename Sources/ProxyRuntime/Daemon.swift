@@ -116,7 +116,8 @@ package final class Daemon {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")
         }
-        let address = endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
+        let address =
+            endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
         return ByteString("\(address.uriHost):\(endpoint.port)")
     }
 
