@@ -108,6 +108,17 @@ struct HTTPSessionTests {
         }
     }
 
+    @Test func `a request does not wait for the answer to another`() async throws {
+        try await with(.silence, .answer(Self.ok)) { session, server, url in
+            let first = Task { try await session.response(to: HTTPClientRequest(url: url)) }
+            _ = try await server.requests.next()
+            let second = try await session.response(to: HTTPClientRequest(url: url))
+            #expect(second.status == 200)
+            first.cancel()
+            _ = await first.result
+        }
+    }
+
     @Test func `an interim answer is no answer`() async throws {
         let answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.ok
         try await with(.answer(answer)) { session, _, url in

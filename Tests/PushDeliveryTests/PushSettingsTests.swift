@@ -29,7 +29,7 @@ struct PushSettingsTests {
               enabled: true
               body-format: legacy
               server-key: secret
-              url: http://127.0.0.1:8080/
+              endpoint: http://127.0.0.1:8080/
             request-timeout: 2s
             """)
         #expect(settings.enabledProviders == [.apns, .apnsDevelopment, .fcm])
@@ -58,10 +58,10 @@ struct PushSettingsTests {
         #expect(settings.url(of: .fcm) == "https://fcm.googleapis.com")
         settings.apns.environment = .sandbox
         #expect(settings.url(of: .apns) == "https://api.sandbox.push.apple.com")
-        settings.apns.url = "https://127.0.0.1:8443/"
+        settings.apns.endpoint = "https://127.0.0.1:8443/"
         #expect(settings.url(of: .apns) == "https://127.0.0.1:8443")
         #expect(settings.url(of: .apnsDevelopment) == "https://127.0.0.1:8443")
-        settings.apns.sandboxURL = "https://127.0.0.1:9443"
+        settings.apns.sandboxEndpoint = "https://127.0.0.1:9443"
         #expect(settings.url(of: .apnsDevelopment) == "https://127.0.0.1:9443")
     }
 }

@@ -126,7 +126,7 @@ final class ProviderCredentials {
         guard waitingForAccess.count == 1, let account else { return }
         do {
             let request = try account.grantRequest(
-                now: now, endpoint: settings.fcm.tokenURL, authorityFile: settings.fcm.caFile)
+                now: now, endpoint: settings.fcm.tokenEndpoint, authorityFile: settings.fcm.caFile)
             _ = http.send(request) { [weak self] result in self?.granted(result) }
         } catch {
             answer(.failure(CredentialFailure(outcome: .credentialsRefused("\(error)"))))

@@ -32,8 +32,8 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var keyFile: String?
     package var certFile: String?
     package var certKeyFile: String?
-    package var url: String?
-    package var sandboxURL: String?
+    package var endpoint: String?
+    package var sandboxEndpoint: String?
     package var caFile: String?
     package var lane = LaneSettings()
 
@@ -68,10 +68,10 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
         ),
         .string(
-            "endpoint", \.url, example: "https://127.0.0.1:8443",
+            "endpoint", \.endpoint, example: "https://127.0.0.1:8443",
             "Another server instead of the environment's, for tests."),
         .string(
-            "sandbox-endpoint", \.sandboxURL, example: "https://127.0.0.1:8443",
+            "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "Another server for tokens of apns.dev; without it endpoint counts for them too."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .group("limits", \.lane, "How much is sent to Apple at a time."),
@@ -96,7 +96,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     /// Without a slash at its end.
     package func url(of provider: PushProvider) -> String {
         let isSandbox = provider == .apnsDevelopment
-        let other = isSandbox ? sandboxURL ?? url : url
+        let other = isSandbox ? sandboxEndpoint ?? endpoint : endpoint
         return (other ?? (isSandbox ? APNsEnvironment.sandbox : environment).url).withoutTrailingSlash
     }
 }

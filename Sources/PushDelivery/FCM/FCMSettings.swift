@@ -15,8 +15,8 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var serviceAccountFile: String?
     package var projectID: String?
     package var serverKey: Secret?
-    package var url: String?
-    package var tokenURL: String?
+    package var endpoint: String?
+    package var tokenEndpoint: String?
     package var caFile: String?
     package var lane = LaneSettings()
 
@@ -36,10 +36,10 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "project-id", \.projectID, example: "my-project", "The project, when it is not the service account's own."),
         .secret("server-key", \.serverKey, "The server key; for legacy."),
         .string(
-            "endpoint", \.url, example: "http://127.0.0.1:8080",
+            "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
             "Another server instead of https://fcm.googleapis.com, for gateways and tests."),
         .string(
-            "token-endpoint", \.tokenURL, example: "http://127.0.0.1:8080/token",
+            "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "Where access tokens come from, when it is not where the service account says."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
         .group("limits", \.lane, "How much is sent to Firebase at a time."),
@@ -51,5 +51,5 @@ package struct FCMSettings: SettingsGroup, Equatable {
     }
 
     /// Without a slash at its end.
-    package var baseURL: String { (url ?? "https://fcm.googleapis.com").withoutTrailingSlash }
+    package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }
 }
