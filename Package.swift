@@ -123,12 +123,11 @@ let package = Package(
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
-        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
             [
                 "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
                 "Timekeeping", "Settings",
             ]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
