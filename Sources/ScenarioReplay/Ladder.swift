@@ -20,7 +20,7 @@ package struct Ladder: Sendable {
     /// Of one column, in characters.
     package let width: Int
 
-    package init(columns: [String], width: Int = 26) {
+    package init(columns: [String], width: Int = 27) {
         self.columns = columns
         self.width = width
     }
@@ -52,8 +52,9 @@ package struct Ladder: Sendable {
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
             // The label stands next to who sends, or it is cut.
-            let room = width - 5
-            let label = " " + event.label.prefix(room) + " "
+            let room = right - left - 5
+            let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
+            let label = " " + text + " "
             write(label, into: &cells, at: to > from ? left + 2 : right - 1 - label.count)
         } else {
             write("● " + event.label, into: &cells, at: from * width)

@@ -1,17 +1,46 @@
 /// A SIP message that an actor sent or received.
 package struct TracedMessage: Hashable, Sendable {
     /// Milliseconds since 1970.
-    package let time: Double
+    package var time: Double
     /// Sent by the actor, else received by it.
     package let isSent: Bool
-    /// `INVITE`, or `200 OK (INVITE)` with the method of the CSeq.
+    /// `INVITE`, `180 Ringing`, or `200 OK (INVITE)` with the method of the CSeq.
     package let label: String
+    package let callID: String
 
-    package init(time: Double, isSent: Bool, label: String) {
+    package init(time: Double, isSent: Bool, label: String, callID: String = "") {
         self.time = time
         self.isSent = isSent
         self.label = label
+        self.callID = callID
     }
+}
+
+extension [[TracedMessage]] {
+    /// These traces with messages sent before they are received elsewhere: SIPp notes what it sent after sending it.
+    package var straightened: [[TracedMessage]] {
+        var arrivals: [String: Double] = [:]
+        for message in joined() where !message.isSent {
+            arrivals[message.callID + message.label, default: message.time].formMinimum(with: message.time)
+        }
+        return map { trace in
+            var previous = -Double.infinity
+            return trace.map { original in
+                var message = original
+                if message.isSent, let arrival = arrivals[message.callID + message.label],
+                    (0..<20).contains(message.time - arrival)
+                {
+                    message.time = Swift.max(previous, arrival - 0.001)
+                }
+                previous = message.time
+                return message
+            }
+        }
+    }
+}
+
+extension Double {
+    fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
 }
 
 /// What SIPp writes with `-trace_msg`, in a process whose time zone is UTC.
@@ -24,9 +53,11 @@ package enum MessageTrace {
         var head: (time: Double, isSent: Bool?)?
         var first: Substring?
         var method: Substring?
+        var callID: Substring?
         func finish() {
             guard let time = head?.time, let isSent = head?.isSent, let first else { return }
-            found.append(TracedMessage(time: time, isSent: isSent, label: label(first, method)))
+            let label = label(first, method)
+            found.append(TracedMessage(time: time, isSent: isSent, label: label, callID: String(callID ?? "")))
         }
         for rawLine in trace.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             if rawLine.hasPrefix("-----------"), let time = time(in: rawLine) {
@@ -34,6 +65,7 @@ package enum MessageTrace {
                 head = (time, nil)
                 first = nil
                 method = nil
+                callID = nil
             } else if head != nil, head?.isSent == nil {
                 if rawLine.contains("message sent") { head?.isSent = true }
                 if rawLine.contains("message received") { head?.isSent = false }
@@ -41,6 +73,8 @@ package enum MessageTrace {
                 first = rawLine.isEmpty ? nil : rawLine
             } else if method == nil, rawLine.lowercased().hasPrefix("cseq:") {
                 method = rawLine.split(separator: " ").last
+            } else if callID == nil, rawLine.lowercased().hasPrefix("call-id:") {
+                callID = rawLine.split(separator: " ").last
             }
         }
         finish()
@@ -52,7 +86,8 @@ package enum MessageTrace {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }
         let status = words.dropFirst().first ?? ""
-        return method.map { "\(status) (\($0))" } ?? String(status)
+        guard let method, status.hasPrefix("2") else { return String(status) }
+        return "\(status) (\(method))"
     }
 
     /// Reads `---- 2026-11-21 05:32:25.479973`.

@@ -93,13 +93,15 @@ final class Performance {
 
     private func arguments(for step: FlowStep, _ actor: Actor) -> [String] {
         let defaults = [
-            "user": "bob", "caller": "103", "provider": "fcm", "param": "proj", "token": "bob-token",
+            "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
+            "token": "bob-token",
             "expires": "3600",
         ]
         let keys = defaults.merging(actor.keys) { $1 }.sorted { $0.key < $1.key }
         return [
             stage.target, "-sf", flowFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
-            "-i", "127.0.0.1", "-p", String(places[actor.place] ?? 0), "-m", "1", "-cid_str", "call", "-nostdin",
+            "-i", "127.0.0.1", "-p", String(places[actor.place] ?? 0), "-m", "1", "-cid_str", "call", "-auth_uri",
+            stage.domain, "-nostdin",
             "-timeout", "20s", "-timeout_error", "-trace_msg", "-message_file", file(step, "messages").path,
             "-message_overwrite", "false", "-trace_err", "-error_file", file(step, "errors").path,
             "-error_overwrite", "false",
@@ -122,38 +124,35 @@ extension Performance {
     }
 
     private func ladder() -> [String] {
-        var phones: [String] = []
-        var pbxes: [String] = []
+        let actors = flow.steps.compactMap { step in step.actor.map { (name: step.name, actor: $0) } }
+        let traces = actors.map { trace(of: $0.name) }.straightened
         var events: [Ladder.Event] = []
+        for (place, trace) in zip(actors.map(\.actor.place), traces) {
+            events += trace.map { message in
+                let (from, to) = message.isSent ? (place, "sippushd") : ("sippushd", place)
+                return Ladder.Event(time: message.time, from: from, to: to, label: message.label)
+            }
+        }
         for step in flow.steps {
-            guard let actor = step.actor else {
-                if let time = started[step.name] {
-                    let milliseconds = time.timeIntervalSince1970 * 1000
-                    events.append(
-                        Ladder.Event(time: milliseconds, from: "sippushd", to: nil, label: commandText(step)))
-                }
-                continue
-            }
-            if actor.role == .pbx, !pbxes.contains(actor.place) { pbxes.append(actor.place) }
-            if actor.role == .phone, !phones.contains(actor.place) { phones.append(actor.place) }
-            events += trace(of: step.name).map { message in
-                Ladder.Event(
-                    time: message.time, from: message.isSent ? actor.place : "sippushd",
-                    to: message.isSent ? "sippushd" : actor.place, label: message.label)
-            }
+            guard case .command(let words) = step.work, let time = started[step.name] else { continue }
+            let milliseconds = time.timeIntervalSince1970 * 1000
+            events.append(
+                Ladder.Event(time: milliseconds, from: "sippushd", to: nil, label: words.joined(separator: " ")))
         }
         let pushes = pushes()
         events += pushes.map { push in
-            let refused = push.status == 0 || push.status == 200 ? "" : " \(push.status)"
-            let label = "\(push.type) to \(push.token)\(refused)"
-            return Ladder.Event(time: push.time, from: "sippushd", to: "push", label: label)
+            let refused = push.status == 0 || push.status == 200 ? "" : ": \(push.status)"
+            // The record's milliseconds are cut, not rounded.
+            return Ladder.Event(
+                time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
-        return Ladder(columns: phones + ["sippushd"] + pbxes + (pushes.isEmpty ? [] : ["push"])).draw(events)
-    }
-
-    private func commandText(_ step: FlowStep) -> String {
-        guard case .command(let words) = step.work else { return step.name }
-        return words.joined(separator: " ")
+        func places(_ role: Actor.Role) -> [String] {
+            actors.map(\.actor).filter { $0.role == role }.map(\.place).reduce(into: []) { places, place in
+                if !places.contains(place) { places.append(place) }
+            }
+        }
+        let columns = places(.phone) + ["sippushd"] + places(.pbx) + (pushes.isEmpty ? [] : ["push"])
+        return Ladder(columns: columns).draw(events)
     }
 
     /// The first error an actor noted, or the last words of a command.

@@ -32,7 +32,8 @@ package struct PushRecord: Equatable, Sendable {
         if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
         if let wanted = expected.service, wanted != service { return "service is \(service), expected \(wanted)" }
         for (path, wanted) in expected.fields.sorted(by: { $0.key < $1.key }) {
-            let found = body.text(at: path)
+            // FCM's newer interface has one more level.
+            let found = body.text(at: path) ?? body.text(at: "message." + path)
             if found != wanted { return "\(path) is \(found ?? "not there"), expected \(wanted)" }
         }
         return nil

@@ -7,6 +7,9 @@ final class Stage {
     let target: String
     /// The sandbox's record; `nil` when pushes cannot be seen.
     let record: URL?
+    let domain: String
+    /// Who is called when a flow does not say; on a daemon that keeps its contacts somebody new.
+    let user: String
     /// The configuration that control commands name; `nil` when there can be none.
     let configuration: String?
     private let sippushd: String
@@ -18,6 +21,8 @@ final class Stage {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
         configuration = target.configuration
+        domain = target.domain
+        user = "bob-\(Int.random(in: 1000...9999))"
         sippushd = programs.appending(path: "sippushd").path
         self.folder = folder
     }
@@ -40,6 +45,8 @@ final class Stage {
         target = "127.0.0.1:\(port)"
         self.record = record
         self.configuration = configuration.path
+        domain = Target.usualDomain
+        user = "bob"
         self.folder = folder
 
         let sandbox = try Child(
@@ -92,7 +99,7 @@ final class Stage {
 
     private func add(_ user: FlowUser) throws(ReplayError) {
         let command = try command(
-            ["user", "add", "\(user.name)@example.net", "--password-stdin"],
+            ["user", "add", "\(user.name)@\(domain)", "--password-stdin"],
             log: folder.appending(path: "user-\(user.name).log"), input: user.password + "\n")
         try Self.finish(command)
     }
@@ -141,7 +148,7 @@ extension Stage {
         let trusted = pbxes.map { "\"127.0.0.1:\($0)\"" }.joined(separator: ", ")
         let upstream = pbxes.first.map { "upstream: \"sip:127.0.0.1:\($0)\"" } ?? ""
         let usual = """
-            domains: [example.net]
+            domains: [\(Target.usualDomain)]
             listen: ["udp:127.0.0.1:\(port)", "tcp:127.0.0.1:\(port)"]
             store: "\(folder.path)/store.db"
             control: "\(folder.path)/control.sock"

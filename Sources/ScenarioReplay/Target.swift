@@ -8,6 +8,10 @@ package struct Target: Hashable, Sendable {
     package var configuration: String?
     /// The local port that it trusts as its PBX.
     package var pbxPort: Int?
+    package var domain = Target.usualDomain
+
+    /// The domain of daemons that are started here.
+    package static let usualDomain = "example.net"
 }
 
 /// The command line of `scenario-replay`.
@@ -23,7 +27,8 @@ package struct ReplayOptions: Hashable, Sendable {
 
     package static let usage = """
         usage: scenario-replay [NAME ...] [--scenarios FOLDER] [--programs FOLDER] [--list]
-                               [--target HOST:PORT [--record FILE] [--config FILE] [--pbx-port PORT]]
+                               [--target HOST:PORT [--record FILE] [--config FILE] [--pbx-port PORT]
+                                [--domain NAME]]
         """
 
     /// Reads the words after the program's name.
@@ -35,7 +40,7 @@ package struct ReplayOptions: Hashable, Sendable {
         while let word = rest.popFirst() {
             switch word {
             case "--list": isListOnly = true
-            case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port":
+            case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port", "--domain":
                 guard let value = rest.popFirst() else { throw ReplayError("\(word) needs a value\n\(Self.usage)") }
                 values[word] = value
             default:
@@ -49,8 +54,9 @@ package struct ReplayOptions: Hashable, Sendable {
         if let port, !(1...65_535).contains(port) { throw ReplayError("--pbx-port needs a port\n\(Self.usage)") }
         if let address = values["--target"] {
             target = Target(
-                address: address, record: values["--record"], configuration: values["--config"], pbxPort: port)
-        } else if let option = ["--record", "--config", "--pbx-port"].first(where: { values[$0] != nil }) {
+                address: address, record: values["--record"], configuration: values["--config"], pbxPort: port,
+                domain: values["--domain"] ?? Target.usualDomain)
+        } else if let option = ["--record", "--config", "--pbx-port", "--domain"].first(where: { values[$0] != nil }) {
             throw ReplayError("\(option) needs --target\n\(Self.usage)")
         }
     }
