@@ -84,8 +84,8 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
-        program("push-sandbox", ["PushSandbox", "Reactor"]),
+        module("PushSandbox", ["CNGHTTP2", "HTTPServer", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
