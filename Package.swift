@@ -121,6 +121,8 @@ let package = Package(
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
             [
