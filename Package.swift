@@ -125,6 +125,8 @@ let package = Package(
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
+            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
             [
                 "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
                 "Timekeeping", "Settings",
