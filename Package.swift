@@ -102,6 +102,7 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -112,16 +113,11 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
-                "Timekeeping",
-                "Telemetry",
                 "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests(
             "RegistrationTests",
             [
