@@ -113,9 +113,6 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
-                "Timekeeping",
-                "Telemetry",
                 "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
