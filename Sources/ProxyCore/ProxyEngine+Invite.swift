@@ -3,6 +3,7 @@ import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
+import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
@@ -146,6 +147,12 @@ extension ProxyEngine {
         let fork = makeFork(incoming, branches: branches, call: call)
         offers[key] = fork
         counters.callsHeld += 1
+        log.info(
+            "call offered",
+            [
+                .aor: .described(aor), .callID: .bytes(request.callID), .caller: .bytes(request.from.uri.text),
+                .count: .number(targets.count),
+            ])
 
         let caller = CallerIdentity(request)
         let sleepers = targets.filter { $0.pushToken != nil }

@@ -6,6 +6,7 @@ import Reactor
 import Registration
 import SIPGrammar
 import SIPMessage
+import Settings
 package import Telemetry
 import Timekeeping
 
@@ -34,7 +35,7 @@ package final class Daemon {
     private var signals: [SignalWatch] = []
 
     /// What listens, as others reach it.
-    package private(set) var listeners: [Listener] = []
+    private(set) var listeners: [Listener] = []
 
     package init(settings: DaemonSettings, path: String, log: Log) throws(StartError) {
         self.settings = settings
@@ -115,7 +116,7 @@ package final class Daemon {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")
         }
-        let address = endpoint.address.isUnspecified ? System.primaryAddress(like: endpoint.address) : endpoint.address
+        let address = endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
         return ByteString("\(address.uriHost):\(endpoint.port)")
     }
 
@@ -145,7 +146,8 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            control = try ControlService(path: settings.control, loop: loop, shard: shard, store: store, log: log)
+            control = try ControlService(
+                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
             signals = [
                 try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
                 try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },

@@ -4,7 +4,7 @@ import SIPGrammar
 
 extension DaemonSettings {
     /// What the engine needs of the configuration.
-    package var engineSettings: ProxySettings {
+    var engineSettings: ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted
@@ -13,7 +13,7 @@ extension DaemonSettings {
         engine.digest = digest
         engine.registrar = registrar
         engine.bucket = bucket
-        engine.configuredProviders = push.configuredProviders
+        engine.configuredProviders = push.enabledProviders
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
         engine.maximumCalls = limits.calls

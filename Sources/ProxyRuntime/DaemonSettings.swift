@@ -3,7 +3,6 @@ package import ProxyCore
 package import PushDelivery
 package import Registration
 package import Settings
-package import Telemetry
 
 /// One address to listen on, as written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
 package struct ListenAddress: Hashable, Sendable {

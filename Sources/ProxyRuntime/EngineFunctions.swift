@@ -1,8 +1,8 @@
 import Crypto
 import ProxyCore
 import Registration
+import SIPGrammar
 import SIPMessage
-import Synchronization
 
 /// The functions the rules get from libraries: seals, digests, chance, and the reader.
 enum EngineFunctions {
@@ -21,25 +21,28 @@ enum EngineFunctions {
                     switch algorithm {
                     case .md5: HashAlgorithm.md5.digest(of: bytes)
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
+                    case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
                 }, code: { codeKey.code(for: $0) }))
     }
 
     private static func key() throws(StartError) -> KeyBox {
         do {
-            return KeyBox(try HMACKey(RandomBytes.make(32).span))
+            return try KeyBox(RandomBytes.make(32))
         } catch {
             throw StartError("no random key: \(error)")
         }
     }
 
-    /// An HMAC key changes inside while it works, so each use takes the lock; one thread uses it, the lock is free.
-    private final class KeyBox: Sendable {
-        private let key: Mutex<HMACKey>
+    /// An HMAC key changes inside while it works.
+    ///
+    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    private final class KeyBox: @unchecked Sendable {
+        private var key: HMACKey
 
-        init(_ key: consuming sending HMACKey) { self.key = Mutex(key) }
+        init(_ secret: [UInt8]) throws(CryptoError) { key = try HMACKey(secret.span) }
 
-        func code(for bytes: [UInt8]) -> [UInt8] { key.withLock { $0.code(for: bytes) } }
+        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
     private final class ReaderBox {

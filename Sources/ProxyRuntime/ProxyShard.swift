@@ -1,8 +1,8 @@
-package import Addressing
+import Addressing
 package import ProxyCore
-package import PushDelivery
+import PushDelivery
 package import Reactor
-package import SIPGrammar
+import SIPGrammar
 import SIPMessage
 package import Telemetry
 package import Timekeeping
@@ -32,14 +32,19 @@ package actor ProxyShard {
         self.log = log
     }
 
-    /// Starts to receive. On the loop's thread, or before it runs.
-    package func start(sockets: [UInt16: UDPSocket]) throws(SystemError) {
+    /// Starts to receive.
+    package func start(sockets: [UInt16: UDPSocket]) {
         self.sockets = sockets
-        timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
-        for (number, socket) in sockets {
-            try socket.receive { [weak self] batch in
-                self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
+        do {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
+            for (number, socket) in sockets {
+                try socket.receive { [weak self] batch in
+                    self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
+                }
             }
+        } catch {
+            log.error("cannot start", [.error: .described(error)])
+            loop.stop()
         }
         runActions()
     }
@@ -115,7 +120,7 @@ package actor ProxyShard {
     }
 
     /// Lets operators look and order; the actions that follow are run.
-    package func withEngine<Result: Sendable>(_ body: (ProxyEngine, Moment) -> Result) -> Result {
+    package func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
         defer { runActions() }
         return body(engine, loop.moment)
     }
@@ -137,6 +142,7 @@ package actor ProxyShard {
         case .send(let bytes, let flow): send(bytes, on: flow)
         case .commit(let changes, let ticket): services.store.commit(changes, ticket)
         case .record(let changes): services.store.record(changes)
+        case .recordLate(let changes): services.store.recordLate(changes)
         case .push(let request): services.push.send(request)
         case .cancelPush(let id): services.push.cancel(id)
         case .resolve(let hop, let ticket): resolve(hop, ticket)

@@ -4,7 +4,9 @@ import Reactor
 import Telemetry
 
 /// What a shard's actions reach: the store, the push providers, the resolver.
-package struct ShardServices {
+///
+/// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
+package struct ShardServices: @unchecked Sendable {
     package let store: StoreService
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void

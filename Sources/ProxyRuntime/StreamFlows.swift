@@ -1,14 +1,14 @@
 import Addressing
-import Reactor
+package import Reactor
 import SIPGrammar
 import SIPMessage
-import Telemetry
+package import Telemetry
 import Timekeeping
 
 /// The TCP connections: cuts what they bring into messages, and finds the connection that a flow means.
 ///
-/// Lives on its shard's loop.
-package final class StreamFlows {
+/// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
+package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private weak var shard: ProxyShard?
@@ -109,11 +109,13 @@ package final class StreamFlows {
                 let message = rest.extracting(0..<length)
                 used += length
                 noteAlive(connected)
-                let isFatal = shard.assumeIsolated { $0.streamMessageReceived(message, on: connected.flow) }
+                let flow = connected.flow
+                let isFatal = shard.assumeIsolated { $0.streamMessageReceived(message, on: flow) }
                 if isFatal { return giveUp(connected, used: bytes.count) }
             case .broken:
                 // Where the next message begins is not known any more. Answer what can be answered, and close (T2).
-                shard.assumeIsolated { _ = $0.streamMessageReceived(rest, on: connected.flow) }
+                let flow = connected.flow
+                shard.assumeIsolated { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)
             }
         }

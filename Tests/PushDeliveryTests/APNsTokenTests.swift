@@ -20,29 +20,30 @@ private func problem(_ param: String, _ prid: String) -> APNsToken.Problem? {
 
 @Suite("Apple tokens in pn-param and pn-prid (RFC 8599 section 10)")
 struct APNsTokenTests {
-    @Test(arguments: [
-        // RFC 8599: one token, the service at the end of pn-param.
-        ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
-        ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
-        ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
-        // Linphone: services on both sides, in any order.
-        ("T.com.ex.phone.voip", "AB:voip", "com.ex.phone", nil, "ab"),
-        ("T.com.ex.phone.voip&remote", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
-        ("T.com.ex.phone.remote&voip", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
-        ("T.com.ex.phone.VoIP", "AB:VOIP", "com.ex.phone", nil, "ab"),
-        // A word that is no service belongs to the bundle.
-        ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
-        ("T.voip", "AB", "voip", "ab", nil),
-        // ECSS-10: pn-params is a match key of any form, or missing.
-        ("", "AB", nil, "ab", nil),
-        ("", "AB:voip", nil, nil, "ab"),
-        ("", "AB:voip&CD:remote", nil, "cd", "ab"),
-        ("line-1", "AB", nil, "ab", nil),
-        ("T.bad name", "AB", nil, "ab", nil),
-        ("T.a\r\nX: y", "AB", nil, "ab", nil),
-        // Only hexadecimal tokens change their case.
-        ("T.b", "Token-A", "b", "Token-A", nil),
-    ] as [(String, String, String?, String?, String?)])
+    @Test(
+        arguments: [
+            // RFC 8599: one token, the service at the end of pn-param.
+            ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
+            ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
+            ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
+            // Linphone: services on both sides, in any order.
+            ("T.com.ex.phone.voip", "AB:voip", "com.ex.phone", nil, "ab"),
+            ("T.com.ex.phone.voip&remote", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
+            ("T.com.ex.phone.remote&voip", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
+            ("T.com.ex.phone.VoIP", "AB:VOIP", "com.ex.phone", nil, "ab"),
+            // A word that is no service belongs to the bundle.
+            ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
+            ("T.voip", "AB", "voip", "ab", nil),
+            // ECSS-10: pn-params is a match key of any form, or missing.
+            ("", "AB", nil, "ab", nil),
+            ("", "AB:voip", nil, nil, "ab"),
+            ("", "AB:voip&CD:remote", nil, "cd", "ab"),
+            ("line-1", "AB", nil, "ab", nil),
+            ("T.bad name", "AB", nil, "ab", nil),
+            ("T.a\r\nX: y", "AB", nil, "ab", nil),
+            // Only hexadecimal tokens change their case.
+            ("T.b", "Token-A", "b", "Token-A", nil),
+        ] as [(String, String, String?, String?, String?)])
     func `tokens and bundle are told apart`(
         param: String, prid: String, bundle: String?, remote: String?, voip: String?
     ) throws {

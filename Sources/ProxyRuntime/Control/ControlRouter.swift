@@ -1,3 +1,4 @@
+import Addressing
 import Foundation
 import ProxyCore
 import PushDelivery
@@ -17,17 +18,21 @@ struct ControlRouter {
 
     /// - Parameter path: the segments of the path, percent-decoded.
     func answer(_ method: String, _ path: [String], body: [UInt8]) -> Answer {
-        switch (method, path) {
-        case ("GET", ["v1", "held"]): json(heldCalls())
-        case ("GET", ["v1", "users"]): json(users())
-        case ("PUT", ["v1", "users"]): putUser(body)
-        case ("DELETE", ["v1", "users", let name]): removeUser(name)
-        case ("GET", ["v1", "users", let name, "bucket"]): json(bucket(of: name))
-        case ("GET", ["v1", "users", let name, "bindings"]): json(bindings(of: name))
-        case ("GET", ["v1", "providers"]): json(providers())
-        case ("POST", ["v1", "providers", let name, "disable"]): switchProvider(name, on: false)
-        case ("POST", ["v1", "providers", let name, "enable"]): switchProvider(name, on: true)
-        default: problem(404, "no such resource")
+        guard path.first == "v1", (2...4).contains(path.count) else { return problem(404, "no such resource") }
+        let name = path.count > 2 ? path[2] : ""
+        // The name is a placeholder in the pattern, so that the table reads like the API.
+        let pattern = path.enumerated().map { $0.offset == 2 ? "NAME" : $0.element }.joined(separator: "/")
+        switch "\(method) \(pattern)" {
+        case "GET v1/held": return json(heldCalls())
+        case "GET v1/users": return json(users())
+        case "PUT v1/users": return putUser(body)
+        case "DELETE v1/users/NAME": return removeUser(name)
+        case "GET v1/users/NAME/bucket": return json(bucket(of: name))
+        case "GET v1/users/NAME/bindings": return json(bindings(of: name))
+        case "GET v1/providers": return json(providers())
+        case "POST v1/providers/NAME/disable": return switchProvider(name, on: false)
+        case "POST v1/providers/NAME/enable": return switchProvider(name, on: true)
+        default: return problem(404, "no such resource")
         }
     }
 
@@ -110,7 +115,7 @@ struct ControlRouter {
 
     // MARK: Helpers
 
-    private func withEngine<Result: Sendable>(_ body: (ProxyEngine, Moment) -> Result) -> Result {
+    private func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
         shard.assumeIsolated { $0.withEngine(body) }
     }
 
@@ -135,7 +140,7 @@ struct ControlRouter {
 
 extension UserCredentials {
     /// `nil` when the name or a hash is not well-formed.
-    package var digestUser: DigestUser? {
+    var digestUser: DigestUser? {
         guard let at = name.lastIndex(of: "@"), at != name.startIndex,
             ha1MD5.count == 32, ha1SHA256.count == 64, (ha1MD5 + ha1SHA256).allSatisfy(\.isHexDigit)
         else { return nil }

@@ -3,6 +3,7 @@ import Foundation
 import HTTPClient
 import PushDelivery
 import Reactor
+import Settings
 import Telemetry
 import Timekeeping
 
@@ -66,6 +67,9 @@ final class ProviderCredentials {
         }
     }
 
+    /// The project of the service-account file.
+    var projectID: String? { account?.projectID }
+
     func withCredential(for provider: PushProvider, _ receive: @escaping Receiver) {
         switch provider {
         case .apns, .apnsDevelopment: receive(apnsCredential())
@@ -121,7 +125,8 @@ final class ProviderCredentials {
         waitingForAccess.append(receive)
         guard waitingForAccess.count == 1, let account else { return }
         do {
-            let request = try account.grantRequest(now: now, authorityFile: settings.fcm.caFile)
+            let request = try account.grantRequest(
+                now: now, endpoint: settings.fcm.tokenEndpoint, authorityFile: settings.fcm.caFile)
             _ = http.send(request) { [weak self] result in self?.granted(result) }
         } catch {
             answer(.failure(CredentialFailure(outcome: .credentialsRefused("\(error)"))))

@@ -1,5 +1,5 @@
 import Crypto
-package import HTTPClient
+import HTTPClient
 package import PushDelivery
 package import Reactor
 import SIPGrammar
@@ -10,7 +10,9 @@ import Timekeeping
 ///
 /// Each provider has its own lane with a limit of requests in flight, so that a slow one never delays another (F6).
 /// Lives on its shard's loop.
-package final class PushService {
+///
+/// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
+package final class PushService: @unchecked Sendable {
     /// The provider's last word; not called for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
 
@@ -23,41 +25,50 @@ package final class PushService {
     private var lanes: [PushProvider: Lane] = [:]
 
     /// One push on its way.
-    private final class Delivery {
+    ///
+    /// - `@unchecked Sendable` for the same reason.
+    private final class Delivery: @unchecked Sendable {
         let request: PushRequest
+        let apnsID: APNsID
         /// Tries so far.
         var tries = 0
         var renewedCredential = false
         var exchange: HTTPExchange?
         var timer: LoopTimer?
 
-        init(_ request: PushRequest) { self.request = request }
+        init(_ request: PushRequest) {
+            self.request = request
+            apnsID = APNsID(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
+        }
     }
 
     private struct Lane {
         var inFlight = 0
         var queue: [PushID] = []
+        /// This provider has taken a push of ours before.
+        var isProven = false
     }
 
-    private static let inFlightLimit = 1000
-    private static let queueLimit = 50_000
     /// Waits before the second, third and fourth try.
     private static let pauses: [Duration] = [.milliseconds(300), .seconds(1), .seconds(3)]
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
-        self.settings = settings
         self.log = log
         http = HTTPSession(on: loop)
         credentials = try ProviderCredentials(settings: settings, http: http, log: log)
+        var settings = settings
+        if settings.fcm.projectID == nil { settings.fcm.projectID = credentials.projectID }
+        self.settings = settings
     }
 
     package func send(_ request: PushRequest) {
         let provider = request.token.provider
         let delivery = Delivery(request)
         deliveries[request.id] = delivery
-        guard lanes[provider, default: Lane()].inFlight < Self.inFlightLimit else {
-            guard lanes[provider, default: Lane()].queue.count < Self.queueLimit else {
+        let limits = settings.lane(of: provider)
+        guard lanes[provider, default: Lane()].inFlight < limits.requests else {
+            guard lanes[provider, default: Lane()].queue.count < limits.queue else {
                 // Told later: the engine is in the middle of its own work now.
                 loop.post { [weak self] in self?.finish(request.id, .retry(after: nil)) }
                 return
@@ -93,20 +104,20 @@ package final class PushService {
 
     private func transmit(_ delivery: Delivery, _ credential: ProviderCredential) {
         let now = loop.moment.date
-        let rendered = settings.render(delivery.request, now: now)
+        let rendered = settings.render(delivery.request, id: delivery.apnsID, now: now)
         guard case .request(let message) = rendered else {
             if case .impossible(let outcome) = rendered { settleLater(delivery, outcome) }
             return
         }
         let provider = delivery.request.token.provider
         var request = HTTPClientRequest(
-            method: "POST", url: settings.endpoint(of: provider) + message.path, headers: message.httpHeaders,
-            body: message.body)
+            method: "POST", url: settings.url(of: provider) + message.path,
+            headers: message.headers.map { HTTPHeader($0.name, $0.value) }, body: message.body)
         if let header = credential.header { request.headers.append(header) }
         request.authorityFile = settings.authorityFile(of: provider)
         request.certificateFile = credential.certificateFile
         request.keyFile = credential.keyFile
-        request.timeout = .seconds(10)
+        request.timeout = settings.requestTimeout
         request.group = provider.rawValue
         lanes[provider, default: Lane()].inFlight += 1
         delivery.exchange = http.send(request) { [weak self] result in
@@ -122,10 +133,14 @@ package final class PushService {
     ) -> PushOutcome {
         switch result {
         case .success(let response):
-            let retryAfter = response.header("retry-after").flatMap { Int64($0) }.map { Duration.seconds($0) }
-            return settings.outcome(
-                of: delivery.request.token.provider, status: response.status, id: response.header("apns-id"),
-                retryAfter: retryAfter, body: response.body)
+            let provider = delivery.request.token.provider
+            let answer = ProviderAnswer(
+                status: response.status, id: response.header("apns-id"), retryAfter: response.header("retry-after"),
+                body: response.body)
+            let outcome = settings.outcome(
+                of: answer, from: provider, isProven: lanes[provider]?.isProven ?? false, now: loop.moment.date)
+            if outcome.isAccepted { lanes[provider, default: Lane()].isProven = true }
+            return outcome
         case .failure(let error):
             log.warning(
                 "push provider not reached",
@@ -203,7 +218,7 @@ package final class PushService {
 
     private func leaveLane(_ provider: PushProvider) {
         lanes[provider, default: Lane()].inFlight -= 1
-        while let next = lanes[provider]?.queue.first, lanes[provider, default: Lane()].inFlight < Self.inFlightLimit {
+        while let next = lanes[provider]?.queue.first, lanes[provider, default: Lane()].inFlight < settings.lane(of: provider).requests {
             lanes[provider]?.queue.removeFirst()
             if let delivery = deliveries[next] {
                 start(delivery)

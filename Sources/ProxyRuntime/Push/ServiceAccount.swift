@@ -54,7 +54,7 @@ struct ServiceAccount {
         }
     }
 
-    func grantRequest(now: UnixTime, authorityFile: String?) throws -> HTTPClientRequest {
+    func grantRequest(now: UnixTime, endpoint: String?, authorityFile: String?) throws -> HTTPClientRequest {
         let claims = Claims(
             iss: email, scope: Self.scope, aud: tokenURI, iat: now.seconds, exp: now.seconds + 3600)
         let header = try JSONSerialization.data(withJSONObject: ["alg": "RS256", "typ": "JWT", "kid": keyID])
@@ -62,7 +62,7 @@ struct ServiceAccount {
         var body = Array("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=".utf8)
         body += token
         var request = HTTPClientRequest(
-            method: "POST", url: tokenURI,
+            method: "POST", url: endpoint ?? tokenURI,
             headers: [HTTPHeader("content-type", "application/x-www-form-urlencoded")], body: body)
         request.authorityFile = authorityFile
         request.group = "oauth"

@@ -2,7 +2,7 @@ package import ProxyCore
 import PushDelivery
 package import Reactor
 package import Registration
-import SIPGrammar
+package import SIPGrammar
 package import Telemetry
 
 /// What became of a commit the engine waits for.
@@ -13,8 +13,10 @@ package struct CommitResult: Sendable {
 
 /// The shard's way to the store: commits that are waited for, changes that are not, and what was there at start.
 ///
-/// Lives on its shard's loop; the writing happens on the writer's own thread.
-package final class StoreService {
+/// The writing happens on the writer's own thread.
+///
+/// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
+package final class StoreService: @unchecked Sendable {
     /// The fates of commits, in the order in which they were asked for.
     package var finished: ([CommitResult]) -> Void {
         get { relay.finished }
@@ -121,7 +123,7 @@ package final class StoreService {
         _ = writer.submitLazily(rows)
     }
 
-    package func add(_ user: DigestUser) -> Bool { writer.submit([.addUser(user)], for: Self.unawaited) }
+    func add(_ user: DigestUser) -> Bool { writer.submit([.addUser(user)], for: Self.unawaited) }
 
     package func removeUser(name: ByteString, realm: ByteString) -> Bool {
         writer.submit([.removeUser(name: name, realm: realm)], for: Self.unawaited)

@@ -23,6 +23,7 @@ package final class StoreWriter: Sendable {
     ///   - settings: how changes are gathered.
     ///   - log: for what goes wrong later.
     ///   - onResults: called on the writer's thread after each commit, in the order of submission.
+    /// - Throws: what keeps the store from being used at all.
     package init(
         path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
