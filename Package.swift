@@ -119,11 +119,9 @@ let package = Package(
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
-        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
             [
                 "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
                 "Timekeeping", "Settings",
