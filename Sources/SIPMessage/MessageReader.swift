@@ -34,7 +34,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            spare += missing + 64
+            // Reading stopped where memory ended, so what was missing says little; one-letter parameters cost most.
+            spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
 
