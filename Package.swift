@@ -126,7 +126,6 @@ let package = Package(
                 "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
                 "Timekeeping", "Settings",
             ]),
-        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),

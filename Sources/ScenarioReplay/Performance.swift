@@ -13,10 +13,13 @@ final class Performance {
     private var due: [String: Date] = [:]
     private var started: [String: Date] = [:]
     private let begin = Date.now
+    private var lastSeenRunning = Date.now
     private let recordStart: Int
 
     /// Longer than any actor may take; see `-timeout`.
     private static let limit: TimeInterval = 25
+    /// How long nothing may run while steps wait for their start.
+    private static let patience: TimeInterval = 5
 
     /// - Parameters:
     ///   - flow: what to play.
@@ -50,9 +53,9 @@ final class Performance {
                 running[name] = nil
             }
             for step in flow.steps where started[step.name] == nil && isDue(step) { try start(step) }
-            if Date.now.timeIntervalSince(begin) > Self.limit {
+            if let reason = reasonToStop() {
                 let missing = flow.steps.map(\.name).filter { ended[$0] == nil }
-                outcome.complaints.append("not finished in \(Int(Self.limit)) s: \(missing.joined(separator: ", "))")
+                outcome.complaints.append("\(reason): \(missing.joined(separator: ", "))")
                 break
             }
             Thread.sleep(forTimeInterval: 0.004)
@@ -67,6 +70,12 @@ final class Performance {
         }
         outcome.ladder = ladder()
         return outcome
+    }
+
+    private func reasonToStop() -> String? {
+        if Date.now.timeIntervalSince(begin) > Self.limit { return "not finished in \(Int(Self.limit)) s" }
+        if !running.isEmpty { lastSeenRunning = .now }
+        return Date.now.timeIntervalSince(lastSeenRunning) > Self.patience ? "never started" : nil
     }
 
     private func isDue(_ step: FlowStep) -> Bool {

@@ -2,7 +2,7 @@ import Foundation
 
 /// One line of the sandbox's record: a push that it answered.
 package struct PushRecord: Equatable, Sendable {
-    /// `fcm`, `apns`, ...
+    /// `fcm-v1`, `fcm-legacy`, `apns`, ...
     package let service: String
     package let token: String
     /// `invite` or `missed_calls`.

@@ -35,6 +35,7 @@ final class Stage {
     ///   - folder: an empty one, for everything they write.
     ///   - places: the port of each place of the flow.
     ///   - ports: where the daemon's port comes from.
+    /// - Throws: ``ReplayError`` when one of them does not start; nothing is left running then.
     init(
         for flow: Flow, programs: URL, folder: URL, places: [String: Int], ports: inout LocalPorts
     ) throws(ReplayError) {
