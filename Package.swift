@@ -60,7 +60,7 @@ let package = Package(
         module("Crypto", ["COpenSSL"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
+        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
@@ -84,8 +84,8 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
-        program("push-sandbox", ["PushSandbox", "Reactor"]),
+        module("PushSandbox", ["CNGHTTP2", "HTTPServer", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
@@ -102,6 +102,7 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -117,9 +118,14 @@ let package = Package(
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
             "RegistrationTests",
-            ["Registration", "PushDelivery", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Settings"]),
+            [
+                "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
+                "Timekeeping", "Settings",
+            ]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
         tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
         tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),

@@ -95,7 +95,7 @@ final class EasyHandle {
 
     private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
-            && set(CURLOPT_PIPEWAIT, 1) && set(CURLOPT_TCP_KEEPALIVE, 1)
+            && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
             && set(CURLOPT_PROTOCOLS_STR, "http,https")
             // What the environment says about proxies is meant for interactive tools.
@@ -110,6 +110,8 @@ final class EasyHandle {
             case .http2PriorKnowledge: CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
             }
         guard set(CURLOPT_HTTP_VERSION, Int(version)) else { return false }
+        // Waits for a connection that is being made to say HTTP/2. Without TLS it would wait for the first answer on it.
+        if profile.version != .http1, profile.isTLS { guard set(CURLOPT_PIPEWAIT, 1) else { return false } }
         // libcurl 7.88 cannot send a second request over such a connection when it is plain TCP.
         if profile.version == .http2PriorKnowledge, !profile.isTLS {
             guard set(CURLOPT_FRESH_CONNECT, 1), set(CURLOPT_FORBID_REUSE, 1) else { return false }

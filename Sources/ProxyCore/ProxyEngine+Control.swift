@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 package import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 /// What operators ask and order while the daemon runs.
@@ -37,8 +38,12 @@ extension ProxyEngine {
 
     /// Switches a provider off or on (R8c, R9); the choice is kept over restarts.
     package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else { return }
+        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
+            return
+        }
         act(.record([.providerSwitch(provider, enabled: isOn)]))
+        log.notice(
+            "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
         if isOn {
             enabledProviders.insert(provider)
             bindings.providerEnabled(provider)

@@ -2,6 +2,7 @@ import Addressing
 import PushDelivery
 import Registration
 import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 extension ProxyEngine {
@@ -97,6 +98,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
         bindings.apply(plan)
+        note(plan, for: aor, on: incoming.flow)
         counters.registersAccepted += 1
         let fields = bindings.okFields(for: plan, now: now)
         if let server = incoming.server {
@@ -107,6 +109,19 @@ extension ProxyEngine {
         for device in plan.refreshed {
             if !waiting.isEmpty { release(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
+        }
+    }
+
+    /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
+    private func note(_ plan: RegisterPlan, for aor: AddressOfRecord, on flow: Flow) {
+        guard log.isEnabled(.info) else { return }
+        if plan.facts.isEmpty {
+            log.debug("refreshed", [.aor: .described(aor), .source: .described(flow.remote)])
+        }
+        for fact in plan.facts {
+            let story: LogValue = .text("\(fact)")
+            log.info(
+                "registration", [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
         }
     }
 

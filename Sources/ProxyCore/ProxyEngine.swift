@@ -198,12 +198,11 @@ package final class ProxyEngine {
     /// Sends a final response of our own.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return }
-        let bytes = incoming.response(status, toTag: newTag(), fields: fields)
-        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+        respond(server, status, incoming.response(status, toTag: newTag(), fields: fields), now: now)
     }
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
-        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
     func sendStateless(_ incoming: IncomingRequest, _ status: Status) {
@@ -212,6 +211,14 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
+        let before = outputs.count
         body(&transactions, &outputs)
+        // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
+        guard outputs.count > before else { return }
+        let added = outputs[before...]
+        outputs.removeLast(added.count)
+        for output in added {
+            if case .send(let bytes, let flow) = output { act(.send(bytes, on: flow)) } else { outputs.append(output) }
+        }
     }
 }

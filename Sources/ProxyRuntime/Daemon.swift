@@ -31,7 +31,7 @@ package final class Daemon {
     private let push: PushService
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
-    //private var control: ControlService?
+    private var control: ControlService?
     private var signals: [SignalWatch] = []
 
     /// What listens, as others reach it.
@@ -116,7 +116,8 @@ package final class Daemon {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")
         }
-        let address = endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
+        let address =
+            endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
         return ByteString("\(address.uriHost):\(endpoint.port)")
     }
 
@@ -146,7 +147,8 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            //control = try ControlService(path: settings.control, loop: loop, shard: shard, store: store, log: log)
+            control = try ControlService(
+                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
             signals = [
                 try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
                 try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },

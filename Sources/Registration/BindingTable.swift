@@ -22,7 +22,15 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The id that the next new binding gets.
     package internal(set) var nextID = BindingID(rawValue: 1)
 
-    package init(enabled: ProviderSet) { self.enabled = enabled }
+    /// An empty table.
+    ///
+    /// With the date of the start, new ids lie beyond those of all earlier runs, also of rows that are deleted by now:
+    /// a missed-call bucket may still name a device that is gone. Without it they count from 1.
+    package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
+        self.enabled = enabled
+        // A million ids for each millisecond of a run; the rest lasts for two centuries and fits a signed column.
+        if let date { nextID = BindingID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
+    }
 
     package var count: Int { byID.count }
 

@@ -213,6 +213,9 @@ struct ValueReader {
     }
 
     /// Whether the header parameters hold white space that libosip2 does not know; `nil` when they are malformed.
+    ///
+    /// libosip2 takes an empty last parameter and an empty last value, which would be malformed as soon as something
+    /// of ours stands behind them.
     private static func checkParameters(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool? {
         var count = 0
         var hasBlanks = false
@@ -223,7 +226,13 @@ struct ValueReader {
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: range.upperBound) else { return nil }
                 index = quoteEnd
                 continue
-            case UInt8(ascii: ";"): count += 1
+            case UInt8(ascii: ";"):
+                count += 1
+                let name = bytes.trimmed(index + 1..<range.upperBound)
+                guard !name.isEmpty, bytes[name.lowerBound].isToken else { return nil }
+            case UInt8(ascii: "="):
+                let value = bytes.trimmed(index + 1..<range.upperBound)
+                guard !value.isEmpty, bytes[value.lowerBound] != UInt8(ascii: ";") else { return nil }
             case UInt8(ascii: ","), UInt8(ascii: "<"), UInt8(ascii: ">"): return nil
             case UInt8(ascii: "\t"), UInt8(ascii: "\r"): hasBlanks = true
             default: break
@@ -241,9 +250,9 @@ struct ValueReader {
         let isPlausible = memory.withBytes { bytes in
             let start = bytes.firstIndex(of: UInt8(ascii: ";"), in: range) ?? range.upperBound
             // Comments left the grammar with RFC 3261; to libosip2 one would hide the parameters.
-            guard Self.beginsWithSIP(bytes, range), bytes.firstIndex(of: UInt8(ascii: "("), in: range) == nil,
-                Self.checkParameters(bytes, start..<range.upperBound) != nil,
-                Self.hasPlainBrackets(bytes, range.lowerBound..<start)
+            guard bytes.firstIndex(of: UInt8(ascii: "("), in: range) == nil,
+                let sentBy = Self.sentBy(bytes, range.lowerBound..<start), Self.isSentBy(bytes, sentBy),
+                Self.checkParameters(bytes, start..<range.upperBound) != nil
             else { return false }
             for index in range where bytes[index] == UInt8(ascii: "\t") || bytes[index] == UInt8(ascii: "\r") {
                 preparation.spacesBlanks = true
@@ -266,28 +275,41 @@ struct ValueReader {
         }
     }
 
-    /// `SIP / 2.0 /`, white space allowed around the slashes.
-    private static func beginsWithSIP(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+    /// What stands behind `SIP / 2.0 / transport`, white space allowed around the slashes.
+    private static func sentBy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int>? {
         var index = range.lowerBound
+        func skipSpace() {
+            while index < range.upperBound, bytes[index].isLinearSpace { index += 1 }
+        }
         func skip(_ text: StaticString) -> Bool {
             let end = index + text.utf8CodeUnitCount
             guard end <= range.upperBound, bytes.equalsIgnoringCase(index..<end, text) else { return false }
             index = end
-            while index < range.upperBound, bytes[index].isLinearSpace { index += 1 }
+            skipSpace()
             return true
         }
-        return skip("sip") && skip("/") && skip("2.0") && skip("/")
+        guard skip("sip"), skip("/"), skip("2.0"), skip("/") else { return nil }
+        while index < range.upperBound, bytes[index].isToken { index += 1 }
+        guard index < range.upperBound, bytes[index].isLinearSpace else { return nil }
+        return bytes.trimmed(index..<range.upperBound)
     }
 
-    /// Whether brackets, if there are any, hold an IPv6 address and only white space and a port stand beside them.
-    private static func hasPlainBrackets(_ bytes: Span<UInt8>, _ sent: Range<Int>) -> Bool {
-        guard let open = bytes.firstIndex(of: UInt8(ascii: "["), in: sent) else { return true }
-        guard bytes[open - 1].isLinearSpace,
-            let close = bytes.firstIndex(of: UInt8(ascii: "]"), in: open..<sent.upperBound),
-            bytes.firstIndex(of: UInt8(ascii: ":"), in: open..<close) != nil
-        else { return false }
-        let rest = bytes.trimmed(close + 1..<sent.upperBound)
-        return rest.isEmpty || bytes[rest.lowerBound] == UInt8(ascii: ":")
+    /// A host, or an IPv6 address in brackets, and a port behind a colon: libosip2 skips what stands between them.
+    private static func isSentBy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        var index = range.lowerBound
+        if index < range.upperBound, bytes[index] == UInt8(ascii: "[") {
+            guard let close = bytes.firstIndex(of: UInt8(ascii: "]"), in: range),
+                bytes.firstIndex(of: UInt8(ascii: ":"), in: index..<close) != nil
+            else { return false }
+            index = close + 1
+        } else {
+            while index < range.upperBound, bytes[index].isHostByte { index += 1 }
+        }
+        let rest = bytes.trimmed(index..<range.upperBound)
+        guard !rest.isEmpty else { return true }
+        guard bytes[rest.lowerBound] == UInt8(ascii: ":") else { return false }
+        for place in bytes.trimmed(rest.lowerBound + 1..<rest.upperBound) where !bytes[place].isDigit { return false }
+        return true
     }
 
     // MARK: Credentials

@@ -29,6 +29,11 @@ struct Program {
             print("sippushd \(Version.current)")
             return
         }
+        let group = commands.filter { $0.name.hasPrefix(first + " ") }
+        if !group.isEmpty, words.count == 1 || words[1] == "--help" {
+            print(Self.list(group), terminator: "")
+            return
+        }
         guard let command = command(for: words) else {
             throw .usage("unknown command \"\(words.prefix(2).joined(separator: " "))\"")
         }
@@ -48,10 +53,11 @@ struct Program {
     private static var overview: String {
         var text = "sippushd \(Version.current): wakes sleeping SIP phones by push and delivers their calls.\n\n"
         text += "Usage: sippushd COMMAND [arguments] [options]\n\nCommands:\n"
-        for command in commands {
-            text += ("  " + command.name).padded(to: 22) + command.summary + "\n"
-        }
-        return text + "\nsippushd COMMAND --help tells more.\n"
+        return text + list(commands) + "\nsippushd COMMAND --help tells more.\n"
+    }
+
+    private static func list(_ commands: [Command]) -> String {
+        commands.map { ("  " + $0.name).padded(to: 22) + $0.summary + "\n" }.joined()
     }
 
     private static func complain(_ sentence: String) {

@@ -14,7 +14,7 @@ struct PushContactTests {
         #expect(reply.contacts.first?.hasSuffix(";expires=600") == true)
         try registrar.register("<sip:bob@10.0.0.6>", expires: 600, callID: "desk")
         registrar.advance(.seconds(31_536_000))
-        #expect(registrar.table.removeExpired(limit: 100, now: registrar.now.instant).count == 1)
+        #expect(registrar.sweep(limit: 100).count == 1)
         #expect(registrar.contacts() == [PhoneContact.fcm()])
         #expect(registrar.targets().map(\.isFresh) == [false])
     }
@@ -177,7 +177,7 @@ struct PushContactTests {
         #expect(registrar.targets(of: "old-android").map(\.kind) == [.sleeping(.fcm("f1", "proj"))])
         #expect(registrar.table.nextExpiry.map { $0 >= registrar.now.instant + .seconds(600) } == true)
         registrar.advance(.seconds(601))
-        let swept = registrar.table.removeExpired(limit: 10, now: registrar.now.instant)
+        let swept = registrar.sweep(limit: 10)
         #expect(swept.map(\.aor.user.string) == ["fresh"])
         #expect(registrar.bindings(of: "old-android").count == 1)
         #expect(registrar.table.count == 1)
@@ -191,7 +191,7 @@ struct PushContactTests {
         _ = registrar.table.providerDisabled(.apns, now: registrar.now.instant)
         registrar.table.providerEnabled(.apns)
         registrar.advance(.seconds(601))
-        #expect(registrar.table.removeExpired(limit: 10, now: registrar.now.instant).isEmpty)
+        #expect(registrar.sweep(limit: 10).isEmpty)
         #expect(registrar.bindings(of: "old").isEmpty)
         #expect(registrar.bindings(of: "fresh").count == 1)
     }

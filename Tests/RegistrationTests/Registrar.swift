@@ -10,10 +10,16 @@ import Timekeeping
 struct Registrar: ~Copyable {
     var settings = RegistrarSettings() { didSet { processor = RegisterProcessor(settings: settings) } }
     var table: BindingTable
-    var now = Moment(instant: Instant(nanoseconds: 1_000_000_000_000), date: UnixTime(seconds: 1_800_000_000))
+    var now: Moment
     private(set) var processor = RegisterProcessor(settings: RegistrarSettings())
 
-    init(enabled: Set<PushProvider> = [.apns, .fcm]) { table = BindingTable(enabled: ProviderSet(enabled)) }
+    static let start = Moment(
+        instant: Instant(nanoseconds: 1_000_000_000_000), date: UnixTime(seconds: 1_800_000_000))
+
+    init(enabled: Set<PushProvider> = [.apns, .fcm], now: Moment = start) {
+        table = BindingTable(enabled: ProviderSet(enabled), startedAt: now.date)
+        self.now = now
+    }
 
     mutating func advance(_ duration: Duration) {
         now = Moment(instant: now.instant + duration, date: now.date + duration)
@@ -41,6 +47,33 @@ struct Registrar: ~Copyable {
             registerRequest(
                 contacts: contacts, user: user, expires: expires, callID: callID, cseq: cseq, headers: headers),
             on: flow)
+    }
+
+    /// The rows that were not taken are the caller's to delete.
+    mutating func restore(_ rows: [StoredBinding]) -> [Bool] {
+        var taken: [Bool] = []
+        for row in rows { taken.append(table.restore(row, settings: settings, now: now)) }
+        return taken
+    }
+
+    mutating func remove(_ id: BindingID) -> BindingChange? { table.remove(id) }
+
+    mutating func sweep(limit: Int = 100) -> [BindingTable.Ended] {
+        table.removeExpired(limit: limit, now: now.instant)
+    }
+
+    func isKnown(_ user: String) -> Bool { table.isKnown(.user(user)) }
+
+    func aor(of id: BindingID) -> AddressOfRecord? { table.binding(id)?.aor }
+
+    func rows(of users: String...) -> [StoredBinding] {
+        var rows: [StoredBinding] = []
+        for user in users {
+            for binding in bindings(of: user) {
+                if let row = table.stored(binding.id, now: now) { rows.append(row) }
+            }
+        }
+        return rows
     }
 
     func bindings(of user: String = "bob") -> [Binding] { table.bindings(for: .user(user), now: now.instant) }

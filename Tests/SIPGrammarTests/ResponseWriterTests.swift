@@ -125,7 +125,7 @@ struct ResponseWriterTests {
             ("SIP/2.0/UDP h;rport;branch=z", "SIP/2.0/UDP h;branch=z;received=10.0.0.9;rport=40000"),
             ("SIP/2.0/UDP h;branch=z;rport", "SIP/2.0/UDP h;branch=z;received=10.0.0.9;rport=40000"),
             ("SIP/2.0/UDP h;branch=z; RPort = 9", "SIP/2.0/UDP h;branch=z;received=10.0.0.9;rport=40000"),
-            ("SIP/2.0/UDP h;received=6.6.6.6;rport=", "SIP/2.0/UDP h;received=10.0.0.9;rport=40000"),
+            ("SIP/2.0/UDP h;received=6.6.6.6;rport=5", "SIP/2.0/UDP h;received=10.0.0.9;rport=40000"),
             (
                 "SIP/2.0/UDP h;x=\";rport\";rportx;rport",
                 "SIP/2.0/UDP h;x=\";rport\";rportx;received=10.0.0.9;rport=40000"

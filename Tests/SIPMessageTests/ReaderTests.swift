@@ -121,6 +121,13 @@ struct ReaderTests {
         #expect(try unusable(Array(bytes.dropLast(2))).answer?.status == .badRequest)
     }
 
+    @Test func `a tag must have a value`() throws {
+        for value in ["<sip:b@h>;tag", "<sip:b@h>;tag=", "sip:b@h;tag;x=1"] {
+            #expect(try unusable(Draft().changed { $0.to = "To: \(value)" }.bytes).reason == .headerSyntax(.to))
+            #expect(try unusable(Draft().changed { $0.from = "From: \(value)" }.bytes).reason == .headerSyntax(.from))
+        }
+    }
+
     // MARK: Names and addresses
 
     private func contact(_ value: String) throws -> NameAddress? {
@@ -136,7 +143,8 @@ struct ReaderTests {
     @Test(arguments: [
         "", ",", "<sip:u@h", "sip:u@h>", "<sip:u@h>x", "<>", "<u@h>", "\"a <sip:u@h>", "a, b <sip:u@h>",
         "<sip:u@h> ;;a",
-        "<sip:u@h>;=a", "<sip:u@h>;a=;b", "<sip:u@h>;a=\"b", "<sip:u@ h>", "sip:u@h?a=b", "<sip:u@h>,",
+        "<sip:u@h>;=a", "<sip:u@h>;a=;b", "<sip:u@h>;a=", "<sip:u@h>;a= ;b", "<sip:u@h>;", "<sip:u@h>; =b",
+        "<sip:u@h>;a=\"b", "<sip:u@ h>", "sip:u@h?a=b", "<sip:u@h>,",
         "*, <sip:u@h>",
         "<sip:u@h:123456>", "<sip:u@h:>", "<sip:u@[zz]>", "<sip:u@[1.2.3.4]>",
         "<sip:u@[::1]x>", "<sip:u@[::1]x:5060>", "<sip:u@x[::1]>", "<sip:u@::1>", "<sip:u@h:1:2>", "**",
@@ -207,7 +215,8 @@ struct ReaderTests {
         "SIP/2.0/UDP h;;a", "SIP/2.0/UDP h (a);b", "SIP/2.0/UDP h x;b", "SIP/2.0/UDP h,",
         "SIP/2.0/UDP h;a=\"b", "2.0/UDP h",
         "SIP/2.0/U(P h", "", "SIP/2.0/UDP [::1]x:5", "SIP/2.0/UDP x[::1]", "SIP/2.0/UDP [h]",
-        "SIP/2.0/UDP ::1",
+        "SIP/2.0/UDP ::1", "SIP/2.0/UDP x: [::1]", "SIP/2.0/UDP h;rport=", "SIP/2.0/UDP h;",
+        "SIP/2.0/UDP h i", "SIP/2.0/UDP h:5 6",
     ])
     func `a malformed topmost Via is answered 400`(value: String) throws {
         #expect(

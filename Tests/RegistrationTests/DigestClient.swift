@@ -1,0 +1,124 @@
+import Addressing
+import Crypto
+import Registration
+import SIPGrammar
+import Synchronization
+import Testing
+import Timekeeping
+
+/// Counts the hashes, so that a test can compare the work without a clock.
+final class HashCounter: Sendable {
+    private let bytes = Atomic<Int>(0)
+    private let calls = Atomic<Int>(0)
+
+    func hash(_ algorithm: DigestAlgorithm, _ input: [UInt8]) -> [UInt8] {
+        bytes.add(input.count, ordering: .relaxed)
+        calls.add(1, ordering: .relaxed)
+        return hashing(algorithm).digest(of: input)
+    }
+
+    var total: [Int] { [calls.load(ordering: .relaxed), bytes.load(ordering: .relaxed)] }
+}
+
+func hashing(_ algorithm: DigestAlgorithm) -> HashAlgorithm {
+    switch algorithm {
+    case .md5: .md5
+    case .sha256: .sha256
+    case .sha512_256: .sha512_256
+    }
+}
+
+extension DigestFunctions {
+    static func real(counter: HashCounter = HashCounter(), key: UInt8 = 1) -> DigestFunctions {
+        DigestFunctions(hash: counter.hash) { message in
+            // A keyed hash is enough here: nobody in a test extends messages.
+            HashAlgorithm.sha256.digest(of: Array(repeating: key, count: 32) + message)
+        }
+    }
+}
+
+/// What a phone knows, and how it answers a challenge.
+struct DigestClient {
+    var name = "bob"
+    var password = "s3cret"
+    var algorithm: DigestAlgorithm? = .sha256
+    var qop: String? = "auth"
+    var uri = "sip:pn.test"
+    var method = "REGISTER"
+
+    /// An Authorization row.
+    func answer(_ challenge: [AddedField], count: Int = 1, cnonce: String = "c1", realm: String? = nil) -> String {
+        answer(
+            nonce: Self.nonce(of: challenge), realm: realm ?? "pn.test", count: String(count, radix: 16), cnonce: cnonce
+        )
+    }
+
+    func answer(nonce: String, realm: String, count: String, cnonce: String) -> String {
+        let nc = String(repeating: "0", count: max(0, 8 - count.count)) + count
+        let ha1 = hash("\(name):\(realm):\(password)")
+        let ha2 = hash("\(method):\(uri)")
+        let middle = qop.map { "\(nc):\(cnonce):\($0):" } ?? ""
+        let response = hash("\(ha1):\(nonce):\(middle)\(ha2)")
+        var row = "Authorization: Digest username=\"\(name)\", realm=\"\(realm)\", nonce=\"\(nonce)\", uri=\"\(uri)\""
+        row += ", response=\"\(response)\""
+        if let algorithm { row += ", algorithm=\(algorithm.rawValue)" }
+        if let qop { row += ", qop=\(qop), nc=\(nc), cnonce=\"\(cnonce)\"" }
+        return row
+    }
+
+    static func nonce(of challenge: [AddedField]) -> String {
+        let text = challenge.first?.value.string ?? ""
+        let parts = text.split(separator: "nonce=\"")
+        return parts.count > 1 ? String(parts[1].prefix { $0 != "\"" }) : ""
+    }
+
+    private func hash(_ text: String) -> String {
+        String(decoding: hashing(algorithm ?? .md5).hexDigest(of: Array(text.utf8)), as: UTF8.self)
+    }
+}
+
+/// An authenticator for the realm `pn.test` with the users bob and eve, and a clock.
+struct Gate {
+    var authenticator: DigestAuthenticator
+    var users = UserDirectory()
+    var now = Instant(nanoseconds: 5_000_000_000_000)
+
+    init(_ settings: DigestSettings = DigestSettings(), functions: DigestFunctions = .real()) {
+        authenticator = DigestAuthenticator(settings: settings, functions: functions)
+        for (name, password) in [("bob", "s3cret"), ("eve", "evil")] {
+            users.add(
+                DigestUser(
+                    name: ByteString(name), realm: ByteString("pn.test"), password: ByteString(password),
+                    algorithms: DigestAlgorithm.allCases, functions: functions))
+        }
+    }
+
+    mutating func challenge(stale: Bool = false) -> [AddedField] {
+        authenticator.challenge(realm: ByteString("pn.test"), stale: stale, as: .registrar, now: now)
+    }
+
+    /// The user's name when authenticated.
+    mutating func check(
+        _ rows: String..., user: String = "bob", contacts: [String] = ["<sip:bob@10.0.0.5>"], callID: String = "c",
+        cseq: Int = 2, on flow: Flow = .phone()
+    ) throws -> Outcome {
+        let request = try registerRequest(contacts: contacts, user: user, callID: callID, cseq: cseq, headers: rows)
+        return check(request, on: flow)
+    }
+
+    mutating func check(_ request: SIPRequest, on flow: Flow = .phone()) -> Outcome {
+        let owner = AddressOfRecord(request.to.uri)?.user
+        let verdict = authenticator.check(
+            request, as: .registrar, realm: ByteString("pn.test"), owner: owner, on: flow, users: users, now: now)
+        switch verdict {
+        case .authenticated(let user): return .passed(user.name.string)
+        case .challenge(let stale): return stale ? .stale : .challenged
+        case .forbidden: return .forbidden
+        }
+    }
+
+    enum Outcome: Equatable {
+        case passed(String)
+        case challenged, stale, forbidden
+    }
+}

@@ -1,0 +1,304 @@
+import Registration
+import SIPGrammar
+import Testing
+import Timekeeping
+
+@Suite("Digest authentication (RFC 7616, RFC 8760)")
+struct DigestTests {
+    // MARK: Challenge
+
+    @Test func `one challenge for each algorithm, the strongest first, all with one nonce`() {
+        var gate = Gate()
+        let fields = gate.challenge()
+        #expect(fields.map { "\($0.name)" } == ["WWW-Authenticate", "WWW-Authenticate"])
+        let texts = fields.map(\.value.string)
+        #expect(texts[0].contains("algorithm=SHA-256,") && texts[1].contains("algorithm=MD5,"))
+        #expect(texts.allSatisfy { $0.hasPrefix("Digest realm=\"pn.test\", ") && $0.contains("qop=\"auth\"") })
+        #expect(texts.allSatisfy { $0.contains("opaque=\"") && !$0.contains("stale") })
+        #expect(DigestClient.nonce(of: [fields[0]]) == DigestClient.nonce(of: [fields[1]]))
+        #expect(gate.challenge(stale: true).allSatisfy { $0.value.string.hasSuffix(", stale=true") })
+    }
+
+    @Test func `every nonce is another`() {
+        var gate = Gate()
+        let nonces = (0..<100).map { _ in DigestClient.nonce(of: gate.challenge()) }
+        #expect(Set(nonces).count == 100)
+    }
+
+    @Test func `a proxy uses its own header fields`() throws {
+        var gate = Gate()
+        let fields = gate.authenticator.challenge(
+            realm: ByteString("a\"b"), stale: false, as: .proxy, now: gate.now)
+        #expect(fields.map { "\($0.name)" } == ["Proxy-Authenticate", "Proxy-Authenticate"])
+        #expect(fields.first?.value.string.hasPrefix("Digest realm=\"a\\\"b\", ") == true)
+    }
+
+    // MARK: Answers
+
+    @Test(arguments: [DigestAlgorithm.sha256, .md5, nil])
+    func `the right password passes, another does not`(algorithm: DigestAlgorithm?) throws {
+        var gate = Gate()
+        var client = DigestClient()
+        client.algorithm = algorithm
+        #expect(try gate.check(client.answer(gate.challenge())) == .passed("bob"))
+        client.password = "S3cret"
+        #expect(try gate.check(client.answer(gate.challenge())) == .challenged)
+    }
+
+    @Test func `without credentials, and for another realm, there is a challenge`() throws {
+        var gate = Gate()
+        #expect(try gate.check() == .challenged)
+        #expect(try gate.check(DigestClient().answer(gate.challenge(), realm: "other")) == .challenged)
+        #expect(try gate.check("Authorization: Basic Ym9iOnMzY3JldA==") == .challenged)
+    }
+
+    /// The vectors have nonces of their own: a right answer to a strange nonce is stale, a wrong one is not.
+    @Test(arguments: [
+        (DigestAlgorithm.md5, "b50bfb5aa0625225d558a2b7899c0558"),
+        (.sha256, "187afa7788f7e1aa144ab74e549a6372c9344d9d1d84031b7832084ed3e7f291"),
+        (.sha512_256, "63f84df0d06dd299469fb38b83d8192b96fb3ce9bc18a24b9eb7bd182004a64c"),
+    ])
+    func `known answers of a REGISTER`(algorithm: DigestAlgorithm, response: String) throws {
+        #expect(try verdict(algorithm, response) == .stale)
+        #expect(try verdict(algorithm, "0" + response.dropFirst()) == .challenged)
+        #expect(try verdict(algorithm, response.uppercased()) == .challenged)
+        #expect(try verdict(algorithm, String(response.dropLast())) == .challenged)
+    }
+
+    private func verdict(_ algorithm: DigestAlgorithm, _ response: String) throws -> Gate.Outcome {
+        let realm = ByteString("pbx.example.net")
+        var settings = DigestSettings()
+        settings.algorithms = DigestAlgorithm.allCases
+        var authenticator = DigestAuthenticator(settings: settings, functions: .real())
+        var users = UserDirectory()
+        users.add(
+            DigestUser(
+                name: ByteString("alice"), realm: realm, password: ByteString("s3cret"), algorithms: [algorithm],
+                functions: .real()))
+        let request = try readRequest(
+            """
+            REGISTER sip:pbx.example.net SIP/2.0\r
+            Via: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:alice@pbx.example.net>;tag=1\r
+            To: <sip:alice@pbx.example.net>\r\nCall-ID: 1\r\nCSeq: 1 REGISTER\r\nMax-Forwards: 70\r
+            Authorization: Digest username="alice", realm="pbx.example.net", nonce="nonce-1", nc=00000001,\r
+             cnonce="cn1", qop=auth, uri="sip:pbx.example.net", algorithm=\(algorithm.rawValue), response="\(response)"\r
+            Content-Length: 0\r\n\r\n
+            """)
+        let verdict = authenticator.check(
+            request, as: .registrar, realm: realm, owner: nil, on: .phone(), users: users, now: Instant(nanoseconds: 1))
+        return verdict == .challenge(stale: true) ? .stale : .challenged
+    }
+
+    /// RFC 7616 section 3.9.1.
+    @Test(arguments: [
+        (DigestAlgorithm.md5, "8ca523f5e9506fed4657c9700eebdbec"),
+        (.sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
+    ])
+    func `the answers of the RFC`(algorithm: DigestAlgorithm, response: String) throws {
+        let realm = ByteString("http-auth@example.org")
+        var authenticator = DigestAuthenticator(settings: DigestSettings(), functions: .real())
+        var users = UserDirectory()
+        users.add(
+            DigestUser(
+                name: ByteString("Mufasa"), realm: realm, password: ByteString("Circle of Life"),
+                algorithms: [algorithm], functions: .real()))
+        let path = ByteString("/dir/index.html")
+        let credentials = DigestCredentials(
+            username: ByteString("Mufasa"), realm: realm,
+            nonce: ByteString("7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"), uri: path,
+            response: ByteString(response),
+            algorithm: ByteString(algorithm.rawValue), qop: ByteString("auth"), nonceCount: ByteString("00000001"),
+            cnonce: ByteString("f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"), opaque: nil)
+        let base = try registerRequest(contacts: [])
+        let request = SIPRequest(
+            frame: base.frame, method: .other(ByteString("GET")),
+            uri: SIPURI(
+                scheme: .other(ByteString("http")), user: nil, password: nil, host: .empty, port: nil, parameters: [],
+                headers: nil, text: path), via: base.via, from: base.from, to: base.to, callID: base.callID,
+            cseq: base.cseq, maxForwards: 70, routes: [], contacts: [], contactIsStar: false, path: [], expires: nil,
+            authorization: [credentials], proxyAuthorization: [])
+        let verdict = authenticator.check(
+            request, as: .registrar, realm: realm, owner: nil, on: .phone(), users: users, now: Instant(nanoseconds: 1))
+        #expect(verdict == .challenge(stale: true))
+    }
+
+    @Test(arguments: ["sip:pn.test:5060", "sip:PN.test;transport=tcp", "sip:pn.test"])
+    func `the uri may differ in port, case and parameters`(uri: String) throws {
+        var gate = Gate()
+        #expect(try gate.check(DigestClient(uri: uri).answer(gate.challenge())) == .passed("bob"))
+    }
+
+    @Test func `a nonce may be used again with a higher count`() throws {
+        var gate = Gate()
+        let challenge = gate.challenge()
+        for (count, cseq) in [(1, 2), (2, 3), (7, 4)] {
+            #expect(try gate.check(DigestClient().answer(challenge, count: count), cseq: cseq) == .passed("bob"))
+        }
+        #expect(try gate.check(DigestClient().answer(challenge, count: 6), cseq: 5) == .stale)
+    }
+
+    @Test func `a retransmission passes`() throws {
+        var gate = Gate()
+        let row = DigestClient().answer(gate.challenge())
+        #expect(try gate.check(row) == .passed("bob"))
+        #expect(try gate.check(row) == .passed("bob"))
+    }
+
+    @Test func `an old nonce is stale, so that the phone need not ask its user`() throws {
+        var gate = Gate()
+        let row = DigestClient().answer(gate.challenge())
+        gate.now = gate.now + .seconds(60)
+        #expect(try gate.check(row) == .passed("bob"))
+        gate.now = gate.now + .milliseconds(1)
+        #expect(try gate.check(DigestClient().answer(gate.challenge(), count: 1), cseq: 9) == .passed("bob"))
+        #expect(try gate.check(row) == .stale)
+    }
+
+    // MARK: T6
+
+    @Test(arguments: Replay.allCases)
+    func `a captured answer is good for nothing else`(replay: Replay) throws {
+        var gate = Gate()
+        let challenge = gate.challenge()
+        let captured = DigestClient().answer(challenge, count: 5)
+        #expect(try gate.check(captured, cseq: 2) == .passed("bob"))
+        let outcome: Gate.Outcome
+        switch replay {
+        case .fromElsewhere: outcome = try gate.check(captured, cseq: 2, on: .phone(66))
+        case .withNewCSeq: outcome = try gate.check(captured, cseq: 3)
+        case .withNewCallID: outcome = try gate.check(captured, callID: "mine", cseq: 2)
+        case .withHigherCount:
+            outcome = try gate.check(captured.replacing("nc=00000005", with: "nc=00000006"), cseq: 3)
+        case .forAnotherURI:
+            outcome = try gate.check(captured.replacing("uri=\"sip:pn.test\"", with: "uri=\"sip:other.test\""), cseq: 3)
+        case .afterItsTime:
+            gate.now = gate.now + .seconds(61)
+            outcome = try gate.check(captured, cseq: 2)
+        case .afterRestart:
+            var other = Gate(functions: .real(key: 2))
+            other.now = gate.now
+            outcome = try other.check(captured, cseq: 2)
+        case .withAnotherNonce:
+            let nonce = DigestClient.nonce(of: challenge)
+            let fresh = DigestClient.nonce(of: gate.challenge())
+            outcome = try gate.check(captured.replacing(nonce, with: fresh), cseq: 3)
+        case .asAnotherUser:
+            outcome = try gate.check(captured.replacing("\"bob\"", with: "\"eve\""), user: "eve", cseq: 3)
+        }
+        #expect(outcome == .stale || outcome == .challenged)
+    }
+
+    enum Replay: CaseIterable {
+        case fromElsewhere, withNewCSeq, withNewCallID, withHigherCount, forAnotherURI, afterItsTime, afterRestart
+        case withAnotherNonce, asAnotherUser
+    }
+
+    @Test func `a nonce that nobody issued is not accepted`() throws {
+        var gate = Gate()
+        let nonce = DigestClient.nonce(of: gate.challenge())
+        let forged = (nonce.first == "0" ? "1" : "0") + nonce.dropFirst()
+        for nonce in [
+            forged, String(nonce.dropLast(2)), nonce.uppercased() + "", "", "awD2PmsA9RJdC7eZAw9QO3vPnwV8B7m9",
+        ] {
+            let row = DigestClient().answer(nonce: nonce, realm: "pn.test", count: "1", cnonce: "x")
+            #expect(try gate.check(row) != .passed("bob"))
+        }
+    }
+
+    @Test func `an algorithm that was not offered is refused, even with the right password`() throws {
+        var settings = DigestSettings()
+        settings.algorithms = [.sha256]
+        var gate = Gate(settings)
+        for algorithm in [DigestAlgorithm.md5, .sha512_256, nil] {
+            var client = DigestClient()
+            client.algorithm = algorithm
+            #expect(try gate.check(client.answer(gate.challenge())) == .challenged)
+        }
+    }
+
+    @Test(arguments: ["0", "00000000", "1", "0000000g", "100000001"])
+    func `a count that is none is refused`(count: String) throws {
+        var gate = Gate()
+        let row = DigestClient().answer(gate.challenge()).replacing("nc=00000001", with: "nc=\(count)")
+        #expect(try gate.check(row) == .challenged)
+    }
+
+    // MARK: Without qop
+
+    @Test func `an answer without qop is refused`() throws {
+        var gate = Gate()
+        #expect(try gate.check(DigestClient(qop: nil).answer(gate.challenge())) == .challenged)
+        #expect(try gate.check(DigestClient(qop: "auth-int").answer(gate.challenge())) == .challenged)
+    }
+
+    @Test func `or, when allowed, is good for one request`() throws {
+        var settings = DigestSettings()
+        settings.allowsMissingQop = true
+        var gate = Gate(settings)
+        let row = DigestClient(qop: nil).answer(gate.challenge())
+        #expect(try gate.check(row) == .passed("bob"))
+        #expect(try gate.check(row) == .passed("bob"))
+        #expect(try gate.check(row, cseq: 3) == .stale)
+    }
+
+    // MARK: Whose registration
+
+    @Test func `nobody registers for somebody else`() throws {
+        var gate = Gate()
+        let eve = DigestClient(name: "eve", password: "evil")
+        #expect(try gate.check(eve.answer(gate.challenge()), user: "bob") == .forbidden)
+        #expect(try gate.check(eve.answer(gate.challenge()), user: "nobody") == .forbidden)
+        #expect(try gate.check(eve.answer(gate.challenge()), user: "eve") == .passed("eve"))
+    }
+
+    // MARK: T7
+
+    @Test func `an unknown user costs the same work and gets the same answer`() throws {
+        var work: [[Int]] = []
+        var answers: [Int] = []
+        for name in ["bob", "bab"] {
+            let counter = HashCounter()
+            var gate = Gate(functions: .real(counter: counter))
+            let before = counter.total
+            let client = DigestClient(name: name, password: "wrong")
+            #expect(try gate.check(client.answer(gate.challenge()), user: name) == .challenged)
+            work.append(zip(counter.total, before).map { $0 - $1 })
+            answers.append(gate.challenge().reduce(0) { $0 + $1.value.count })
+        }
+        #expect(work[0] == work[1] && work[0][0] == 2)
+        #expect(answers[0] == answers[1])
+    }
+
+    // MARK: Limits
+
+    @Test func `what is remembered is bounded, and what was forgotten is stale`() throws {
+        var settings = DigestSettings()
+        settings.nonceMemory = 8
+        var gate = Gate(settings)
+        let first = gate.challenge()
+        #expect(try gate.check(DigestClient().answer(first), cseq: 2) == .passed("bob"))
+        for cseq in 3...40 {
+            #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
+        }
+        #expect(try gate.check(DigestClient().answer(first), cseq: 2) == .stale)
+        #expect(try gate.check(DigestClient().answer(first, count: 2), cseq: 50) == .stale)
+        #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: 51) == .passed("bob"))
+    }
+
+    // MARK: Directory
+
+    @Test func `users are kept by name and realm, and never printed with their secret`() {
+        var users = UserDirectory()
+        let user = DigestUser(
+            name: ByteString("bob"), realm: ByteString("r"), password: ByteString("s3cret"), algorithms: [.md5],
+            functions: .real())
+        users.add(user)
+        #expect(users.user(named: ByteString("bob"), realm: ByteString("r")) == user)
+        #expect(users.user(named: ByteString("Bob"), realm: ByteString("r")) == nil)
+        #expect(users.user(named: ByteString("bob"), realm: ByteString("q")) == nil)
+        #expect("\(user)" == "bob in r")
+        #expect(users.all == [user])
+        #expect(users.remove(name: ByteString("bob"), realm: ByteString("r")) == user)
+        #expect(users.count == 0)
+    }
+}
