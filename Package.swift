@@ -84,8 +84,8 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
-        program("push-sandbox", ["PushSandbox", "Reactor"]),
+        module("PushSandbox", ["CNGHTTP2", "HTTPServer", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
@@ -113,14 +113,13 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushDelivery", "Registration", "Reactor", "Storage", "SIPGrammar", "Addressing",
-                "Timekeeping",
-                "Telemetry",
                 "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
             "RegistrationTests",
             [

@@ -259,8 +259,9 @@ extension HTTPRequest {
         }
         let buffer = unsafe evhttp_request_get_input_buffer(raw)
         let count = unsafe evbuffer_get_length(buffer)
-        let body = unsafe [UInt8](unsafeUninitializedCapacity: count) { bytes, used in
-            used = unsafe max(0, evbuffer_copyout(buffer, bytes.baseAddress, count))
+        var body = [UInt8](repeating: 0, count: count)
+        if count > 0 {
+            unsafe body.withUnsafeMutableBytes { _ = unsafe evbuffer_copyout(buffer, $0.baseAddress, count) }
         }
         var address: UnsafeMutablePointer<CChar>?
         var port: UInt16 = 0

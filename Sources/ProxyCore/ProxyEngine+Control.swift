@@ -38,9 +38,12 @@ extension ProxyEngine {
 
     /// Switches a provider off or on (R8c, R9); the choice is kept over restarts.
     package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else { return }
+        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
+            return
+        }
         act(.record([.providerSwitch(provider, enabled: isOn)]))
-        log.notice("push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
+        log.notice(
+            "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
         if isOn {
             enabledProviders.insert(provider)
             bindings.providerEnabled(provider)

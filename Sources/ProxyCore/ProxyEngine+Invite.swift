@@ -50,7 +50,8 @@ extension ProxyEngine {
         case .authenticated(let user):
             // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
-            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved else {
+            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved
+            else {
                 refuse(incoming, .forbidden, now: now)
                 return nil
             }
@@ -130,7 +131,8 @@ extension ProxyEngine {
         now: Moment
     ) {
         let request = incoming.request
-        let key = OfferKey(aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
+        let key = OfferKey(
+            aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
         guard offers[key] == nil else {
             // The same call by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
             refuse(incoming, .loopDetected, now: now)

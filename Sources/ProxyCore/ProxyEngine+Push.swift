@@ -105,11 +105,14 @@ extension ProxyEngine {
                 shouldDropToken(since: since, registeredAt: target.registeredAt)
             else { return false }
             counters.tokensDropped += 1
-            log.notice("contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
+            log.notice(
+                "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
             if let change = bindings.remove(device) { act(.record([.binding(change)])) }
             deviceRemoved(device, of: aor, now: now)
             return true
-        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused, .noSuitableToken: return false
+        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
+            .noSuitableToken:
+            return false
         }
     }
 }

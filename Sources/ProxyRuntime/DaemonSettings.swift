@@ -107,7 +107,8 @@ package struct CallSettings: SettingsGroup {
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a woken phone before the caller gets 480. The INVITE's own Expires lowers it."),
+            "How long an INVITE waits for a woken phone before the caller gets 480. The INVITE's own Expires lowers it."
+        ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
             "How long a phone may ring without an answer (Timer C, more than three minutes)."),
@@ -122,7 +123,8 @@ package struct LimitSettings: SettingsGroup {
     package init() {}
 
     package static let schema: [Setting<LimitSettings>] = [
-        .integer("calls", in: 1...10_000_000, \.calls, "Calls that are offered at the same time; beyond it callers get 503."),
+        .integer(
+            "calls", in: 1...10_000_000, \.calls, "Calls that are offered at the same time; beyond it callers get 503."),
         .integer("connections", in: 1...1_000_000, \.connections, "TCP connections at the same time."),
     ]
 }

@@ -24,7 +24,8 @@ package actor ProxyShard {
     let log: Log
     private var timer: LoopTimer?
 
-    package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log) {
+    package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
+    {
         self.loop = loop
         self.engine = engine
         self.streams = streams

@@ -22,7 +22,8 @@ let bucketShowCommand = Command(
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyArgument("AOR")
-    let entries: [BucketEntryReport] = try await ControlConnection(invocation).get("/v1/users/\(pathSegment(aor))/bucket")
+    let entries: [BucketEntryReport] = try await ControlConnection(invocation).get(
+        "/v1/users/\(pathSegment(aor))/bucket")
     print("CALL".padded(to: 18) + "CALLER".padded(to: 32) + "DATE".padded(to: 22) + "STATE".padded(to: 10) + "DEVICES")
     for entry in entries {
         print(

@@ -55,7 +55,8 @@ final class EngineBench {
     // MARK: Steps
 
     func registerText(
-        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from source: Endpoint = phone,
+        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
+        from source: Endpoint = phone,
         expires: Int = 3600, extra: [String] = []
     ) -> [UInt8] {
         let push = token.map { ";pn-provider=fcm;pn-param=p;pn-prid=\($0)" } ?? ""
@@ -67,11 +68,13 @@ final class EngineBench {
     /// A whole registration: request, commit, answer.
     @discardableResult
     func register(
-        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from source: Endpoint = phone,
+        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
+        from source: Endpoint = phone,
         expires: Int = 3600, extra: [String] = []
     ) -> [ProxyAction] {
         let first = receive(
-            registerText(user: user, token: token, callID: callID, cseq: cseq, from: source, expires: expires, extra: extra),
+            registerText(
+                user: user, token: token, callID: callID, cseq: cseq, from: source, expires: expires, extra: extra),
             from: source)
         return first + commitAll(in: first)
     }
@@ -90,7 +93,9 @@ final class EngineBench {
     }
 
     @discardableResult
-    func invite(to user: String = "bob", callID: String = "call1", branch: String = "i1", extra: [String] = []) -> [ProxyAction] {
+    func invite(to user: String = "bob", callID: String = "call1", branch: String = "i1", extra: [String] = [])
+        -> [ProxyAction]
+    {
         receive(inviteText(to: user, callID: callID, branch: branch, extra: extra), from: Self.pbx)
     }
 }
@@ -100,7 +105,8 @@ func story(_ actions: [ProxyAction]) -> [String] {
     actions.compactMap { action in
         switch action {
         case .send(let bytes, let flow):
-            let place = flow.remote == EngineBench.pbx ? "pbx" : flow.remote == EngineBench.phone ? "phone" : "\(flow.remote)"
+            let place =
+                flow.remote == EngineBench.pbx ? "pbx" : flow.remote == EngineBench.phone ? "phone" : "\(flow.remote)"
             let reader = MessageReader()
             switch reader.read(bytes.span, isStream: false) {
             case .request(let request): return "\(request.method) > \(place)"

@@ -48,7 +48,8 @@ struct EnginePolicyTests {
     }
 
     @Test(arguments: [
-        ("Max-Forwards: 70", "Max-Forwards: 0", "483"), ("Max-Forwards: 70", "Max-Forwards: 70\r\nProxy-Require: x", "420"),
+        ("Max-Forwards: 70", "Max-Forwards: 0", "483"),
+        ("Max-Forwards: 70", "Max-Forwards: 70\r\nProxy-Require: x", "420"),
         ("INVITE sip:bob@example.net", "INVITE http://bob@example.net", "416"),
     ])
     func `what RFC 3261 section 16.3 refuses`(old: String, new: String, status: String) {
@@ -71,12 +72,14 @@ struct EnginePolicyTests {
         let ok = bench.receive(SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
         let answer = try #require(sentResponse(ok))
         let original = try #require(readRequest(bench.inviteText()))
-        let ack = SIPText.dialogRequest("ACK", cseq: 1, invite: original, answer: answer, at: EngineBench.pbx, branch: "a")
+        let ack = SIPText.dialogRequest(
+            "ACK", cseq: 1, invite: original, answer: answer, at: EngineBench.pbx, branch: "a")
         #expect(story(bench.receive(ack, from: EngineBench.pbx)) == ["ack > phone"])
 
         let moved = Endpoint(IPAddress(v4: 0xcb00_7102), 999)
         bench.register(callID: "r2", from: moved)
-        let bye = SIPText.dialogRequest("BYE", cseq: 2, invite: original, answer: answer, at: EngineBench.pbx, branch: "b")
+        let bye = SIPText.dialogRequest(
+            "BYE", cseq: 2, invite: original, answer: answer, at: EngineBench.pbx, branch: "b")
         #expect(story(bench.receive(bye, from: EngineBench.pbx)) == ["bye > \(moved)"])
     }
 

@@ -50,7 +50,9 @@ struct EngineStoryTests {
         bench.invite()
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let out = bench.register(callID: "r2", from: elsewhere)
-        #expect(story(out) == ["commit", "200 register > \(elsewhere)", "drop push", "INVITE > \(elsewhere)"].map(lowerMethod))
+        #expect(
+            story(out)
+                == ["commit", "200 register > \(elsewhere)", "drop push", "INVITE > \(elsewhere)"].map(lowerMethod))
         #expect(story(bench.register(callID: "r2", cseq: 2, from: elsewhere)) == ["200 register > \(elsewhere)"])
     }
 
@@ -84,7 +86,10 @@ struct EngineStoryTests {
         bench.register()
         bench.invite()
         let cancel = try #require(cancelText(bench.inviteText()))
-        #expect(story(bench.receive(cancel, from: EngineBench.pbx)) == ["200 cancel > pbx", "drop push", "487 invite > pbx"])
+        #expect(
+            story(bench.receive(cancel, from: EngineBench.pbx)) == [
+                "200 cancel > pbx", "drop push", "487 invite > pbx",
+            ])
         bench.invite(callID: "call2", branch: "i2")
         _ = bench.pass(.seconds(31))
         #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103,103 tok1"])
@@ -143,7 +148,8 @@ struct EngineStoryTests {
     @Test func `a provider switched off makes fresh contacts ordinary and ends expired ones`() {
         let bench = EngineBench()
         bench.register()
-        bench.register(user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9), expires: 60)
+        bench.register(
+            user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9), expires: 60)
         _ = bench.pass(.seconds(120))
         bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
         bench.take()

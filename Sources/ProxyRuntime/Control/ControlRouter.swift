@@ -16,7 +16,7 @@ struct ControlRouter {
         var body: [UInt8]
     }
 
-    /// - Parameter path: the segments of the path, percent-decoded.
+    /// The path comes in percent-decoded segments.
     func answer(_ method: String, _ path: [String], body: [UInt8]) -> Answer {
         guard path.first == "v1", (2...4).contains(path.count) else { return problem(404, "no such resource") }
         let name = path.count > 2 ? path[2] : ""
@@ -124,7 +124,8 @@ struct ControlRouter {
         let bare = name.hasPrefix("sip:") ? String(name.dropFirst(4)) : name
         guard let at = bare.lastIndex(of: "@") else { return nil }
         return AddressOfRecord(
-            user: ByteString(String(bare[..<at])), host: ByteString(String(bare[bare.index(after: at)...])).lowercased())
+            user: ByteString(String(bare[..<at])), host: ByteString(String(bare[bare.index(after: at)...])).lowercased()
+        )
     }
 
     private func json(_ value: some Encodable) -> Answer {

@@ -57,7 +57,8 @@ extension UserCredentials {
         }
         let domain = String(name[name.index(after: at)...]).lowercased()
         guard settings.domains.contains(where: { $0.lowercased() == domain }) else {
-            throw StartError("\(domain) is not one of this daemon's domains (\(settings.domains.joined(separator: ", ")))")
+            throw StartError(
+                "\(domain) is not one of this daemon's domains (\(settings.domains.joined(separator: ", ")))")
         }
         let realm = settings.digest.realm ?? domain
         let functions = try EngineFunctions.make().digest
@@ -65,6 +66,7 @@ extension UserCredentials {
             name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
             algorithms: [.md5, .sha256], functions: functions)
         self.init(
-            name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "", ha1SHA256: user.ha1[.sha256]?.string ?? "")
+            name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
+            ha1SHA256: user.ha1[.sha256]?.string ?? "")
     }
 }

@@ -1,6 +1,6 @@
 import Crypto
-import Foundation
 import HTTPClient
+import JSON
 import PushDelivery
 import Reactor
 import Settings
@@ -13,162 +13,163 @@ package struct PushSetupError: Error, CustomStringConvertible {
     package init(_ sentence: String) { description = sentence }
 }
 
-/// What a request to a provider must carry.
-struct ProviderCredential {
-    var header: HTTPHeader?
-    var certificateFile: String?
-    var keyFile: String?
-}
-
-/// Why there is no credential.
-struct CredentialFailure: Error {
-    let outcome: PushOutcome
-}
-
-/// The credentials of each provider, kept and renewed: the APNs token (ES256), Google's access token (JWT bearer grant),
-/// the legacy server key.
+/// What requests to the providers must carry: Apple's signed token, Google's access token, or the old server key.
 ///
 /// Lives on its shard's loop.
 final class ProviderCredentials {
-    typealias Receiver = (Result<ProviderCredential, CredentialFailure>) -> Void
+    enum Answer {
+        /// The value of `authorization`; `nil` where a certificate or nothing stands for it.
+        case ready(HTTPHeader?)
+        /// ``changed`` will tell.
+        case later
+        case none(PushOutcome)
+    }
+
+    /// A credential that pushes wait for is there, or will not come; asked again, the answer is another than `later`.
+    var changed: () -> Void = {}
+    /// The project of the service-account file.
+    var projectID: String? { account?.projectID }
 
     private let settings: PushSettings
     private let http: HTTPSession
+    private let loop: EventLoop
     private let log: Log
-    private let apnsKey: ProviderKey?
+    private let appleKey: ProviderKey?
+    private var apple = CredentialCache(renewedBeforeEnd: .zero)
     private let account: ServiceAccount?
-    private var apnsToken: (header: HTTPHeader, made: UnixTime)?
-    private var accessToken: (header: HTTPHeader, until: UnixTime)?
-    private var waitingForAccess: [Receiver] = []
-    /// After a refusal nobody asks again before this.
-    private var accessRetry: (at: UnixTime, outcome: PushOutcome)?
+    private var google = CredentialCache(renewedBeforeEnd: .seconds(300))
+    private let serverKey: HTTPHeader?
 
-    /// Apple wants a token reused for 20 to 60 minutes.
-    private static let apnsTokenLife: Duration = .seconds(40 * 60)
-    /// Google's token is renewed that long before its end.
-    private static let accessMargin: Duration = .seconds(300)
+    /// Apple wants a token used for 20 minutes at least and for an hour at most.
+    private static let appleTokenLife: Duration = .seconds(40 * 60)
+    /// Before Google is asked again: after it refused us, and after it was not reached.
+    private static let refusedPause: Duration = .seconds(60)
+    private static let unreachedPause: Duration = .seconds(2)
 
     init(settings: PushSettings, http: HTTPSession, log: Log) throws(PushSetupError) {
         self.settings = settings
         self.http = http
+        loop = http.loop
         self.log = log
         if settings.apns.enabled, let file = settings.apns.keyFile {
-            apnsKey = try Self.key(file, .es256)
+            do throws(CryptoError) {
+                appleKey = try ProviderKey(.file(file), for: .es256)
+            } catch {
+                throw PushSetupError("apns key-file \(file): \(error)")
+            }
         } else {
-            apnsKey = nil
+            appleKey = nil
         }
         if settings.fcm.enabled, settings.fcm.bodyFormat == .v1 {
             guard let file = settings.fcm.serviceAccountFile else {
-                throw PushSetupError("push.fcm: service-account-file is needed for body-format v1")
+                throw PushSetupError("fcm: service-account-file is needed for body-format v1")
             }
             account = try ServiceAccount(file: file)
         } else {
             account = nil
         }
+        serverKey = settings.fcm.serverKey.map { HTTPHeader("authorization", "key=\($0.reveal())") }
     }
 
-    /// The project of the service-account file.
-    var projectID: String? { account?.projectID }
-
-    func withCredential(for provider: PushProvider, _ receive: @escaping Receiver) {
+    func credential(for provider: PushProvider) -> Answer {
         switch provider {
-        case .apns, .apnsDevelopment: receive(apnsCredential())
-        case .fcm:
-            guard account != nil else {
-                let header = settings.fcm.serverKey.map { HTTPHeader("authorization", "key=\($0.reveal())") }
-                return receive(.success(ProviderCredential(header: header)))
-            }
-            accessCredential(receive)
+        case .apns, .apnsDevelopment: appleKey.map { appleToken($0) } ?? .ready(nil)
+        case .fcm: account.map { accessToken($0) } ?? .ready(serverKey)
         }
     }
 
-    /// The provider says that the present one is no good any more.
-    func renew(_ provider: PushProvider) {
+    /// The provider refused a push that carried this one.
+    func refused(_ header: HTTPHeader?, by provider: PushProvider) {
+        guard let value = header?.value else { return }
         switch provider {
-        case .apns, .apnsDevelopment: apnsToken = nil
-        case .fcm: accessToken = nil
+        case .apns, .apnsDevelopment: apple.refused(value, now: loop.now)
+        case .fcm: google.refused(value, now: loop.now)
         }
     }
 
-    // MARK: APNs
+    // MARK: Apple
 
-    private func apnsCredential() -> Result<ProviderCredential, CredentialFailure> {
-        let now = SystemClock.moment.date
-        guard let apnsKey else {
-            return .success(
-                ProviderCredential(certificateFile: settings.apns.certFile, keyFile: settings.apns.certKeyFile))
+    private func appleToken(_ key: ProviderKey) -> Answer {
+        switch apple.wanted(now: loop.now) {
+        case .use(let value): return .ready(HTTPHeader("authorization", value))
+        case .giveUp(let outcome): return .none(outcome)
+        // Signing takes no time to speak of, so nobody ever waits.
+        case .make, .useAndMake, .wait: break
         }
-        if let apnsToken, now - apnsToken.made < Self.apnsTokenLife {
-            return .success(ProviderCredential(header: apnsToken.header))
-        }
-        do {
-            let token = try apnsKey.token(
-                header: Array("{\"alg\":\"ES256\",\"kid\":\"\(settings.apns.keyID ?? "")\"}".utf8),
-                claims: Array("{\"iss\":\"\(settings.apns.teamID ?? "")\",\"iat\":\(now.seconds)}".utf8))
-            let header = HTTPHeader("authorization", "bearer \(String(decoding: token, as: UTF8.self))")
-            apnsToken = (header, now)
-            return .success(ProviderCredential(header: header))
+        let now = loop.moment
+        do throws(CryptoError) {
+            var header = Array("{\"alg\":\"ES256\",\"kid\":".utf8)
+            header.append(jsonString: settings.apns.keyID ?? "")
+            header += Array("}".utf8)
+            var claims = Array("{\"iss\":".utf8)
+            claims.append(jsonString: settings.apns.teamID ?? "")
+            claims += Array(",\"iat\":\(now.date.seconds)}".utf8)
+            let value = "bearer " + String(decoding: try key.token(header: header, claims: claims), as: UTF8.self)
+            apple.made(value, life: Self.appleTokenLife, now: now.instant)
+            return .ready(HTTPHeader("authorization", value))
         } catch {
-            return .failure(CredentialFailure(outcome: .credentialsRefused("\(error)")))
+            let outcome = PushOutcome.credentialsRefused(error.description)
+            apple.failed(outcome, pause: Self.unreachedPause, now: now.instant)
+            return .none(outcome)
         }
     }
 
     // MARK: Google
 
-    private func accessCredential(_ receive: @escaping Receiver) {
-        let now = SystemClock.moment.date
-        if let accessToken, now + Self.accessMargin < accessToken.until {
-            return receive(.success(ProviderCredential(header: accessToken.header)))
+    private func accessToken(_ account: ServiceAccount) -> Answer {
+        switch google.wanted(now: loop.now) {
+        case .use(let value): return .ready(HTTPHeader("authorization", value))
+        case .useAndMake(let value):
+            _ = ask(account)
+            return .ready(HTTPHeader("authorization", value))
+        case .make:
+            return ask(account).map { .none($0) } ?? .later
+        case .wait: return .later
+        case .giveUp(let outcome): return .none(outcome)
         }
-        if let accessRetry, now < accessRetry.at { return receive(.failure(CredentialFailure(outcome: accessRetry.outcome))) }
-        // One request serves all who wait.
-        waitingForAccess.append(receive)
-        guard waitingForAccess.count == 1, let account else { return }
-        do {
-            let request = try account.grantRequest(
-                now: now, endpoint: settings.fcm.tokenEndpoint, authorityFile: settings.fcm.caFile)
-            _ = http.send(request) { [weak self] result in self?.granted(result) }
+    }
+
+    /// Sends a grant request; gives the reason when it cannot even be made.
+    private func ask(_ account: ServiceAccount) -> PushOutcome? {
+        let now = loop.moment
+        do throws(CryptoError) {
+            var request = try account.grantRequest(
+                endpoint: settings.fcm.tokenEndpoint, authorityFile: settings.fcm.caFile, now: now.date)
+            request.timeout = settings.requestTimeout
+            http.send(request) { [weak self] in self?.granted($0) }
+            return nil
         } catch {
-            answer(.failure(CredentialFailure(outcome: .credentialsRefused("\(error)"))))
+            let outcome = PushOutcome.credentialsRefused(error.description)
+            google.failed(outcome, pause: Self.refusedPause, now: now.instant)
+            return outcome
         }
     }
 
     private func granted(_ result: Result<HTTPClientResponse, HTTPClientError>) {
-        let now = SystemClock.moment.date
         switch result {
         case .success(let response) where response.status == 200:
-            guard let grant = try? JSONDecoder().decode(ServiceAccount.Grant.self, from: Data(response.body)) else {
-                return refused(.credentialsRefused("the token service's answer cannot be read"), now)
+            guard let grant = ServiceAccount.grant(response.body) else {
+                return failed(
+                    .credentialsRefused("the token service's answer has no access_token"), pause: Self.refusedPause)
             }
-            let header = HTTPHeader("authorization", "Bearer \(grant.accessToken)")
-            accessToken = (header, now + .seconds(grant.expiresIn ?? 3600))
-            accessRetry = nil
-            answer(.success(ProviderCredential(header: header)))
-        case .success(let response) where response.status >= 500: refused(.retry(after: nil), now, for: .seconds(1))
+            google.made("Bearer \(grant.accessToken)", life: grant.life, now: loop.now)
+            changed()
+        case .success(let response) where response.status == 429 || response.status >= 500:
+            failed(.retry(after: nil), pause: Self.unreachedPause)
         case .success(let response):
-            refused(.credentialsRefused("the token service answers \(response.status)"), now)
+            let answer = try? JSONValue(response.body)
+            let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
+            failed(.credentialsRefused("the token service says: \(reason.prefix(200))"), pause: Self.refusedPause)
         case .failure(let error):
-            refused(error.isRetriable ? .retry(after: nil) : .credentialsRefused("\(error)"), now, for: .seconds(1))
+            failed(
+                error.isRetriable ? .retry(after: nil) : .credentialsRefused("the token service: \(error)"),
+                pause: Self.unreachedPause)
         }
     }
 
-    private func refused(_ outcome: PushOutcome, _ now: UnixTime, for pause: Duration = .seconds(60)) {
-        log.error("no access token", [.provider: "fcm", .outcome: .text("\(outcome)")])
-        accessRetry = (now + pause, outcome)
-        answer(.failure(CredentialFailure(outcome: outcome)))
-    }
-
-    private func answer(_ result: Result<ProviderCredential, CredentialFailure>) {
-        let receivers = waitingForAccess
-        waitingForAccess = []
-        for receive in receivers { receive(result) }
-    }
-
-    static func key(_ file: String, _ algorithm: ProviderKey.Algorithm) throws(PushSetupError) -> ProviderKey {
-        do {
-            return try ProviderKey(.file(file), for: algorithm)
-        } catch {
-            throw PushSetupError("\(file): \(error)")
-        }
+    private func failed(_ outcome: PushOutcome, pause: Duration) {
+        log.error("no access token from Google", [.provider: "fcm", .outcome: .text("\(outcome)")])
+        google.failed(outcome, pause: pause, now: loop.now)
+        changed()
     }
 }

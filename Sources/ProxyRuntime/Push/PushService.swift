@@ -1,4 +1,3 @@
-import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
@@ -6,14 +5,14 @@ import SIPGrammar
 package import Telemetry
 import Timekeeping
 
-/// Sends pushes: renders, adds the credential, sends on the loop, reads the answer, tries again within the push's life.
+/// Sends pushes: runs the rules of ``PushAttempt`` and ``PushLane`` over HTTP.
 ///
-/// Each provider has its own lane with a limit of requests in flight, so that a slow one never delays another (F6).
-/// Lives on its shard's loop.
+/// Lives on its shard's loop and never blocks it.
 ///
 /// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
 package final class PushService: @unchecked Sendable {
-    /// The provider's last word; not called for a push that was cancelled.
+    /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
+    /// ``cancel(_:)``, and not at all for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
 
     private let loop: EventLoop
@@ -21,209 +20,361 @@ package final class PushService: @unchecked Sendable {
     private let settings: PushSettings
     private let credentials: ProviderCredentials
     private let log: Log
+    private var figures = CounterSet()
+    private var logLimit = LogRateLimit()
+
     private var deliveries: [PushID: Delivery] = [:]
-    private var lanes: [PushProvider: Lane] = [:]
+    private var ways: [PushProvider: Way] = [:]
+    /// Pushes that have their place and want a credential that is being made.
+    private var withoutCredential: [PushID] = []
+    private var pauses = DeadlineQueue<PushID>()
+    private var timer: LoopTimer?
+    private var chances = ChanceGenerator()
+    /// Outcomes not told yet; `nil` where nobody wants to know any more.
+    private var settled: [(id: PushID, outcome: PushOutcome)?] = []
+    private var isTelling = false
 
     /// One push on its way.
-    ///
-    /// - `@unchecked Sendable` for the same reason.
-    private final class Delivery: @unchecked Sendable {
+    private final class Delivery {
         let request: PushRequest
-        let apnsID: APNsID
-        /// Tries so far.
-        var tries = 0
-        var renewedCredential = false
+        let id: APNsID
+        var attempt: PushAttempt
+        /// It holds a place in its lane.
+        var hasPlace = false
+        var credential: HTTPHeader?
         var exchange: HTTPExchange?
-        var timer: LoopTimer?
+        var pause = DeadlineID.none
 
-        init(_ request: PushRequest) {
+        init(_ request: PushRequest, _ attempt: PushAttempt, _ id: APNsID) {
             self.request = request
-            apnsID = APNsID(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
+            self.attempt = attempt
+            self.id = id
         }
+
+        var provider: PushProvider { request.token.provider }
     }
 
-    private struct Lane {
-        var inFlight = 0
-        var queue: [PushID] = []
-        /// This provider has taken a push of ours before.
+    /// What is known of one provider.
+    private struct Way {
+        var lane: PushLane
+        let route: ProviderRoute
+        /// It has taken a push of ours.
         var isProven = false
+        /// Those who wait are being started: the lane is not to be emptied from within.
+        var isDraining = false
     }
 
-    /// Waits before the second, third and fourth try.
-    private static let pauses: [Duration] = [.milliseconds(300), .seconds(1), .seconds(3)]
+    /// Pushes at a time, those in pauses between two tries included.
+    private let limit: Int
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
         self.log = log
-        http = HTTPSession(on: loop)
+        var limits = HTTPSession.Limits()
+        limits.connectionsPerHost = 32
+        limits.requests = max(settings.apns.lane.requests, settings.fcm.lane.requests) + 1
+        http = HTTPSession(on: loop, limits: limits)
         credentials = try ProviderCredentials(settings: settings, http: http, log: log)
         var settings = settings
         if settings.fcm.projectID == nil { settings.fcm.projectID = credentials.projectID }
         self.settings = settings
+        limit = PushProvider.allCases.reduce(0) { sum, provider in
+            let lane = settings.lane(of: provider)
+            return sum + 2 * (lane.requests + lane.queue)
+        }
+        for provider in PushProvider.allCases {
+            ways[provider] = Way(
+                lane: PushLane(settings.lane(of: provider)), route: ProviderRoute(to: provider, settings))
+        }
+        do throws(SystemError) {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
+        } catch {
+            throw PushSetupError("no timer: \(error)")
+        }
+        credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
+
+    // MARK: Orders
 
     package func send(_ request: PushRequest) {
-        let provider = request.token.provider
-        let delivery = Delivery(request)
-        deliveries[request.id] = delivery
-        let limits = settings.lane(of: provider)
-        guard lanes[provider, default: Lane()].inFlight < limits.requests else {
-            guard lanes[provider, default: Lane()].queue.count < limits.queue else {
-                // Told later: the engine is in the middle of its own work now.
-                loop.post { [weak self] in self?.finish(request.id, .retry(after: nil)) }
-                return
-            }
-            lanes[provider, default: Lane()].queue.append(request.id)
+        let now = loop.moment
+        guard settings.isEnabled(request.token.provider), deliveries.count < limit else {
+            settle(request.id, .retry(after: nil))
+            tellLater()
             return
         }
-        start(delivery)
+        let pauses: PushAttempt.Pauses =
+            switch request.message {
+            case .incomingCall: .call
+            case .missedCalls: .missedCalls
+            }
+        let delivery = Delivery(
+            request,
+            PushAttempt(
+                pauses: pauses, deadline: now.instant + (request.deadline - now.date),
+                answerTimeout: settings.requestTimeout), APNsID(high: chances.next(), low: chances.next()))
+        deliveries[request.id] = delivery
+        enqueue(delivery, now: now.instant)
+        armTimer()
+        tellLater()
     }
 
+    /// Takes a push back: the call is over, or its device has come.
     package func cancel(_ id: PushID) {
-        guard let delivery = deliveries.removeValue(forKey: id) else { return }
-        guard let exchange = delivery.exchange else { return }
-        exchange.cancel()
-        leaveLane(delivery.request.token.provider)
+        guard let delivery = deliveries.removeValue(forKey: id) else {
+            for index in settled.indices where settled[index]?.id == id { settled[index] = nil }
+            return
+        }
+        figures.count(.pushDropped)
+        let now = loop.now
+        delivery.attempt.cancelled()
+        pauses.cancel(delivery.pause)
+        delivery.exchange?.cancel()
+        leave(delivery, .unknown, now: now)
+        armTimer()
+        tellLater()
     }
 
-    package func close() { http.close() }
+    /// Ends all requests; nothing is reported any more.
+    package func close() {
+        finished = { _, _ in }
+        deliveries = [:]
+        timer?.disarm()
+        http.close()
+    }
+
+    /// Counters, and gauges as they stand.
+    package var counters: CounterSet {
+        var figures = figures
+        figures.set(.pushQueue, to: ways.values.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: ways.values.reduce(0) { $0 + $1.lane.inFlight })
+        return figures
+    }
 
     // MARK: One try
 
-    private func start(_ delivery: Delivery) {
-        let provider = delivery.request.token.provider
-        delivery.tries += 1
-        credentials.withCredential(for: provider) { [weak self] credential in
-            guard let self, deliveries[delivery.request.id] === delivery else { return }
-            switch credential {
-            case .success(let credential): transmit(delivery, credential)
-            case .failure(let outcome): settle(delivery, outcome.outcome)
-            }
+    private func run(_ action: PushAttempt.Action, _ delivery: Delivery, now: Instant) {
+        switch action {
+        case .none: break
+        case .enqueue: enqueue(delivery, now: now)
+        case .renewCredentialAndEnqueue:
+            credentials.refused(delivery.credential, by: delivery.provider)
+            enqueue(delivery, now: now)
+        case .send(let end): transmit(delivery, until: end, now: now)
+        case .arm(let instant):
+            figures.count(.pushRetried)
+            delivery.pause = pauses.schedule(delivery.request.id, at: instant)
+        case .finish(let outcome):
+            deliveries[delivery.request.id] = nil
+            note(outcome, of: delivery, now: now)
+            settle(delivery.request.id, outcome)
         }
     }
 
-    private func transmit(_ delivery: Delivery, _ credential: ProviderCredential) {
-        let now = loop.moment.date
-        let rendered = settings.render(delivery.request, id: delivery.apnsID, now: now)
-        guard case .request(let message) = rendered else {
-            if case .impossible(let outcome) = rendered { settleLater(delivery, outcome) }
-            return
-        }
-        let provider = delivery.request.token.provider
-        var request = HTTPClientRequest(
-            method: "POST", url: settings.url(of: provider) + message.path,
-            headers: message.headers.map { HTTPHeader($0.name, $0.value) }, body: message.body)
-        if let header = credential.header { request.headers.append(header) }
-        request.authorityFile = settings.authorityFile(of: provider)
-        request.certificateFile = credential.certificateFile
-        request.keyFile = credential.keyFile
-        request.timeout = settings.requestTimeout
-        request.group = provider.rawValue
-        lanes[provider, default: Lane()].inFlight += 1
-        delivery.exchange = http.send(request) { [weak self] result in
-            guard let self, deliveries[delivery.request.id] === delivery else { return }
-            delivery.exchange = nil
-            leaveLane(provider)
-            settle(delivery, outcome(of: result, for: delivery))
+    private func enqueue(_ delivery: Delivery, now: Instant) {
+        switch ways[delivery.provider]?.lane.arrived(delivery.request.id, now: now) {
+        case .start: begin(delivery, now: now)
+        case .wait: break
+        case .refuse, nil:
+            delivery.attempt.cancelled()
+            run(.finish(.retry(after: nil)), delivery, now: now)
         }
     }
 
-    private func outcome(
-        of result: Result<HTTPClientResponse, HTTPClientError>, for delivery: Delivery
-    ) -> PushOutcome {
+    /// The push has its place.
+    private func begin(_ delivery: Delivery, now: Instant) {
+        delivery.hasPlace = true
+        switch credentials.credential(for: delivery.provider) {
+        case .ready(let header):
+            delivery.credential = header
+            run(delivery.attempt.turnCame(now: now), delivery, now: now)
+            // Too late: nothing was sent.
+            if delivery.attempt.state == .ended { leave(delivery, .unknown, now: now) }
+        case .later: withoutCredential.append(delivery.request.id)
+        case .none(let outcome):
+            leave(delivery, .unknown, now: now)
+            run(answered(delivery, outcome, now: now), delivery, now: now)
+        }
+    }
+
+    private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
+        guard let way = ways[delivery.provider] else { return }
+        switch settings.render(delivery.request, id: delivery.id, now: loop.moment.date) {
+        case .impossible(let outcome):
+            leave(delivery, .unknown, now: now)
+            run(answered(delivery, outcome, now: now), delivery, now: now)
+        case .request(let message):
+            figures.count(delivery.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
+            let request = way.route.request(message, credential: delivery.credential, timeout: end - now)
+            delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
+        }
+    }
+
+    private func exchanged(_ delivery: Delivery, _ result: Result<HTTPClientResponse, HTTPClientError>) {
+        guard deliveries[delivery.request.id] === delivery else { return }
+        delivery.exchange = nil
+        let now = loop.moment
+        let outcome: PushOutcome
+        let isFailure: Bool
         switch result {
         case .success(let response):
-            let provider = delivery.request.token.provider
-            let answer = ProviderAnswer(
-                status: response.status, id: response.header("apns-id"), retryAfter: response.header("retry-after"),
-                body: response.body)
-            let outcome = settings.outcome(
-                of: answer, from: provider, isProven: lanes[provider]?.isProven ?? false, now: loop.moment.date)
-            if outcome.isAccepted { lanes[provider, default: Lane()].isProven = true }
-            return outcome
+            figures.observe(.pushAnswer, response.timings.total)
+            let answer = ProviderAnswer(response)
+            outcome = settings.outcome(
+                of: answer, from: delivery.provider, isProven: ways[delivery.provider]?.isProven ?? false, now: now.date
+            )
+            isFailure = answer.isFailureOfProvider
+            if outcome.isAccepted { ways[delivery.provider]?.isProven = true }
         case .failure(let error):
-            log.warning(
-                "push provider not reached",
-                [.provider: .text(delivery.request.token.provider.rawValue), .error: .described(error)])
-            return error.isRetriable ? .retry(after: nil) : .credentialsRefused(error.description)
+            outcome = error.pushOutcome
+            isFailure = true
+            noteFailure(error, of: delivery, now: now.instant)
         }
+        let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed
+        leave(delivery, health, now: now.instant)
+        run(answered(delivery, outcome, now: now.instant), delivery, now: now.instant)
+        armTimer()
+        tell()
     }
 
-    // MARK: After a try
-
-    private func settleLater(_ delivery: Delivery, _ outcome: PushOutcome) {
-        loop.post { [weak self] in
-            guard let self, deliveries[delivery.request.id] === delivery else { return }
-            settle(delivery, outcome)
-        }
+    private func answered(_ delivery: Delivery, _ outcome: PushOutcome, now: Instant) -> PushAttempt.Action {
+        delivery.attempt.answered(outcome, chance: .random(in: 0..<1, using: &chances), now: now)
     }
 
-    private func settle(_ delivery: Delivery, _ outcome: PushOutcome) {
-        switch outcome {
-        case .retry(let wish): retry(delivery, after: wish, outcome)
-        case .renewCredential where !delivery.renewedCredential:
-            delivery.renewedCredential = true
-            credentials.renew(delivery.request.token.provider)
-            start(delivery)
-        case .renewCredential:
-            finish(delivery.request.id, .credentialsRefused("the renewed credential was refused too"))
-        case .accepted, .acceptedWithNewToken, .tokenDead, .credentialsRefused, .payloadRefused, .noSuitableToken:
-            finish(delivery.request.id, outcome)
-        }
+    // MARK: Places
+
+    /// Gives the place back, if there is one, and lets others go.
+    private func leave(_ delivery: Delivery, _ health: PushLane.Health, now: Instant) {
+        guard delivery.hasPlace else { return }
+        delivery.hasPlace = false
+        ways[delivery.provider]?.lane.left(health, now: now)
+        drain(delivery.provider, now: now)
     }
 
-    /// Another try after a pause with jitter, never past the push's deadline.
-    private func retry(_ delivery: Delivery, after wish: Duration?, _ outcome: PushOutcome) {
-        let now = loop.moment
-        guard delivery.tries <= Self.pauses.count else { return finish(delivery.request.id, outcome) }
-        let pause = Self.pauses[delivery.tries - 1] * Double.random(in: 0.8...1.2)
-        let wait = max(wish ?? .zero, pause)
-        guard now.date + wait < delivery.request.deadline else { return finish(delivery.request.id, outcome) }
-        do {
-            delivery.timer = try loop.schedule(at: now.instant + wait) { [weak self] in
-                guard let self, deliveries[delivery.request.id] === delivery else { return }
-                delivery.timer = nil
-                start(delivery)
+    private func drain(_ provider: PushProvider, now: Instant) {
+        // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
+        guard ways[provider]?.isDraining == false else { return }
+        ways[provider]?.isDraining = true
+        while let id = ways[provider]?.lane.next(now: now) {
+            if let delivery = deliveries[id] {
+                begin(delivery, now: now)
+            } else {
+                ways[provider]?.lane.left(.unknown, now: now)
             }
-        } catch {
-            finish(delivery.request.id, outcome)
         }
+        ways[provider]?.isDraining = false
     }
 
-    private func finish(_ id: PushID, _ outcome: PushOutcome) {
-        guard let delivery = deliveries.removeValue(forKey: id) else { return }
-        note(outcome, of: delivery)
-        finished(id, outcome)
+    private func credentialsChanged() {
+        let now = loop.now
+        let waiting = withoutCredential
+        withoutCredential = []
+        for id in waiting {
+            if let delivery = deliveries[id], delivery.hasPlace { begin(delivery, now: now) }
+        }
+        armTimer()
+        tell()
     }
 
-    private func note(_ outcome: PushOutcome, of delivery: Delivery) {
+    // MARK: Time
+
+    private func timerFired() {
+        let now = loop.now
+        while let id = pauses.popExpired(now: now) {
+            guard let delivery = deliveries[id] else { continue }
+            delivery.pause = .none
+            run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
+        }
+        for provider in PushProvider.allCases { drain(provider, now: now) }
+        armTimer()
+        tell()
+    }
+
+    private func armTimer() {
+        var deadline = pauses.nextDeadline ?? .distantFuture
+        for way in ways.values { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
+    }
+
+    // MARK: Outcomes
+
+    private func settle(_ id: PushID, _ outcome: PushOutcome) { settled.append((id, outcome)) }
+
+    /// From within an order: its giver is in the middle of its own work now.
+    private func tellLater() {
+        guard !settled.isEmpty else { return }
+        loop.post { [weak self] in self?.tell() }
+    }
+
+    /// Whoever is told may give new orders at once; what these settle is told in the same loop.
+    private func tell() {
+        guard !isTelling else { return }
+        isTelling = true
+        var index = 0
+        while index < settled.count {
+            let next = settled[index]
+            index += 1
+            if let next { finished(next.id, next.outcome) }
+        }
+        settled.removeAll(keepingCapacity: true)
+        isTelling = false
+    }
+
+    private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
         let token = delivery.request.token
         switch outcome {
         case .accepted, .acceptedWithNewToken:
+            figures.count(.pushAccepted)
             log.info("push accepted", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
-        case .credentialsRefused(let reason):
-            log.error("push provider refuses us", [.provider: .text(token.provider.rawValue), .reason: .text(reason)])
-        case .payloadRefused(let reason):
+        case .tokenDead:
+            figures.count(.pushTokenDead)
+            log.info("push token is dead", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+        case .noSuitableToken:
+            figures.count(.pushFailed)
+            log.info(
+                "no token for this kind of push",
+                [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+        case .credentialsRefused(let reason), .payloadRefused(let reason):
+            figures.count(.pushFailed)
+            guard let suppressed = logLimit.admit(now: now) else { return }
             log.error(
-                "push provider refuses the message", [.provider: .text(token.provider.rawValue), .reason: .text(reason)])
-        case .tokenDead, .retry, .renewCredential, .noSuitableToken:
-            log.notice(
+                "push provider refuses us",
+                [
+                    .provider: .text(token.provider.rawValue), .reason: .text(reason), .token: .redacted(token.prid),
+                    .suppressed: .number(suppressed),
+                ])
+        case .retry, .renewCredential:
+            figures.count(.pushFailed)
+            guard let suppressed = logLimit.admit(now: now) else { return }
+            log.warning(
                 "push failed",
                 [
-                    .provider: .text(token.provider.rawValue), .token: .redacted(token.prid),
-                    .outcome: .text("\(outcome)"),
+                    .provider: .text(token.provider.rawValue), .attempt: .number(delivery.attempt.tries),
+                    .token: .redacted(token.prid), .suppressed: .number(suppressed),
                 ])
         }
     }
 
-    private func leaveLane(_ provider: PushProvider) {
-        lanes[provider, default: Lane()].inFlight -= 1
-        while let next = lanes[provider]?.queue.first, lanes[provider, default: Lane()].inFlight < settings.lane(of: provider).requests {
-            lanes[provider]?.queue.removeFirst()
-            if let delivery = deliveries[next] {
-                start(delivery)
-                return
-            }
-        }
+    private func noteFailure(_ error: HTTPClientError, of delivery: Delivery, now: Instant) {
+        guard let suppressed = logLimit.admit(now: now) else { return }
+        log.warning(
+            "push provider not reached",
+            [
+                .provider: .text(delivery.provider.rawValue), .error: .described(error),
+                .suppressed: .number(suppressed),
+            ])
+    }
+}
+
+/// Numbers for identifiers and jitter, without a system call for each (SplitMix64): nothing is guarded by them.
+private struct ChanceGenerator: RandomNumberGenerator {
+    private var state = UInt64.random(in: .min ... .max)
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
     }
 }

@@ -40,7 +40,9 @@ package final class StoreService: @unchecked Sendable {
 
         func arrived(_ results: [StoreResult]) {
             let awaited = results.filter { $0.ticket != StoreService.unawaited }
-            if awaited.count < results.count, results.contains(where: { !$0.isStored && $0.ticket == StoreService.unawaited }) {
+            if awaited.count < results.count,
+                results.contains(where: { !$0.isStored && $0.ticket == StoreService.unawaited })
+            {
                 log.error("changes that nobody waits for were not stored")
             }
             guard !awaited.isEmpty else { return }
@@ -106,7 +108,9 @@ package final class StoreService: @unchecked Sendable {
     func commit(_ changes: [StoredChange], _ ticket: CommitTicket) {
         guard !writer.submit(changes.map(Self.change), for: StoreTicket(rawValue: ticket.number)) else { return }
         // Told later: the engine is in the middle of its own work now.
-        loop.post { [relay] in relay.arrived([StoreResult(ticket: StoreTicket(rawValue: ticket.number), isStored: false)]) }
+        loop.post { [relay] in
+            relay.arrived([StoreResult(ticket: StoreTicket(rawValue: ticket.number), isStored: false)])
+        }
     }
 
     func record(_ changes: [StoredChange]) {

@@ -6,7 +6,7 @@ import Telemetry
 import Testing
 import Timekeeping
 
-@Suite("Store, faults", .timeLimit(.minutes(2)), .serialized)
+@Suite("Store, faults", .timeLimit(.minutes(5)), .serialized)
 struct StoreFaultTests {
     private let folder: StoreFolder
 

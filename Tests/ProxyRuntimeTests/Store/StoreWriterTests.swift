@@ -8,7 +8,7 @@ import Storage
 import Telemetry
 import Testing
 
-@Suite("Store", .timeLimit(.minutes(1)))
+@Suite("Store", .timeLimit(.minutes(5)))
 struct StoreWriterTests {
     private let folder: StoreFolder
 
@@ -154,7 +154,7 @@ struct StoreWriterTests {
     }
 }
 
-@Suite("Store, lazy rows", .timeLimit(.minutes(1)))
+@Suite("Store, lazy rows", .timeLimit(.minutes(5)))
 struct StoreLazyTests {
     private let folder: StoreFolder
 
