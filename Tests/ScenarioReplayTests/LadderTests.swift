@@ -30,7 +30,7 @@ import Testing
 
     @Test func `a long label is cut`() {
         let drawn = Ladder(columns: ["a", "b"], width: 12).draw([Self.event(0, "a", "b", "123456789")])
-        #expect(drawn.last == "      0  │─ 1234567 ▶│")
+        #expect(drawn.last == "      0  │─ 123456… ▶│")
     }
 
     @Test func `an event of one place is a remark`() {
