@@ -41,8 +41,9 @@ extension ProxyEngine {
 
     func holdDeadlineReached(_ fork: ForkID, now: Moment) {
         forks[fork]?.deadline = nil
+        guard let context = forks[fork], context.fork.branches.contains(where: \.isSleeping) else { return }
         counters.callsExpired += 1
-        if let call = forks[fork]?.call {
+        if let call = context.call {
             log.info("no device came back in time", [.aor: .described(call.aor), .callID: .bytes(call.key.callID)])
         }
         change(fork, now: now) { $0.deadlineReached() }

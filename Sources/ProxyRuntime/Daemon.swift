@@ -57,7 +57,7 @@ package final class Daemon {
             throw StartError("push: \(error.description)")
         }
         let engine = try Self.makeEngine(settings, listeners: bound.listeners, store: store, log: log, now: loop.moment)
-        let resolver = try HopResolver(loop: loop)
+        let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
         try connect(bound.pending)

@@ -99,7 +99,7 @@ package final class ProviderSemantics {
     private func fcm(_ request: SandboxRequest) -> SandboxAnswer {
         let message = object(request.body)?["message"] as? [String: Any]
         let token = message?["token"] as? String ?? ""
-        return conclude(request, service: "fcm-v1", token: token, fault: fcmFault(request, message)) { plan in
+        return conclude(request, service: "fcm", token: token, fault: fcmFault(request, message)) { plan in
             let code = plan.reason ?? (plan.status == 404 ? "UNREGISTERED" : "INTERNAL")
             return SandboxAnswer(
                 status: plan.status,
@@ -135,7 +135,7 @@ package final class ProviderSemantics {
         var fault: FailurePlan?
         if request.headers["authorization"]?.hasPrefix("key=") != true { fault = FailurePlan(status: 401) }
         if message == nil { fault = FailurePlan(status: 400) }
-        return conclude(request, service: "fcm-legacy", token: token, fault: fault) { plan in
+        return conclude(request, service: "fcm", token: token, fault: fault) { plan in
             // The legacy service says in a 200 that a token is dead.
             guard plan.status == 404 || plan.status == 410 || plan.status == 200 else {
                 return SandboxAnswer(status: plan.status, json: "{}")

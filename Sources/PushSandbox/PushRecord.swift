@@ -4,7 +4,7 @@ import Foundation
 package struct PushRecord: Codable, Sendable {
     /// Unix milliseconds.
     package var time: Int64
-    /// `apns`, `fcm-v1` or `fcm-legacy`.
+    /// `apns` or `fcm`.
     package var service: String
     package var token: String
     /// `data.type` or `acme.type` of the payload; `other` when there is none.
