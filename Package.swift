@@ -50,6 +50,7 @@ let package = Package(
         // Layer 1: values
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
+        module("JSON", ["SIPGrammar"]),
         module("Timekeeping"),
         module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
@@ -59,12 +60,12 @@ let package = Package(
         module("Crypto", ["COpenSSL"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing"]),
+        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
         module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
         module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
         module(
@@ -79,12 +80,12 @@ let package = Package(
             "ProxyRuntime",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
-                "Settings",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
+                "Telemetry", "Settings",
             ]),
-        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "Addressing"]),
-        program("push-sandbox", ["PushSandbox", "Reactor"]),
+        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
+        module("PushSandbox", ["CNGHTTP2", "HTTPServer", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
@@ -98,15 +99,27 @@ let package = Package(
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
                 "Addressing", "Timekeeping",
             ]),
+        tests("AddressingTests", ["Addressing"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
             [
-                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage", "SIPGrammar",
-                "Addressing", "Telemetry", "Timekeeping",
+                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
+                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
             ]),
+        tests(
+            "ProxyRuntimeTests",
+            [
+                "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
+                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
             "RegistrationTests",
             [

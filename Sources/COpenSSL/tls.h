@@ -15,6 +15,11 @@ static inline int tls_add_chain_certificate(SSL_CTX *context, X509 *certificate)
 static inline int tls_set_server_name(SSL *session, const char *name) {
     return SSL_set_tlsext_host_name(session, name);
 }
+static inline EVP_PKEY *tls_make_rsa_key(void)
+{
+    return EVP_RSA_gen(2048);
+}
+
 static inline EVP_PKEY *tls_make_p256_key(void) { return EVP_EC_gen("P-256"); }
 static inline void tls_set_extension_issuer(X509V3_CTX *context, X509 *certificate) {
     X509V3_set_ctx(context, certificate, certificate, NULL, NULL, 0);

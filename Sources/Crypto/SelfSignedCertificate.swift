@@ -51,12 +51,25 @@ package struct SelfSignedCertificate: Sendable {
         guard unsafe X509_add_ext(certificate, made, -1) == 1 else { throw .library(TLSError.pendingReason()) }
     }
 
-    private static func written(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
+    static func written(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
         guard let bio = unsafe BIO_new(BIO_s_mem()) else { throw .library(TLSError.pendingReason()) }
         defer { unsafe BIO_free(bio) }
         guard unsafe write(bio) == 1 else { throw .library(TLSError.pendingReason()) }
         var bytes: UnsafeMutablePointer<CChar>?
         let count = unsafe tls_memory(bio, &bytes)
         return unsafe Array(UnsafeRawBufferPointer(start: bytes, count: count))
+    }
+}
+
+/// Fresh private keys as PEM, for sandboxes and tests.
+package enum GeneratedKey {
+    /// RSA with 2048 bits, as Google's service accounts have it.
+    package static func rsa() throws(TLSError) -> [UInt8] {
+        ERR_clear_error()
+        guard let key = unsafe tls_make_rsa_key() else { throw .library(TLSError.pendingReason()) }
+        defer { unsafe EVP_PKEY_free(key) }
+        return try unsafe SelfSignedCertificate.written { bio in
+            unsafe PEM_write_bio_PrivateKey(bio, key, nil, nil, 0, nil, nil)
+        }
     }
 }

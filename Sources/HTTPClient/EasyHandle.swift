@@ -41,6 +41,7 @@ final class EasyHandle {
     private struct Profile: Equatable {
         let method: String
         let hasBody: Bool
+        let isTLS: Bool
         let version: HTTPClientRequest.Version
         let timeout: Duration
         let connectTimeout: Duration
@@ -53,6 +54,7 @@ final class EasyHandle {
         init(_ request: HTTPClientRequest) {
             method = request.method
             hasBody = !request.body.isEmpty
+            isTLS = request.url.utf8.prefix(6).elementsEqual("https:".utf8)
             version = request.version
             timeout = request.timeout
             connectTimeout = request.connectTimeout
@@ -93,7 +95,7 @@ final class EasyHandle {
 
     private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
-            && set(CURLOPT_PIPEWAIT, 1) && set(CURLOPT_TCP_KEEPALIVE, 1)
+            && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
             && set(CURLOPT_PROTOCOLS_STR, "http,https")
             // What the environment says about proxies is meant for interactive tools.
@@ -108,6 +110,12 @@ final class EasyHandle {
             case .http2PriorKnowledge: CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
             }
         guard set(CURLOPT_HTTP_VERSION, Int(version)) else { return false }
+        // Waits for a connection that is being made to say HTTP/2. Without TLS it would wait for the first answer on it.
+        if profile.version != .http1, profile.isTLS { guard set(CURLOPT_PIPEWAIT, 1) else { return false } }
+        // libcurl 7.88 cannot send a second request over such a connection when it is plain TCP.
+        if profile.version == .http2PriorKnowledge, !profile.isTLS {
+            guard set(CURLOPT_FRESH_CONNECT, 1), set(CURLOPT_FORBID_REUSE, 1) else { return false }
+        }
         switch profile.method {
         case "GET" where !profile.hasBody: break
         case "HEAD": guard set(CURLOPT_NOBODY, 1) else { return false }
@@ -183,7 +191,8 @@ final class EasyHandle {
         let sent = microseconds(CURLINFO_PRETRANSFER_TIME_T)
         guard code == CURLE_OK else {
             let detail = unsafe String(cString: curl_easy_strerror(code))
-            return .failure(HTTPClientError(errorCode(code), detail: detail, wasSent: sent > .zero))
+            return .failure(
+                HTTPClientError(errorCode(code, wasSent: sent > .zero), detail: detail, wasSent: sent > .zero))
         }
         let timings = HTTPClientResponse.Timings(
             requestSent: sent, firstByte: microseconds(CURLINFO_STARTTRANSFER_TIME_T),
@@ -195,9 +204,11 @@ final class EasyHandle {
                 timings: timings, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
-    private func errorCode(_ code: CURLcode) -> HTTPClientError.Code {
+    private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
+        // The scheme of the URL before, an answer without a status line ("HTTP/0.9") after sending.
+        case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
+        case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
             .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .resolve

@@ -17,7 +17,8 @@ package struct HTTPClientRequest: Sendable {
         case http1
         /// HTTP/2 over TLS when the server offers it, else HTTP/1.1. Without TLS: HTTP/1.1.
         case http2
-        /// HTTP/2 without asking, also on plain TCP (h2c): for servers known to speak it.
+        /// HTTP/2 without asking, also on plain TCP (h2c), where each request takes a connection of its own: for trying
+        /// things out with servers known to speak it.
         case http2PriorKnowledge
     }
 

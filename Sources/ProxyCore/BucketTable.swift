@@ -34,6 +34,11 @@ package struct BucketTable: Sendable {
     /// Oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
+    /// Nearly every REGISTER asks, and nearly none has anything to be told.
+    package var isEmpty: Bool { buckets.isEmpty }
+
+    package func hasEntries(for aor: AddressOfRecord) -> Bool { !buckets.isEmpty && buckets[aor] != nil }
+
     package func unread(_ device: BindingID, of aor: AddressOfRecord) -> Int {
         buckets[aor]?.unread(of: device.rawValue) ?? 0
     }

@@ -82,7 +82,8 @@ package struct DialogToken: Hashable, Sendable {
     }
 
     private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DialogSide? {
-        guard let flags = bytes.popFirst(), let listener = bytes.popFirst(), let transport = Transport(rawValue: flags >> 4)
+        guard let flags = bytes.popFirst(), let listener = bytes.popFirst(),
+            let transport = Transport(rawValue: flags >> 4)
         else { return nil }
         var connection: UInt64 = 0
         if transport.isReliable {

@@ -75,6 +75,8 @@ struct PendingResolution {
 
 enum EngineTimer: Sendable {
     case holdDeadline(ForkID)
+    /// Refreshed bindings are to be written.
+    case bookkeepingDue
     /// Timer C.
     case provisionalMissing(ClientTransactionID)
 }

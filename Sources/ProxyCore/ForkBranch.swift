@@ -33,7 +33,7 @@ package struct ForkBranch: Sendable {
 
 extension ForkTarget {
     /// What wakes the device; `nil` for an ordinary contact.
-    var token: PushToken? {
+    package var pushToken: PushToken? {
         switch kind {
         case .ordinary: nil
         case .sleeping(let token): token

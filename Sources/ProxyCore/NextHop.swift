@@ -41,7 +41,8 @@ package struct NextHop: Hashable, Sendable {
     /// The place a contact's URI text names, its user part left out.
     package init?(contactURI text: ByteString) {
         let afterUser = text.firstIndex(of: UInt8(ascii: "@")).map { text[$0 + 1..<text.count] }
-        let place = afterUser ?? text[min(text.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1 } ?? 0, text.count)..<text.count]
+        let place =
+            afterUser ?? text[min(text.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1 } ?? 0, text.count)..<text.count]
         let parts = place.string.split(separator: ";")
         let transport = parts.dropFirst().first { $0.lowercased().hasPrefix("transport=") }
         self.init(([parts.first ?? ""] + (transport.map { [$0] } ?? [])).joined(separator: ";"))
@@ -60,7 +61,8 @@ package struct NextHop: Hashable, Sendable {
         var transport: Transport?
         let parts = rest.split(separator: ";", omittingEmptySubsequences: false)
         for parameter in parts.dropFirst() {
-            guard parameter.lowercased().hasPrefix("transport="), let known = Transport(parameter: parameter.dropFirst(10))
+            guard parameter.lowercased().hasPrefix("transport="),
+                let known = Transport(parameter: parameter.dropFirst(10))
             else { return nil }
             transport = known
         }

@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 package import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 /// What operators ask and order while the daemon runs.
@@ -27,10 +28,22 @@ extension ProxyEngine {
         }.sorted { ($0.receivedAt, $0.callRef.rawValue) < ($1.receivedAt, $1.callRef.rawValue) }
     }
 
+    /// The devices of a user as a call would find them.
+    package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
+        bindings.forkTargets(for: aor, now: now.instant)
+    }
+
+    /// Providers that have credentials, switched on or not.
+    package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
+
     /// Switches a provider off or on (R8c, R9); the choice is kept over restarts.
     package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else { return }
+        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
+            return
+        }
         act(.record([.providerSwitch(provider, enabled: isOn)]))
+        log.notice(
+            "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
         if isOn {
             enabledProviders.insert(provider)
             bindings.providerEnabled(provider)

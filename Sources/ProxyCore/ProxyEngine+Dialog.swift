@@ -70,7 +70,9 @@ extension ProxyEngine {
     }
 
     private func isSame(_ flow: Flow, _ side: DialogSide) -> Bool {
-        if let binding = side.binding, let current = bindings.binding(binding)?.flow, isSame(flow, current) { return true }
+        if let binding = side.binding, let current = bindings.binding(binding)?.flow, isSame(flow, current) {
+            return true
+        }
         return isSame(flow, side.flow)
     }
 

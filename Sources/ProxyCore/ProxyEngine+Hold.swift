@@ -3,6 +3,7 @@ import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
+import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
@@ -21,20 +22,30 @@ extension ProxyEngine {
     func release(_ device: BindingID, now: Moment) {
         guard let held = waiting.removeValue(forKey: device) else { return }
         for fork in held {
-            guard let context = forks[fork],
+            guard let context = forks[fork], let call = context.call,
                 let branch = context.fork.sleepingBranch(of: device), context.fork.acceptsBranches,
                 let incoming = revive(context),
                 let target = bindings.forkTarget(device, now: now.instant)
             else { continue }
             dropPush(of: branch, in: fork)
             counters.callsReleased += 1
+            log.info(
+                "call released",
+                [
+                    .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(device.rawValue),
+                    .duration: .duration(now.date - call.receivedAt),
+                ])
             send(incoming, to: target, fork: fork, branch: branch, now: now)
         }
     }
 
     func holdDeadlineReached(_ fork: ForkID, now: Moment) {
         forks[fork]?.deadline = nil
+        guard let context = forks[fork], context.fork.branches.contains(where: \.isSleeping) else { return }
         counters.callsExpired += 1
+        if let call = context.call {
+            log.info("no device came back in time", [.aor: .described(call.aor), .callID: .bytes(call.key.callID)])
+        }
         change(fork, now: now) { $0.deadlineReached() }
     }
 

@@ -3,6 +3,7 @@ import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
+import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
@@ -49,7 +50,8 @@ extension ProxyEngine {
         case .authenticated(let user):
             // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
-            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved else {
+            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved
+            else {
                 refuse(incoming, .forbidden, now: now)
                 return nil
             }
@@ -129,7 +131,8 @@ extension ProxyEngine {
         now: Moment
     ) {
         let request = incoming.request
-        let key = OfferKey(aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
+        let key = OfferKey(
+            aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
         guard offers[key] == nil else {
             // The same call by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
             refuse(incoming, .loopDetected, now: now)
@@ -146,9 +149,15 @@ extension ProxyEngine {
         let fork = makeFork(incoming, branches: branches, call: call)
         offers[key] = fork
         counters.callsHeld += 1
+        log.info(
+            "call offered",
+            [
+                .aor: .described(aor), .callID: .bytes(request.callID), .caller: .bytes(request.from.uri.text),
+                .count: .number(targets.count),
+            ])
 
         let caller = CallerIdentity(request)
-        let sleepers = targets.filter { $0.token != nil }
+        let sleepers = targets.filter { $0.pushToken != nil }
         if !sleepers.isEmpty {
             tellBucket(of: aor) { bucket, settings in
                 bucket.callOffered(
@@ -158,7 +167,7 @@ extension ProxyEngine {
             hold(fork, for: request, now: now)
         }
         for (index, target) in targets.enumerated() {
-            if let token = target.token {
+            if let token = target.pushToken {
                 waiting[target.id, default: []].append(fork)
                 push(token, to: target, call, caller, fork: fork, branch: index, now: now)
             } else {

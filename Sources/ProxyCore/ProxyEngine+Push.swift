@@ -2,6 +2,7 @@ import Addressing
 package import PushDelivery
 import Registration
 import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 extension ProxyEngine {
@@ -27,8 +28,8 @@ extension ProxyEngine {
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        guard let target = bindings.forkTarget(device, now: now.instant),
-            let token = target.token
+        guard buckets.hasEntries(for: aor), let target = bindings.forkTarget(device, now: now.instant),
+            let token = target.pushToken
         else { return }
         var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
         tellBucket(of: aor) { bucket, settings in
@@ -37,6 +38,7 @@ extension ProxyEngine {
             return found.changes
         }
         guard !missed.calls.isEmpty else { return }
+        log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
         counters.pushesRequested += 1
@@ -103,10 +105,14 @@ extension ProxyEngine {
                 shouldDropToken(since: since, registeredAt: target.registeredAt)
             else { return false }
             counters.tokensDropped += 1
+            log.notice(
+                "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
             if let change = bindings.remove(device) { act(.record([.binding(change)])) }
             deviceRemoved(device, of: aor, now: now)
             return true
-        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused, .noSuitableToken: return false
+        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
+            .noSuitableToken:
+            return false
         }
     }
 }

@@ -2,6 +2,7 @@ import Addressing
 import PushDelivery
 import Registration
 import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 extension ProxyEngine {
@@ -15,7 +16,7 @@ extension ProxyEngine {
             return
         }
         guard authenticateRegister(incoming, for: aor, now: now) else { return }
-        if registersInFlight[aor] != nil {
+        if !registersInFlight.isEmpty, registersInFlight[aor] != nil {
             queueRegister(incoming, for: aor, now: now)
             return
         }
@@ -55,7 +56,7 @@ extension ProxyEngine {
             refuse(incoming, status, fields: fields, now: now)
         case .accepted(let plan) where plan.persist.isEmpty:
             completeRegister(incoming, plan, for: aor, now: now)
-            recordBookkeeping(of: plan, now: now)
+            noteBookkeeping(of: plan, now: now)
         case .accepted(let plan):
             let ticket = CommitTicket(nextNumber())
             let aor = aor.compacted()
@@ -97,6 +98,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
         bindings.apply(plan)
+        note(plan, for: aor, on: incoming.flow)
         counters.registersAccepted += 1
         let fields = bindings.okFields(for: plan, now: now)
         if let server = incoming.server {
@@ -105,8 +107,21 @@ extension ProxyEngine {
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
         for device in plan.refreshed {
-            release(device, now: now)
+            if !waiting.isEmpty { release(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
+        }
+    }
+
+    /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
+    private func note(_ plan: RegisterPlan, for aor: AddressOfRecord, on flow: Flow) {
+        guard log.isEnabled(.info) else { return }
+        if plan.facts.isEmpty {
+            log.debug("refreshed", [.aor: .described(aor), .source: .described(flow.remote)])
+        }
+        for fact in plan.facts {
+            let story: LogValue = .text("\(fact)")
+            log.info(
+                "registration", [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
         }
     }
 
@@ -121,11 +136,25 @@ extension ProxyEngine {
     /// Looked at in one go, so that a crowd that expires together does not hold up calls.
     private static let expiryBatch = 500
 
-    /// Expiry, CSeq and Call-ID of a refresh: a restart could lose them without harm, so they may be written late.
-    private func recordBookkeeping(of plan: RegisterPlan, now: Moment) {
-        let rows = plan.bookkeeping.compactMap { bindings.stored($0, now: now) }
-        if !rows.isEmpty { act(.recordLate(rows.map { .binding(.upsert($0)) })) }
+    /// Expiry, CSeq and Call-ID of a refresh: a restart could lose them without harm, so they are written late, each
+    /// binding once however often it was refreshed meanwhile.
+    private func noteBookkeeping(of plan: RegisterPlan, now: Moment) {
+        guard !plan.bookkeeping.isEmpty else { return }
+        if refreshedLately.isEmpty { _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay) }
+        for id in plan.bookkeeping { refreshedLately.insert(id) }
     }
+
+    /// Writes some of what was refreshed; the rest has its turn soon, so that calls do not wait behind it.
+    func bookkeepingDue(now: Moment) {
+        let ids = refreshedLately.prefix(Self.bookkeepingBatch)
+        act(.recordLate(ids.compactMap { bindings.stored($0, now: now) }.map { .binding(.upsert($0)) }))
+        refreshedLately.subtract(ids)
+        if !refreshedLately.isEmpty { _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingPause) }
+    }
+
+    private static let bookkeepingDelay: Duration = .seconds(10)
+    private static let bookkeepingPause: Duration = .milliseconds(50)
+    private static let bookkeepingBatch = 200
 
     static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
 }

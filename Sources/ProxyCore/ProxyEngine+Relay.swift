@@ -66,7 +66,9 @@ extension ProxyEngine {
 
     /// A fork is kept until nothing can refer to it: its branches are over and so are its transactions.
     private func forgetIfDone(_ fork: ForkID) {
-        guard let context = forks[fork], context.fork.phase == .ended, forkOfServer[context.server] == nil else { return }
+        guard let context = forks[fork], context.fork.phase == .ended, forkOfServer[context.server] == nil else {
+            return
+        }
         forks[fork] = nil
     }
 

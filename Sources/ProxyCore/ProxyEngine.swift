@@ -40,7 +40,10 @@ package final class ProxyEngine {
     var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
     var commits: [CommitTicket: AddressOfRecord] = [:]
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
+    /// Bindings whose expiry and CSeq in the store are behind.
+    var refreshedLately = Set<BindingID>()
     var lastNumber: UInt64 = 0
+    private let tagKey: UInt64
 
     package internal(set) var counters = EngineCounters()
     private var actions: [ProxyAction] = []
@@ -58,6 +61,7 @@ package final class ProxyEngine {
         registrar = RegisterProcessor(settings: settings.registrar)
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
+        tagKey = functions.random()
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
@@ -120,6 +124,7 @@ package final class ProxyEngine {
         while let timer = timers.popExpired(now: now.instant) {
             switch timer {
             case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
+            case .bookkeepingDue: bookkeepingDue(now: now)
             case .provisionalMissing(let client): timerCFired(client, now: now)
             }
             settle(now: now)
@@ -176,8 +181,15 @@ package final class ProxyEngine {
     }
 
     func newTag() -> ByteString {
+        // Unique and different in each process; nobody has to be unable to guess it.
+        var mixed = (tagKey &+ nextNumber()) &* 0x9e37_79b9_7f4a_7c15
+        mixed ^= mixed >> 29
         var text: [UInt8] = []
-        text.append(contentsOf: String(functions.random(), radix: 16).utf8)
+        text.reserveCapacity(16)
+        for shift in stride(from: 60, through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: mixed >> UInt64(shift)) & 15
+            text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        }
         return ByteString(text)
     }
 
@@ -186,12 +198,11 @@ package final class ProxyEngine {
     /// Sends a final response of our own.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return }
-        let bytes = incoming.response(status, toTag: newTag(), fields: fields)
-        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+        respond(server, status, incoming.response(status, toTag: newTag(), fields: fields), now: now)
     }
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
-        transactions.respond(server, status: status, bytes: bytes, now: now.instant, into: &outputs)
+        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
     func sendStateless(_ incoming: IncomingRequest, _ status: Status) {
@@ -200,6 +211,14 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
+        let before = outputs.count
         body(&transactions, &outputs)
+        // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
+        guard outputs.count > before else { return }
+        let added = outputs[before...]
+        outputs.removeLast(added.count)
+        for output in added {
+            if case .send(let bytes, let flow) = output { act(.send(bytes, on: flow)) } else { outputs.append(output) }
+        }
     }
 }

@@ -30,7 +30,7 @@ package enum BucketChange: Hashable, Sendable {
 
 /// How much a bucket holds (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// Calls kept for one user; the oldest go first.
+    /// Calls kept for one device; the oldest go first.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
 
@@ -60,14 +60,25 @@ package struct PushBucket: Sendable {
 
     // MARK: What happened
 
-    /// A call is pushed to these devices (R20).
+    /// A call is pushed to these devices (R20); told again, to these as well.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [UInt64], settings: BucketSettings
     ) -> [BucketChange] {
-        let entry = BucketEntry(callRef: callRef, caller: caller, date: date, devices: devices, isOver: false)
-        let place = entries.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
-        entries.insert(entry, at: place)
-        return [.upsert(entry)] + trim(settings, now: date)
+        guard !devices.isEmpty else { return [] }
+        var changes = dropOld(settings, now: date)
+        if let index = index(of: callRef) {
+            let added = devices.filter { !entries[index].devices.contains($0) }
+            guard !added.isEmpty else { return changes }
+            entries[index].devices += added
+            changes.append(.upsert(entries[index]))
+        } else {
+            let entry = BucketEntry(callRef: callRef, caller: caller, date: date, devices: devices, isOver: false)
+            let place = entries.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
+            entries.insert(entry, at: place)
+            changes.append(.upsert(entry))
+        }
+        for device in devices { changes += dropSurplus(of: device, settings) }
+        return changes
     }
 
     /// The device got the INVITE and rang or refused: it knows (A21).
@@ -77,14 +88,15 @@ package struct PushBucket: Sendable {
 
     /// Any leg was answered (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = entries.firstIndex(where: { $0.callRef == callRef }) else { return [] }
-        entries.remove(at: index)
-        return [.delete(callRef)]
+        guard let index = index(of: callRef) else { return [] }
+        return [remove(at: index)]
     }
 
     /// The call is over, unanswered: from now on it may be reported.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else { return [] }
+        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else {
+            return []
+        }
         entries[index].isOver = true
         return [.upsert(entries[index])]
     }
@@ -93,7 +105,7 @@ package struct PushBucket: Sendable {
     package mutating func deviceReturned(
         _ device: UInt64, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
-        let changes = trim(settings, now: now)
+        let changes = dropOld(settings, now: now)
         let missed = entries.filter { entry in
             entry.isOver && entry.devices.contains(device)
                 && !reporting.contains(Report(callRef: entry.callRef, device: device))
@@ -122,34 +134,40 @@ package struct PushBucket: Sendable {
 
     // MARK: Rows
 
+    private func index(of callRef: CallRef) -> Int? { entries.firstIndex { $0.callRef == callRef } }
+
+    private mutating func remove(at index: Int) -> BucketChange {
+        let entry = entries.remove(at: index)
+        for device in entry.devices { reporting.remove(Report(callRef: entry.callRef, device: device)) }
+        return .delete(entry.callRef)
+    }
+
     /// Strikes the device off these calls; a call nobody waits for any more goes.
     private mutating func settle(_ refs: [CallRef], _ device: UInt64) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in refs {
             reporting.remove(Report(callRef: ref, device: device))
-            guard let index = entries.firstIndex(where: { $0.callRef == ref }),
-                let place = entries[index].devices.firstIndex(of: device)
-            else { continue }
-            entries[index].devices.remove(at: place)
-            if entries[index].devices.isEmpty {
-                entries.remove(at: index)
-                changes.append(.delete(ref))
-            } else {
-                changes.append(.upsert(entries[index]))
+            guard let index = index(of: ref), let place = entries[index].devices.firstIndex(of: device) else {
+                continue
             }
+            entries[index].devices.remove(at: place)
+            changes.append(entries[index].devices.isEmpty ? remove(at: index) : .upsert(entries[index]))
         }
         return changes
     }
 
-    /// Drops what is too old or too much; calls being offered stay.
-    private mutating func trim(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
+    /// Calls being offered stay, however many they are.
+    private mutating func dropSurplus(of device: UInt64, _ settings: BucketSettings) -> [BucketChange] {
+        let surplus = unread(of: device) - settings.maximumEntries
+        guard surplus > 0 else { return [] }
+        let oldest = entries.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)
+        return settle(Array(oldest), device)
+    }
+
+    private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []
-        var surplus = entries.count - settings.maximumEntries
-        entries.removeAll { entry in
-            guard entry.isOver, surplus > 0 || now - entry.date > settings.maximumAge else { return false }
-            surplus -= 1
-            changes.append(.delete(entry.callRef))
-            return true
+        while let index = entries.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {
+            changes.append(remove(at: index))
         }
         return changes
     }

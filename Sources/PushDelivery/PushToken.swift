@@ -34,6 +34,8 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
         self.prid = prid
     }
 
-    /// Provider and the first four characters of the token.
-    package var description: String { "\(provider.rawValue):\(prid.string.prefix(4))…(\(prid.count))" }
+    /// Provider, length, and of a long token the first four characters.
+    package var description: String {
+        "\(provider.rawValue):\(prid.count >= 16 ? prid.string.prefix(4) : "")…(\(prid.count))"
+    }
 }

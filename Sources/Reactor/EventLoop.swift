@@ -167,8 +167,11 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether the caller is on the loop's thread.
     package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
 
+    /// Whether some thread is inside ``run()``.
+    package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
+
     /// Traps unless the caller may touch what lives on this loop: its own thread, or anybody before it runs.
-    func checkThread() {
+    package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
     }

@@ -225,14 +225,19 @@ extension ByteString {
     /// Decimal digits and nothing else, or `nil`; `nil` too when the value does not fit.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
+        decimalDigits.flatMap { Number(exactly: $0) }
+    }
+
+    @usableFromInline
+    var decimalDigits: UInt64? {
         guard !isEmpty else { return nil }
         return withSpan { span in
-            var value: Number = 0
+            var value: UInt64 = 0
             for index in 0..<span.count {
                 let digit = span[index] &- UInt8(ascii: "0")
                 guard digit <= 9 else { return nil }
                 let (scaled, overflow) = value.multipliedReportingOverflow(by: 10)
-                let (sum, overflowed) = scaled.addingReportingOverflow(Number(truncatingIfNeeded: digit))
+                let (sum, overflowed) = scaled.addingReportingOverflow(UInt64(digit))
                 guard !overflow, !overflowed else { return nil }
                 value = sum
             }
@@ -291,17 +296,19 @@ extension Array<UInt8> {
     /// Appends a number in decimal digits.
     @inlinable
     package mutating func append(decimal value: some BinaryInteger) {
-        guard value >= 10 else {
-            append(
-                contentsOf: value < 0 ? Array("\(value)".utf8) : [UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value)])
-            return
-        }
+        if value < 0 { append(UInt8(ascii: "-")) }
         let first = count
-        var rest = UInt64(truncatingIfNeeded: value)
-        while rest > 0 {
+        var rest = UInt64(truncatingIfNeeded: value.magnitude)
+        repeat {
             append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
             rest /= 10
+        } while rest > 0
+        var low = first
+        var high = count - 1
+        while low < high {
+            swapAt(low, high)
+            low += 1
+            high -= 1
         }
-        self[first...].reverse()
     }
 }

@@ -35,7 +35,10 @@ extension [UInt8] {
 
 /// Walks once over a value and stops at its `pn-*` parameters.
 private struct PushParameterSearch {
+    private enum Place { case beforeBrackets, inBrackets, behindBrackets }
+
     private var position = 0
+    private var place = Place.beforeBrackets
     /// Semicolons before this place stand in a user part and separate nothing (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
@@ -50,17 +53,39 @@ private struct PushParameterSearch {
                 if start >= hostStart ?? 0, Self.beginsPush(span, from: position),
                     !RawParameters.name(span, start, equals: "pn-purr")
                 {
-                    position = Self.end(span, from: position)
+                    position = end(span, from: position)
                     return start..<position
                 }
-            case UInt8(ascii: "\""): position = RawParameters.quoteEnd(span, from: position + 1)
-            case UInt8(ascii: "<"):
+            case UInt8(ascii: "\"") where place != .inBrackets:
+                position = RawParameters.quoteEnd(span, from: position + 1)
+            case UInt8(ascii: "<") where place == .beforeBrackets:
+                place = .inBrackets
                 position += 1
                 hostStart = Self.hostStart(span, from: position)
+            case UInt8(ascii: ">"):
+                place = .behindBrackets
+                position += 1
             default: position += 1
             }
         }
         return nil
+    }
+
+    /// A comma ends nothing: values were told apart before.
+    private func end(_ span: Span<UInt8>, from start: Int) -> Int {
+        var index = start
+        while index < span.count {
+            switch span[index] {
+            case UInt8(ascii: ";"): return index
+            case UInt8(ascii: ">"), UInt8(ascii: "?"):
+                if place != .behindBrackets { return index }
+                index += 1
+            case UInt8(ascii: "\"") where place != .inBrackets:
+                index = RawParameters.quoteEnd(span, from: index + 1)
+            default: index += 1
+            }
+        }
+        return span.count
     }
 
     /// `pn-` in either case and with any of its bytes escaped: `%70n-prid` names the same parameter.
@@ -92,17 +117,5 @@ private struct PushParameterSearch {
             }
         }
         return start
-    }
-
-    private static func end(_ span: Span<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index < span.count {
-            switch span[index] {
-            case UInt8(ascii: ";"), UInt8(ascii: ">"), UInt8(ascii: "?"), UInt8(ascii: ","): return index
-            case UInt8(ascii: "\""): index = RawParameters.quoteEnd(span, from: index + 1)
-            default: index += 1
-            }
-        }
-        return span.count
     }
 }

@@ -67,9 +67,25 @@ extension Span<UInt8> {
         return nil
     }
 
+    /// The first such byte in `range`; looks at eight bytes at a time.
     func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
-        for index in range where self[index] == byte { return index }
-        return nil
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "search outside the bytes")
+        let one: UInt64 = 0x0101_0101_0101_0101
+        var index = range.lowerBound
+        return unsafe withUnsafeBytes { raw in
+            while index + 8 <= range.upperBound {
+                let word = UInt64(littleEndian: unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+                let difference = word ^ (one &* UInt64(byte))
+                let marks = (difference &- one) & ~difference & (one &* 0x80)
+                if marks != 0 { return index + marks.trailingZeroBitCount >> 3 }
+                index += 8
+            }
+            while index < range.upperBound {
+                if unsafe raw[index] == byte { return index }
+                index += 1
+            }
+            return nil
+        }
     }
 
     func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {

@@ -96,7 +96,9 @@ struct HeadIndex {
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            if bytes[index] == UInt8(ascii: "\r"), index + 1 < end, bytes[index + 1] == UInt8(ascii: "\n") {
+            // A CR at the very end may be half of a line end.
+            if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
+            if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
                 index += 2
             } else if bytes[index] != UInt8(ascii: "\t") {
@@ -139,10 +141,9 @@ struct HeadIndex {
         var start = value.lowerBound
         var index = start
         var row = row
-        var inBrackets = false
         while index < value.upperBound {
             switch bytes[index] {
-            case UInt8(ascii: "\"") where !inBrackets:
+            case UInt8(ascii: "\""):
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: value.upperBound) else {
                     fail(.headerSyntax(name))
                     note(HeaderField(name: name, row: row, value: bytes.trimmed(start..<value.upperBound)))
@@ -150,9 +151,10 @@ struct HeadIndex {
                 }
                 index = quoteEnd
                 continue
-            case UInt8(ascii: "<"): inBrackets = true
-            case UInt8(ascii: ">"): inBrackets = false
-            case UInt8(ascii: ",") where !inBrackets:
+            case UInt8(ascii: "<"):
+                index = bytes.firstIndex(of: UInt8(ascii: ">"), in: index..<value.upperBound) ?? value.upperBound
+                continue
+            case UInt8(ascii: ","):
                 guard fields.count < limits.values else { return fail(.tooManyHeaders) }
                 noteListed(name, row, bytes.trimmed(start..<index))
                 row = row.lowerBound..<row.lowerBound

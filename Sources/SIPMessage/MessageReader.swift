@@ -34,7 +34,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            spare += missing + 64
+            // Reading stopped where memory ended, so what was missing says little; one-letter parameters cost most.
+            spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
 
@@ -162,7 +163,11 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.first(name)?.value }
 
-    private func address(_ name: HeaderName) -> NameAddress? { first(name).flatMap { values.nameAddress($0) } }
+    /// From or To; a tag without a value would make two of the one that we add.
+    private func address(_ name: HeaderName) -> NameAddress? {
+        guard let address = first(name).flatMap({ values.nameAddress($0) }) else { return nil }
+        return address.tag == nil && address.parameters.contains("tag") ? nil : address
+    }
 
     /// All values of that name, or `nil` when one is malformed; stops behind the limit of contacts.
     private func addresses(_ name: HeaderName) -> [NameAddress]? {

@@ -109,14 +109,13 @@ struct ParserMemory {
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
         // Outside: it did not fit the arena, so everything will be read again.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
-        var end = start
-        while end < storage.capacityInBytes {
-            let byte = unsafe base[end]
-            if byte == 0 { break }
-            if hidesEscapes, byte == Self.hiddenEscape { unsafe base[end] = UInt8(ascii: "%") }
-            end += 1
+        let count = unsafe cosip_length(text)
+        if hidesEscapes {
+            for index in start..<start + count where unsafe base[index] == Self.hiddenEscape {
+                unsafe base[index] = UInt8(ascii: "%")
+            }
         }
-        return ByteString(storage: storage, start: start, count: end - start)
+        return ByteString(storage: storage, start: start, count: count)
     }
 
     /// Room for bytes of our own beside the parser's, for a value that it took apart.

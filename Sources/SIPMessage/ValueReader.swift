@@ -19,6 +19,8 @@ struct ValueReader {
         var headers: Int?
         var parameterCount = 0
         var endsWithSemicolon = false
+        /// Host and port with the colon between them, as they were written.
+        var hostPort: Range<Int>
 
         /// Without its headers, which nobody may ever act on and libosip2 would list one by one.
         var preparation: ParserMemory.Preparation {
@@ -47,7 +49,7 @@ struct ValueReader {
         else { return nil }
         let scheme = range.lowerBound..<colon
         let isSIP = bytes.equalsIgnoringCase(scheme, "sip") || bytes.equalsIgnoringCase(scheme, "sips")
-        var text = URIText(range: range, scheme: scheme, isSIP: isSIP)
+        var text = URIText(range: range, scheme: scheme, isSIP: isSIP, hostPort: colon + 1..<range.upperBound)
         var isUserOver = false
         for index in colon + 1..<range.upperBound {
             switch bytes[index] {
@@ -58,8 +60,13 @@ struct ValueReader {
                 isUserOver = true
                 text.parameterCount = 0
                 text.headers = nil
-            case UInt8(ascii: "?") where text.headers == nil: text.headers = index
-            case UInt8(ascii: ";") where text.headers == nil: text.parameterCount += 1
+                text.hostPort = index + 1..<range.upperBound
+            case UInt8(ascii: "?") where text.headers == nil:
+                text.headers = index
+                if text.parameterCount == 0 { text.hostPort = text.hostPort.lowerBound..<index }
+            case UInt8(ascii: ";") where text.headers == nil:
+                if text.parameterCount == 0 { text.hostPort = text.hostPort.lowerBound..<index }
+                text.parameterCount += 1
             default: break
             }
         }
@@ -75,8 +82,9 @@ struct ValueReader {
         // libosip2 stops without a word at a parameter that it does not like.
         guard parameters.count == text.parameterCount - (text.endsWithSemicolon && text.parameterCount > 0 ? 1 : 0)
         else { return nil }
-        guard let port = unsafe port(raw.port) else { return nil }
-        guard Self.isHost(&host, memory) else { return nil }
+        guard Self.isHost(&host, memory), let port = unsafe port(raw.port) else { return nil }
+        // Nor does it mind what stands beside the brackets of an IPv6 address.
+        guard text.hostPort.count == host.count + port.length else { return nil }
         return SIPURI(
             scheme: text.scheme.count == 4 ? .sips : .sip, user: unsafe memory.slice(raw.username, hidesEscapes: hides),
             password: unsafe memory.slice(raw.password, hidesEscapes: hides), host: host, port: port.number,
@@ -205,6 +213,9 @@ struct ValueReader {
     }
 
     /// Whether the header parameters hold white space that libosip2 does not know; `nil` when they are malformed.
+    ///
+    /// libosip2 takes an empty last parameter and an empty last value, which would be malformed as soon as something
+    /// of ours stands behind them.
     private static func checkParameters(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool? {
         var count = 0
         var hasBlanks = false
@@ -215,7 +226,13 @@ struct ValueReader {
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: range.upperBound) else { return nil }
                 index = quoteEnd
                 continue
-            case UInt8(ascii: ";"): count += 1
+            case UInt8(ascii: ";"):
+                count += 1
+                let name = bytes.trimmed(index + 1..<range.upperBound)
+                guard !name.isEmpty, bytes[name.lowerBound].isToken else { return nil }
+            case UInt8(ascii: "="):
+                let value = bytes.trimmed(index + 1..<range.upperBound)
+                guard !value.isEmpty, bytes[value.lowerBound] != UInt8(ascii: ";") else { return nil }
             case UInt8(ascii: ","), UInt8(ascii: "<"), UInt8(ascii: ">"): return nil
             case UInt8(ascii: "\t"), UInt8(ascii: "\r"): hasBlanks = true
             default: break
@@ -231,10 +248,11 @@ struct ValueReader {
     func via(_ range: Range<Int>) -> Via? {
         var preparation = ParserMemory.Preparation()
         let isPlausible = memory.withBytes { bytes in
+            let start = bytes.firstIndex(of: UInt8(ascii: ";"), in: range) ?? range.upperBound
             // Comments left the grammar with RFC 3261; to libosip2 one would hide the parameters.
-            guard Self.beginsWithSIP(bytes, range), bytes.firstIndex(of: UInt8(ascii: "("), in: range) == nil,
-                let start = bytes.firstIndex(of: UInt8(ascii: ";"), in: range)
-                    ?? Optional(range.upperBound), Self.checkParameters(bytes, start..<range.upperBound) != nil
+            guard bytes.firstIndex(of: UInt8(ascii: "("), in: range) == nil,
+                let sentBy = Self.sentBy(bytes, range.lowerBound..<start), Self.isSentBy(bytes, sentBy),
+                Self.checkParameters(bytes, start..<range.upperBound) != nil
             else { return false }
             for index in range where bytes[index] == UInt8(ascii: "\t") || bytes[index] == UInt8(ascii: "\r") {
                 preparation.spacesBlanks = true
@@ -257,17 +275,41 @@ struct ValueReader {
         }
     }
 
-    /// `SIP / 2.0 /`, white space allowed around the slashes.
-    private static func beginsWithSIP(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+    /// What stands behind `SIP / 2.0 / transport`, white space allowed around the slashes.
+    private static func sentBy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int>? {
         var index = range.lowerBound
+        func skipSpace() {
+            while index < range.upperBound, bytes[index].isLinearSpace { index += 1 }
+        }
         func skip(_ text: StaticString) -> Bool {
             let end = index + text.utf8CodeUnitCount
             guard end <= range.upperBound, bytes.equalsIgnoringCase(index..<end, text) else { return false }
             index = end
-            while index < range.upperBound, bytes[index].isLinearSpace { index += 1 }
+            skipSpace()
             return true
         }
-        return skip("sip") && skip("/") && skip("2.0") && skip("/")
+        guard skip("sip"), skip("/"), skip("2.0"), skip("/") else { return nil }
+        while index < range.upperBound, bytes[index].isToken { index += 1 }
+        guard index < range.upperBound, bytes[index].isLinearSpace else { return nil }
+        return bytes.trimmed(index..<range.upperBound)
+    }
+
+    /// A host, or an IPv6 address in brackets, and a port behind a colon: libosip2 skips what stands between them.
+    private static func isSentBy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        var index = range.lowerBound
+        if index < range.upperBound, bytes[index] == UInt8(ascii: "[") {
+            guard let close = bytes.firstIndex(of: UInt8(ascii: "]"), in: range),
+                bytes.firstIndex(of: UInt8(ascii: ":"), in: index..<close) != nil
+            else { return false }
+            index = close + 1
+        } else {
+            while index < range.upperBound, bytes[index].isHostByte { index += 1 }
+        }
+        let rest = bytes.trimmed(index..<range.upperBound)
+        guard !rest.isEmpty else { return true }
+        guard bytes[rest.lowerBound] == UInt8(ascii: ":") else { return false }
+        for place in bytes.trimmed(rest.lowerBound + 1..<rest.upperBound) where !bytes[place].isDigit { return false }
+        return true
     }
 
     // MARK: Credentials
@@ -332,11 +374,11 @@ struct ValueReader {
         return parameters
     }
 
-    /// The port, if there is one; `nil` when it is no port number.
-    private func port(_ text: UnsafeMutablePointer<CChar>?) -> (number: UInt16?, Void)? {
-        guard let digits = unsafe memory.slice(text) else { return (nil, ()) }
+    /// The port, if there is one, and its length with the colon; `nil` when it is no port number.
+    private func port(_ text: UnsafeMutablePointer<CChar>?) -> (number: UInt16?, length: Int)? {
+        guard let digits = unsafe memory.slice(text) else { return (nil, 0) }
         guard let number = digits.decimal(as: UInt16.self) else { return nil }
-        return (number, ())
+        return (number, digits.count + 1)
     }
 
     /// Whether libosip2 found a host name or address; an IPv6 address gets back the brackets that libosip2 took.

@@ -52,6 +52,8 @@ package struct TransactionTable: Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
     package var completedNonInviteCount: Int { completed.count }
+    /// Our own CANCELs whose transactions are not over.
+    package var cancellationCount: Int { cancellations.count }
     package var deadlineCount: Int { deadlines.count }
 
     /// When ``deadlineReached(now:into:)`` is to be called next; it may find nothing to do then.

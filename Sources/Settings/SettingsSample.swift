@@ -1,6 +1,7 @@
 extension SettingsGroup {
     /// A complete file: every key with its help and its default, commented out, so that reading it gives the defaults.
     ///
+    /// A required key stands there with its example, so that the file is accepted as it is.
     /// Help begins with `# `, a commented key with `#` alone: taking each such `#` away leaves valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
@@ -56,7 +57,7 @@ private struct SampleWriter {
             if prefix.isEmpty, indent == 0 { out += "\n" }
             comment(line.help + (line.isRequired ? " (required)" : ""), indent: indent)
         }
-        let mark = isCommented ? "#" : ""
+        let mark = isCommented && (!line.isRequired || isInsideComment) ? "#" : ""
         switch line.outline {
         case .value(_, let text, let example):
             // Without a value the plain form writes nothing after the key, which reads as "none".

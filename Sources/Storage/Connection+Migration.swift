@@ -11,14 +11,7 @@ extension Connection {
     /// - Throws: also when a newer or another program made the file; it is then unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
-        let found = try asMigration(toVersion: 0) { () throws(SQLError) in try schemaVersion() }
-        let (owner, tables) = try asMigration(toVersion: 0) { () throws(SQLError) in
-            (try integer("PRAGMA application_id") ?? 0, try integer("SELECT count(*) FROM sqlite_schema") ?? 0)
-        }
-        guard owner == Int64(applicationID) || (owner == 0 && found == 0 && tables == 0) else {
-            throw .foreignFile(applicationID: Int32(truncatingIfNeeded: owner))
-        }
-        guard found <= scripts.count else { throw .newerSchema(found: found, known: scripts.count) }
+        let found = try checkedVersion(atMost: scripts.count, applicationID: applicationID)
         for (index, script) in scripts.enumerated().dropFirst(found) {
             try asMigration(toVersion: index + 1) { () throws(SQLError) in
                 try transaction { () throws(SQLError) in
@@ -27,6 +20,31 @@ extension Connection {
                 }
             }
         }
+        return found
+    }
+
+    /// Accepts the database only if it has exactly this schema.
+    ///
+    /// - Parameters:
+    ///   - version: the number of scripts the program knows.
+    ///   - applicationID: as given to ``migrate(_:applicationID:)``.
+    /// - Throws: `olderSchema`, `newerSchema`, `foreignFile`, or `failed` when it cannot be read.
+    package func requireSchema(_ version: Int, applicationID: Int32) throws(MigrationError) {
+        let found = try checkedVersion(atMost: version, applicationID: applicationID)
+        guard found == version else { throw .olderSchema(found: found, known: version) }
+    }
+
+    private func checkedVersion(atMost known: Int, applicationID: Int32) throws(MigrationError) -> Int {
+        let (found, owner, tables) = try asMigration(toVersion: 0) { () throws(SQLError) in
+            (
+                try schemaVersion(), try integer("PRAGMA application_id") ?? 0,
+                try integer("SELECT count(*) FROM sqlite_schema") ?? 0
+            )
+        }
+        guard owner == Int64(applicationID) || (owner == 0 && found == 0 && tables == 0) else {
+            throw .foreignFile(applicationID: Int32(truncatingIfNeeded: owner))
+        }
+        guard found <= known else { throw .newerSchema(found: found, known: known) }
         return found
     }
 

@@ -22,9 +22,10 @@ internal import CSQLite
             PRAGMA page_size = \(options.pageSize);
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = FULL;
-            PRAGMA wal_autocheckpoint = \(options.autoCheckpoint);
+            PRAGMA wal_autocheckpoint = \(max(0, options.autoCheckpoint));
             PRAGMA journal_size_limit = \(options.journalSizeLimit);
             """)
+        if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
     /// Runs SQL without parameters, several statements if there are several; rows are passed over.
@@ -49,10 +50,10 @@ internal import CSQLite
     ///
     /// The write lock is taken first, so that the body cannot fail for another writer half-way.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
-        try execute("BEGIN IMMEDIATE")
+        try statement("BEGIN IMMEDIATE").run()
         do {
             let result = try body()
-            try execute("COMMIT")
+            try statement("COMMIT").run()
             return result
         } catch {
             // Some errors have rolled back already; then this one fails, and that is fine.
@@ -91,6 +92,10 @@ extension Connection {
         guard code == SQLITE_OK else { throw handle.error(code, sql: nil) }
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
+
+    /// Pages in the write-ahead log after the last commit of this connection. Only with ``ConnectionOptions/autoCheckpoint``
+    /// at 0; it starts again from 1 when a commit finds everything copied.
+    package var pagesInLog: Int { handle.pagesInLog }
 
     /// What `PRAGMA integrity_check` finds; empty when all is well.
     package func integrityProblems() throws(SQLError) -> [String] {

@@ -4,6 +4,8 @@ internal import Glibc
 /// Sole owner of one `sqlite3`; shared by a connection and its statements, so that it closes after the last of them.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
+    /// Written by SQLite's hook after each commit; nil while SQLite copies the log by itself.
+    private var loggedPages: UnsafeMutablePointer<Int32>?
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
         if access == .readWriteCreate { try Self.create(path) }
@@ -23,7 +25,21 @@ internal import Glibc
         unsafe self.raw = raw
     }
 
-    deinit { unsafe sqlite3_close_v2(raw) }
+    deinit {
+        unsafe sqlite3_close_v2(raw)
+        unsafe loggedPages?.deallocate()
+    }
+
+    /// Counts the log's pages from now on, in place of SQLite's own copying.
+    func watchLog() {
+        guard unsafe loggedPages == nil else { return }
+        let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
+        unsafe pages.initialize(to: 0)
+        unsafe loggedPages = unsafe pages
+        unsafe sqlite3_wal_hook(raw, logGrew, pages)
+    }
+
+    var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
     /// Makes an empty file that nobody else may read; SQLite gives its journal files the same mode.
     private static func create(_ path: String) throws(SQLError) {
@@ -41,4 +57,11 @@ internal import Glibc
         SQLError(
             code: SQLResultCode(rawValue: code), message: unsafe String(cString: sqlite3_errmsg(raw)), sql: sql)
     }
+}
+
+private func logGrew(
+    _ context: UnsafeMutableRawPointer?, _ database: OpaquePointer?, _ name: UnsafePointer<CChar>?, _ pages: Int32
+) -> Int32 {
+    unsafe context?.assumingMemoryBound(to: Int32.self).pointee = pages
+    return SQLITE_OK
 }

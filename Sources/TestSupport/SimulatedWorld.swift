@@ -89,7 +89,9 @@ package final class SimulatedWorld {
         // The evening: nobody calls, nothing is lost, and each phone comes back twice.
         isQuiet = true
         for round in 0..<2 {
-            for phone in phones.indices { at(.seconds(Int64(round) * 120) + random.milliseconds(0...5_000)) { $0.phoneWakes(phone) } }
+            for phone in phones.indices {
+                at(.seconds(Int64(round) * 120) + random.milliseconds(0...5_000)) { $0.phoneWakes(phone) }
+            }
         }
         runUntil(now.instant + .seconds(400))
         checkEvening()
@@ -123,7 +125,9 @@ package final class SimulatedWorld {
         now = Moment(instant: instant, date: now.date + (instant - now.instant))
     }
 
-    func at(_ delay: Duration, _ event: @escaping (SimulatedWorld) -> Void) { agenda.add(event, at: now.instant + delay) }
+    func at(_ delay: Duration, _ event: @escaping (SimulatedWorld) -> Void) {
+        agenda.add(event, at: now.instant + delay)
+    }
 
     // MARK: The daemon
 
@@ -167,14 +171,18 @@ package final class SimulatedWorld {
         phoneOn = [:]
         for index in phones.indices where phones[index].transport == .tcp { phones[index].connection = nil }
         for phone in phones where phone.isAcknowledged {
-            if !phone.isOrdinary, !disk.holdsToken(phone.token) { violate("lost the contact of \(phone.name) in a crash") }
+            if !phone.isOrdinary, !disk.holdsToken(phone.token) {
+                violate("lost the contact of \(phone.name) in a crash")
+            }
         }
         drain()
     }
 
     /// Bytes arrive at the daemon.
     private func deliver(_ bytes: [UInt8], on flow: Flow) {
-        let copies = flow.transport.isReliable || isQuiet ? 1 : random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
+        let copies =
+            flow.transport.isReliable || isQuiet
+            ? 1 : random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
         let generation = generation
         for _ in 0..<copies {
             at(random.milliseconds(5...60)) { world in
@@ -184,7 +192,8 @@ package final class SimulatedWorld {
                 case .response(let response):
                     world.noteResponse(response)
                     world.engine.responseReceived(response, on: flow, now: world.now)
-                case .unusable(let unusable): world.violate("the reader refused a simulated message: \(unusable.reason)")
+                case .unusable(let unusable):
+                    world.violate("the reader refused a simulated message: \(unusable.reason)")
                 }
                 world.drain()
             }
@@ -205,7 +214,9 @@ package final class SimulatedWorld {
             }
             return
         }
-        let copies = flow.transport.isReliable || isQuiet ? 1 : random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
+        let copies =
+            flow.transport.isReliable || isQuiet
+            ? 1 : random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
         for _ in 0..<copies {
             at(random.milliseconds(5...60)) { world in
                 if flow.remote == Self.pbx {
@@ -348,7 +359,9 @@ package final class SimulatedWorld {
             SIPText.response(
                 status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"),
             on: flow(of: phone))
-        at(.milliseconds(min(500 << attempt, 4_000))) { $0.repeatFinal(phone, key, status, invite, attempt: attempt + 1) }
+        at(.milliseconds(min(500 << attempt, 4_000))) {
+            $0.repeatFinal(phone, key, status, invite, attempt: attempt + 1)
+        }
     }
 
     // MARK: The PBX
@@ -389,7 +402,8 @@ package final class SimulatedWorld {
 
     private func pbxReceived(_ message: ReadMessage) {
         guard case .response(let response) = message,
-            let index = calls.firstIndex(where: { $0.callID == response.callID.string }), let invite = calls[index].invite
+            let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
+            let invite = calls[index].invite
         else {
             if case .request(let request) = message, request.method == .bye {
                 deliver(SIPText.response(200, to: request, tag: "pbx"), on: pbxFlow)
@@ -415,7 +429,8 @@ package final class SimulatedWorld {
             if isFirst {
                 at(random.milliseconds(1_000...60_000)) { world in
                     let bye = SIPText.dialogRequest(
-                        "BYE", cseq: 2, invite: invite, answer: response, at: Self.pbx, branch: "bye\(world.calls[index].caller)")
+                        "BYE", cseq: 2, invite: invite, answer: response, at: Self.pbx,
+                        branch: "bye\(world.calls[index].caller)")
                     world.deliver(bye, on: world.pbxFlow)
                 }
             }
@@ -448,7 +463,9 @@ package final class SimulatedWorld {
                 violate("\(phones[phone].name) got \(request.callID) before its REGISTER's 200")
             }
             if request.uri.text.string.contains("pn-") { violate("a push parameter left in \(request.uri.text)") }
-            if let index = calls.firstIndex(where: { $0.callID == request.callID.string }), calls[index].isOver, known == nil {
+            if let index = calls.firstIndex(where: { $0.callID == request.callID.string }), calls[index].isOver,
+                known == nil
+            {
                 violate("\(phones[phone].name) was called after \(request.callID) had ended")
             }
         case .request, .unusable: break
@@ -461,8 +478,12 @@ package final class SimulatedWorld {
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
             let phone = phones.firstIndex(where: { $0.name == response.to.tag?.string })
         else { return }
-        if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) { calls[index].wasAnswered = true }
-        if response.status.code >= 180, response.status != 408, response.status != 503 { calls[index].reached.insert(phone) }
+        if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) {
+            calls[index].wasAnswered = true
+        }
+        if response.status.code >= 180, response.status != 408, response.status != 503 {
+            calls[index].reached.insert(phone)
+        }
     }
 
     private func checkEvening() {
@@ -476,8 +497,12 @@ package final class SimulatedWorld {
                 let mayBeSpared = call.wasAnswered || call.reached.contains(phone.number)
                 let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
-                if reports > 0, mayBeSpared, !isUncertain { violate("\(label): \(phone.name) was told of a call it had") }
-                if reports == 0, !mayBeSpared, !isUncertain, call.finals.first != 404, phone.firstRegistered < call.startedAt {
+                if reports > 0, mayBeSpared, !isUncertain {
+                    violate("\(label): \(phone.name) was told of a call it had")
+                }
+                if reports == 0, !mayBeSpared, !isUncertain, call.finals.first != 404,
+                    phone.firstRegistered < call.startedAt
+                {
                     violate("\(label): \(phone.name) was never told")
                 }
             }

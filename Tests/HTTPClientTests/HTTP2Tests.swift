@@ -1,7 +1,9 @@
+import Addressing
 import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
+import Addressing
 import Reactor
 import Testing
 
@@ -26,16 +28,29 @@ struct HTTP2Tests {
         }
     }
 
-    @Test(arguments: [false, true])
-    func `many requests share one connection`(isPlain: Bool) async throws {
-        try await with(isPlain: isPlain) { session, request in
+    @Test(arguments: [HTTPClientRequest.Version.http2, .http2PriorKnowledge])
+    func `many requests share one connection`(version: HTTPClientRequest.Version) async throws {
+        var limits = HTTPSession.Limits()
+        limits.connectionsPerHost = 1
+        try await with(limits: limits) { session, request in
+            var request = request
+            request.version = version
             let responses = try await withThrowingTaskGroup(of: HTTPClientResponse.self) { group in
-                for _ in 0..<200 { group.addTask { try await session.response(to: request) } }
+                for _ in 0..<200 { group.addTask { [request] in try await session.response(to: request) } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             #expect(responses.count == 200)
             #expect(responses.allSatisfy { $0.status == 200 && $0.version == .http2 && $0.body == Array("text".utf8) })
             #expect(responses.count { $0.isNewConnection } == 1)
+        }
+    }
+
+    @Test func `without TLS each request has a connection`() async throws {
+        try await with(isPlain: true) { session, request in
+            for _ in 0..<3 {
+                let response = try await session.response(to: request)
+                #expect(response.status == 200 && response.version == .http2 && response.isNewConnection)
+            }
         }
     }
 
@@ -105,26 +120,48 @@ final class NGHTTPD {
         try Data("text".utf8).write(to: folder.appendingPathComponent("file"))
         authorityFile = certificate.path
 
-        let port = try await withLoop { loop in
+        let endpoint = try await withLoop { loop in
             try await Bench(loop).run { bench in
-                try StreamListener(boundTo: .init(.loopbackV4, 0), on: bench.loop, limit: 1) { _ in }.local.port
+                try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop, limit: 1) { _ in }.local
             }
         }
+        let port = endpoint.port
         url = "\(isPlain ? "http" : "https")://127.0.0.1:\(port)"
         process.executableURL = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) }
             .map { URL(fileURLWithPath: $0) }
         process.arguments =
             ["-a", "127.0.0.1", "-d", folder.path]
             + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key.path, certificate.path])
-        let output = Pipe()
-        process.standardOutput = output
+        process.standardOutput = FileHandle.nullDevice
         try process.run()
-        // Its first line says that it listens.
-        _ = output.fileHandleForReading.availableData
+        try await waitForListener(at: endpoint)
+    }
+
+    /// It says nothing when it is ready, so try until it is.
+    private func waitForListener(at endpoint: Endpoint) async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let outcomes = Mailbox<Bool>()
+            var isReady = false
+            while !isReady {
+                try #require(process.isRunning)
+                let attempt = try await bench.run { bench in
+                    try StreamConnection.connect(
+                        to: endpoint, on: bench.loop,
+                        handlers: .init(
+                            connected: { _ in outcomes.put(true) }, received: { $1.count },
+                            closed: { _, _ in outcomes.put(false) }))
+                }
+                isReady = try await outcomes.next()
+                withExtendedLifetime(attempt) {}
+            }
+        }
     }
 
     func stop() {
-        process.terminate()
+        // Not terminate(): a child inherits the signal mask of the thread it is started from, and those of tasks block
+        // SIGTERM.
+        kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
         try? FileManager.default.removeItem(at: folder)
     }

@@ -33,7 +33,8 @@ struct HTTPSessionTests {
         try await with(.answer(answer)) { session, server, url in
             var request = HTTPClientRequest(
                 method: "POST", url: url + "/3/device/ab%2Fcd?x=1",
-                headers: [HTTPHeader("apns-topic", "a.b.voip"), HTTPHeader("x-empty", "")], body: Array("{\"a\":1}".utf8))
+                headers: [HTTPHeader("apns-topic", "a.b.voip"), HTTPHeader("x-empty", "")],
+                body: Array("{\"a\":1}".utf8))
             request.version = .http1
             let response = try await session.response(to: request)
             #expect(response.status == 429)
@@ -59,7 +60,8 @@ struct HTTPSessionTests {
     }
 
     @Test(arguments: [
-        ("GET", "", "GET"), ("DELETE", "", "DELETE"), ("PUT", "x", "PUT"), ("POST", "", "POST"), ("PATCH", "y", "PATCH"),
+        ("GET", "", "GET"), ("DELETE", "", "DELETE"), ("PUT", "x", "PUT"), ("POST", "", "POST"),
+        ("PATCH", "y", "PATCH"),
         ("GET", "z", "GET"),
     ])
     func `methods with and without body`(method: String, body: String, expected: String) async throws {
@@ -106,6 +108,17 @@ struct HTTPSessionTests {
         }
     }
 
+    @Test func `a request does not wait for the answer to another`() async throws {
+        try await with(.silence, .answer(Self.ok)) { session, server, url in
+            let first = Task { try await session.response(to: HTTPClientRequest(url: url)) }
+            _ = try await server.requests.next()
+            let second = try await session.response(to: HTTPClientRequest(url: url))
+            #expect(second.status == 200)
+            first.cancel()
+            _ = await first.result
+        }
+    }
+
     @Test func `an interim answer is no answer`() async throws {
         let answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.ok
         try await with(.answer(answer)) { session, _, url in
@@ -126,21 +139,28 @@ struct HTTPSessionTests {
     @Test(arguments: [
         (ScriptedServer.Step.close, HTTPClientError.Code.reset),
         (.answerAndClose("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort"), .reset),
-        (.answer("SSH-2.0-OpenSSH\r\n\r\n"), .failed),
+        (.answer("SSH-2.0-OpenSSH\r\n\r\n"), .badResponse),
         (.answer("HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n" + String(repeating: "x", count: 101)), .bodyTooLarge),
         (.answerAndClose("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "x", count: 101)), .bodyTooLarge),
         (.answer("HTTP/1.1 200 OK\r\nX: " + String(repeating: "x", count: 17_000) + "\r\n\r\n"), .badResponse),
-        (.silence, .timeout),
     ])
     func `failures have their names`(step: ScriptedServer.Step, code: HTTPClientError.Code) async throws {
         try await with(step) { session, server, url in
             var request = HTTPClientRequest(url: url)
             request.responseLimit = 100
-            request.timeout = .milliseconds(code == .timeout ? 50 : 20_000)
             let error = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
             #expect(error?.code == code)
             #expect(error?.wasSent == true)
             _ = try await server.requests.next()
+        }
+    }
+
+    @Test func `a server that does not answer is not waited for longer than allowed`() async throws {
+        try await with(.silence) { session, _, url in
+            var request = HTTPClientRequest(url: url)
+            request.timeout = .milliseconds(50)
+            let error = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+            #expect(error?.code == .timeout)
         }
     }
 
@@ -220,7 +240,8 @@ struct HTTPSessionTests {
 
     @Test func `a request may go to another address than its host's`() async throws {
         try await with(.answer(Self.ok)) { session, server, url in
-            var request = HTTPClientRequest(url: url.replacingOccurrences(of: "127.0.0.1", with: "hooks.example.invalid"))
+            var request = HTTPClientRequest(
+                url: url.replacingOccurrences(of: "127.0.0.1", with: "hooks.example.invalid"))
             request.address = .loopbackV4
             let response = try await session.response(to: request)
             #expect(response.status == 200)

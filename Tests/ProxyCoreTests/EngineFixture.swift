@@ -9,12 +9,15 @@ import TestSupport
 
 /// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
 enum EngineFixture {
-    static func engine(_ stored: StoredState, seed: UInt64) -> ProxyEngine {
+    static func engine(
+        _ stored: StoredState, seed: UInt64, _ change: (inout ProxySettings) -> Void = { _ in }
+    ) -> ProxyEngine {
         var settings = ProxySettings()
         settings.domains = [ByteString("example.net")]
         settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
         settings.authenticates = false
         settings.configuredProviders = [.fcm]
+        change(&settings)
         let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
         let identity = LocalIdentity(
             listeners: [

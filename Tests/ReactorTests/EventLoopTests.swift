@@ -124,7 +124,8 @@ struct LoopTimerTests {
         var count = 0
 
         init(_ loop: EventLoop, _ mailbox: Mailbox<Int>) throws {
-            timer = try LoopTimer(on: loop) { [unowned self] in
+            timer = try LoopTimer(on: loop) { [weak self] in
+                guard let self else { return }
                 count += 1
                 mailbox.put(count)
                 timer?.arm(at: SystemClock.now + .milliseconds(1))

@@ -53,7 +53,10 @@ struct RealPhonesTests {
         let contact = try #require(register.contacts.first)
         #expect(contact.uri.port == 42528)
         #expect(contact.uri.parameters.value(of: "pn-prid").map { $0 == "00fc:voip&1111:remote" } == true)
-        #expect(contact.parameters.value(of: "+sip.instance").map { $0.unquoted() == "<urn:uuid:cc30c5c7-4a72-578a-8740-b5b3a80d26e2>" } == true)
+        #expect(
+            contact.parameters.value(of: "+sip.instance").map {
+                $0.unquoted() == "<urn:uuid:cc30c5c7-4a72-578a-8740-b5b3a80d26e2>"
+            } == true)
         let credentials = try #require(register.authorization.first)
         #expect(credentials.username == "u")
         #expect(credentials.response == "a6d8")
@@ -61,10 +64,13 @@ struct RealPhonesTests {
     }
 
     @Test func `escapes stay as they were, NUL among them`() throws {
-        let text = Self.linphone.replacing("sip:u@127.0.0.1:42528;pn-prid=00fc:voip", with: "sip:nul%00-%3D@127.0.0.1:42528;pn-prid=a%3Db%00c")
+        let text = Self.linphone.replacing(
+            "sip:u@127.0.0.1:42528;pn-prid=00fc:voip", with: "sip:nul%00-%3D@127.0.0.1:42528;pn-prid=a%3Db%00c")
         let contact = try #require(try request(text).contacts.first)
         #expect(contact.uri.user.map { $0 == "nul%00-%3D" } == true)
-        #expect(contact.uri.parameters.value(of: "pn-prid").map { $0.percentDecoded().array } == Array("a=b\u{0}c&1111:remote".utf8))
+        #expect(
+            contact.uri.parameters.value(of: "pn-prid").map { $0.percentDecoded().array }
+                == Array("a=b\u{0}c&1111:remote".utf8))
         #expect(contact.uri.text.hasPrefix("sip:nul%00-%3D@127"))
     }
 }

@@ -85,7 +85,7 @@ private struct World {
         #expect(alive.isEmpty)
         for table in [caller, callee] {
             #expect(table.clientCount == 0 && table.serverCount == 0 && table.completedNonInviteCount == 0)
-            #expect(table.deadlineCount == 0 && table.nextDeadline == nil)
+            #expect(table.deadlineCount == 0 && table.cancellationCount == 0 && table.nextDeadline == nil)
         }
     }
 

@@ -95,7 +95,7 @@ final class TableFixture {
 
     var isEmpty: Bool {
         table.serverCount == 0 && table.clientCount == 0 && table.deadlineCount == 0
-            && table.completedNonInviteCount == 0
+            && table.completedNonInviteCount == 0 && table.cancellationCount == 0
     }
 }
 

@@ -25,7 +25,9 @@ struct TransactionTableClientTests {
         let branch = fixture.table.viaBranch(for: id, loopHash: 77)
         #expect(TransactionTable(branchKey: BranchKey(1, 3)).loopHash(inBranch: branch) == nil)
         for place in 0..<branch.count {
-            for replacement in Set("0av~\u{0}".utf8).subtracting([branch[place]]) {
+            for replacement in Set("0123456789abcdefghijklmnopqrstuvwz~\u{0}".utf8).subtracting([
+                branch[place].asciiLowercased
+            ]) {
                 var bytes = branch.array
                 bytes[place] = replacement
                 #expect(fixture.table.loopHash(inBranch: ByteString(bytes)) == nil)
@@ -165,6 +167,16 @@ struct TransactionTableClientTests {
         #expect(fixture.isEmpty)
     }
 
+    @Test func `a CANCEL that waited gives its INVITE 64*T1 like any other`() throws {
+        let (id, branch) = try fixture.send("INVITE")
+        fixture.cancel(id)
+        fixture.receive(180, branch, "INVITE")
+        fixture.receive(200, branch, "CANCEL")
+        fixture.advance(to: .seconds(33))
+        #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL", "client timed out", "client ended"])
+        #expect(fixture.isEmpty)
+    }
+
     @Test func `nothing is cancelled after a final response`() throws {
         let (id, branch) = try fixture.send("INVITE")
         fixture.cancel(id)
@@ -231,6 +243,35 @@ struct TransactionTableClientTests {
         #expect(fixture.outputs() == ["client failed", "client ended"])
         fixture.advance(to: .seconds(33))
         #expect(fixture.isEmpty)
+    }
+
+    @Test(arguments: UInt64(1)...10)
+    func `a failing flow takes exactly its own transactions, whatever came and went before`(seed: UInt64) throws {
+        var random = SplitMix(state: seed)
+        let one = Endpoint(IPAddress(v4: 0x0a00_0000), 5060)
+        let two = Endpoint(IPAddress(v4: 0x0a00_0000), 5061)
+        let flows = [
+            Flow(transport: .tcp, listener: 0, connection: 1, remote: one),
+            Flow(transport: .tcp, listener: 0, connection: 2, remote: one),
+            Flow(transport: .udp, listener: 0, connection: 0, remote: one),
+            Flow(transport: .udp, listener: 0, connection: 0, remote: two),
+        ]
+        func failures() -> Int { fixture.outputs().filter { $0 == "client failed" }.count }
+        var live: [(flow: Int, id: ClientTransactionID)] = []
+        for _ in 0..<400 {
+            let flow = Int(random.next() % 4)
+            switch random.next() % 20 {
+            case 0:
+                fixture.transportFailed(on: flows[flow])
+                #expect(failures() == live.filter { $0.flow == flow }.count)
+                live.removeAll { $0.flow == flow }
+            case 1...8 where !live.isEmpty:
+                fixture.transportFailed(live.remove(at: Int(random.next() % UInt64(live.count))).id)
+            default: live.append((flow, try fixture.send("MESSAGE", on: flows[flow]).id))
+            }
+            _ = fixture.outputs()
+            #expect(fixture.table.clientCount == live.count)
+        }
     }
 
     @Test func `one transaction can fail alone`() throws {

@@ -9,6 +9,20 @@ struct SettingsSampleTests {
         #expect(try read(sample).get() == ExampleSettings())
     }
 
+    @Test func `a required key stands in the sample with its example`() throws {
+        struct Strict: SettingsGroup {
+            var names: [String] = []
+            var other = 1
+            static let schema: [Setting<Strict>] = [
+                .list("names", \.names, example: "[anna]", "Names.").required(), .integer("other", \.other, "Other."),
+            ]
+        }
+        let sample = Strict.sample(title: "t")
+        #expect(sample.contains("\nnames: [anna]\n"))
+        #expect(try Strict(yaml: Array(sample.utf8), file: "f").names == ["anna"])
+        #expect(throws: SettingsError.self) { try Strict(yaml: [], file: "f") }
+    }
+
     @Test func `taking the comment signs away leaves the defaults and the examples`() throws {
         let lines = sample.split(separator: "\n").map { line -> String in
             guard let hash = line.firstIndex(of: "#"), line[..<hash].allSatisfy({ $0 == " " }) else {

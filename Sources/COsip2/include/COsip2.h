@@ -3,6 +3,7 @@
 
 #include <osipparser2/osip_parser.h>
 #include <stddef.h>
+#include <string.h>
 
 /*
  * libosip2 asks two global functions for memory and gives them no context. While a thread reads a message, these
@@ -20,6 +21,9 @@ void cosip_arena_begin(void *base, size_t size);
 
 /* Memory like the parser's own, for texts prepared for it; NULL when the arena has taken far too much. */
 void *cosip_arena_take(size_t size);
+
+/* The length of a string that the parser made. */
+static inline size_t cosip_length(const char *text) { return strlen(text); }
 
 /* Ends the arena of this thread. Returns the number of bytes that did not fit; they are freed now. */
 size_t cosip_arena_end(void);

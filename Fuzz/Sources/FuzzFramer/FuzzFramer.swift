@@ -1,0 +1,58 @@
+import SIPGrammar
+import SIPMessage
+
+/// A stream comes out the same in whatever pieces it arrives, and the reader ends each message where the framer did.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzFramer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    // The first byte says how the rest is split.
+    guard let seed = input.first else { return 0 }
+    let stream = Array(input.dropFirst())
+    let whole = frames(stream) { stream.count }
+    var state = UInt32(seed) &+ 1
+    let split = frames(stream) {
+        state = state &* 1_664_525 &+ 1_013_904_223
+        return Int(state >> 24) % (seed < 128 ? 8 : 200) + 1
+    }
+    precondition(whole == split, "pieces make a difference")
+    return 0
+}
+
+private enum Piece: Equatable {
+    case keepAlive(Int)
+    case message([UInt8])
+    case waiting(Int)
+    case broken
+}
+
+private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
+    var framer = StreamFramer()
+    var found: [Piece] = []
+    // What stands before `taken` is done, what stands behind `arrived` has not come yet.
+    var taken = 0
+    var arrived = 0
+    while true {
+        switch framer.next(in: stream.span.extracting(taken..<arrived)) {
+        case .incomplete:
+            guard arrived < stream.count else { return found + [.waiting(stream.count - taken)] }
+            arrived = min(arrived + size(), stream.count)
+        case .keepAlive(let count):
+            found.append(.keepAlive(count))
+            taken += count
+        case .message(let count):
+            let bytes = Array(stream[taken..<taken + count])
+            check(bytes)
+            found.append(.message(bytes))
+            taken += count
+        case .broken: return found + [.broken]
+        }
+    }
+}
+
+private func check(_ bytes: [UInt8]) {
+    switch MessageReader().read(bytes.span, isStream: true) {
+    case .request(let request): precondition(request.frame.bytes.count == bytes.count, "another end")
+    case .response(let response): precondition(response.frame.bytes.count == bytes.count, "another end")
+    case .unusable: break
+    }
+}

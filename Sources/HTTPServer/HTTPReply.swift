@@ -1,0 +1,43 @@
+internal import Reactor
+
+/// The right to answer one request, once, now or later, from any thread.
+///
+/// One that is released without an answer answers 500: a client must not wait for a request that was forgotten. What is
+/// sent after the client is gone goes nowhere.
+package final class HTTPReply: Sendable {
+    private let loop: EventLoop
+    private let number: UInt64
+    private let listener: Unanswered
+    private let isSent = Locked(false)
+
+    init(to number: UInt64, on loop: EventLoop, of listener: HTTPListener) {
+        self.number = number
+        self.loop = loop
+        self.listener = Unanswered(listener)
+    }
+
+    deinit {
+        guard !isSent.withLock({ $0 }) else { return }
+        let (listener, number) = (listener, number)
+        loop.dispose { listener.answer(number, with: HTTPResponse(status: 500, text: "no answer")) }
+    }
+
+    package func send(_ response: HTTPResponse) {
+        let isFirst = isSent.withLock { isSent in
+            defer { isSent = true }
+            return !isSent
+        }
+        precondition(isFirst, "a request is answered once")
+        let (listener, number) = (listener, number)
+        loop.dispose { listener.answer(number, with: response) }
+    }
+
+    /// The listener, which may be closed and gone before the answer is known.
+    private final class Unanswered: Sendable {
+        private weak let listener: HTTPListener?
+
+        init(_ listener: HTTPListener) { self.listener = listener }
+
+        func answer(_ number: UInt64, with response: HTTPResponse) { listener?.answer(number, with: response) }
+    }
+}

@@ -1,0 +1,22 @@
+/// What a request is answered with.
+package struct HTTPResponse: Sendable {
+    package var status: Int
+    package var fields: [HTTPField]
+    package var body: [UInt8]
+
+    package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+
+    /// Bytes of the given media type.
+    package init(status: Int = 200, type: String, body: [UInt8]) {
+        self.init(status: status, fields: [HTTPField("Content-Type", type)], body: body)
+    }
+
+    /// One line of plain text.
+    package init(status: Int, text: String) {
+        self.init(status: status, type: "text/plain; charset=utf-8", body: Array((text + "\n").utf8))
+    }
+}

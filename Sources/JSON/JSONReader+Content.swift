@@ -1,0 +1,59 @@
+internal import SIPGrammar
+
+extension JSONReader {
+    /// The characters of a string, escapes undone.
+    package func string(_ text: Text) -> String {
+        guard text.hasEscapes else { return String(decoding: bytes[text.range], as: UTF8.self) }
+        var out: [UInt8] = []
+        out.reserveCapacity(text.range.count)
+        var index = text.range.lowerBound
+        while index < text.range.upperBound {
+            guard bytes[index] == UInt8(ascii: "\\") else {
+                out.append(bytes[index])
+                index += 1
+                continue
+            }
+            switch bytes[index + 1] {
+            case UInt8(ascii: "u"): index = append(characterAt: index, to: &out)
+            case let letter:
+                out.append(Self.meaning(of: letter))
+                index += 2
+            }
+        }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// Whether a key or string without escapes is the given one.
+    package func isEqual(_ text: Text, to name: String) -> Bool {
+        text.hasEscapes ? string(text) == name : bytes[text.range].elementsEqual(name.utf8)
+    }
+
+    /// The number's text as written.
+    package func number(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
+
+    private static func meaning(of letter: UInt8) -> UInt8 {
+        switch letter {
+        case UInt8(ascii: "b"): 0x08
+        case UInt8(ascii: "f"): 0x0c
+        case UInt8(ascii: "n"): 0x0a
+        case UInt8(ascii: "r"): 0x0d
+        case UInt8(ascii: "t"): 0x09
+        default: letter
+        }
+    }
+
+    /// Appends the character of `\uXXXX`, or of two such, and gives the index after it.
+    private func append(characterAt start: Int, to out: inout [UInt8]) -> Int {
+        let first = codeUnit(at: start + 2)
+        guard UTF16.isLeadSurrogate(first) else {
+            out.append(contentsOf: String(decoding: [first], as: UTF16.self).utf8)
+            return start + 6
+        }
+        out.append(contentsOf: String(decoding: [first, codeUnit(at: start + 8)], as: UTF16.self).utf8)
+        return start + 12
+    }
+
+    private func codeUnit(at index: Int) -> UInt16 {
+        bytes[index..<index + 4].reduce(0) { $0 << 4 | UInt16($1.hexValue ?? 0) }
+    }
+}

@@ -1,0 +1,123 @@
+package import SIPGrammar
+
+extension Array<UInt8> {
+    /// Appends a JSON string with its quotes, made of any bytes: what is not UTF-8 becomes U+FFFD, quotes, backslashes,
+    /// control characters and the two line separators that JavaScript takes for line ends are escaped.
+    ///
+    /// - Parameters:
+    ///   - bytes: what the string shall hold.
+    ///   - limit: how many bytes may stand between the quotes; it ends with the last character that fits.
+    package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
+        append(UInt8(ascii: "\""))
+        let (end, overflow) = count.addingReportingOverflow(limit)
+        appendJSONCharacters(of: bytes, endingAt: overflow ? .max : end)
+        append(UInt8(ascii: "\""))
+    }
+
+    package mutating func append(jsonString bytes: ByteString, atMost limit: Int = .max) {
+        bytes.withSpan { append(jsonString: $0, atMost: limit) }
+    }
+
+    package mutating func append(jsonString text: String, atMost limit: Int = .max) {
+        append(jsonString: [UInt8](text.utf8).span, atMost: limit)
+    }
+
+    private mutating func appendJSONCharacters(of bytes: Span<UInt8>, endingAt end: Int) {
+        var index = 0
+        while index < bytes.count {
+            let character = EscapedCharacter(at: index, of: bytes)
+            guard count + character.escapedLength <= end else { return }
+            switch character.form {
+            case .plain:
+                for offset in 0..<character.length { append(bytes[index + offset]) }
+            case .short(let letter):
+                append(UInt8(ascii: "\\"))
+                append(letter)
+            case .hex(let unit):
+                append("\\u")
+                for shift in [12, 8, 4, 0] as [UInt16] { appendHexDigit(UInt8(truncatingIfNeeded: unit >> shift & 15)) }
+            case .replacement: append("\u{FFFD}")
+            }
+            index += character.length
+        }
+    }
+
+    private mutating func appendHexDigit(_ digit: UInt8) {
+        append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+    }
+}
+
+/// One character of the input and how JSON writes it.
+private struct EscapedCharacter {
+    enum Form {
+        case plain
+        case short(UInt8)
+        case hex(UInt16)
+        case replacement
+    }
+
+    let form: Form
+    /// Bytes of the input.
+    let length: Int
+
+    init(at index: Int, of bytes: Span<UInt8>) {
+        let byte = bytes[index]
+        guard byte >= 0x80 else {
+            length = 1
+            form =
+                switch byte {
+                case UInt8(ascii: "\""), UInt8(ascii: "\\"): .short(byte)
+                case 0x08: .short(UInt8(ascii: "b"))
+                case 0x09: .short(UInt8(ascii: "t"))
+                case 0x0a: .short(UInt8(ascii: "n"))
+                case 0x0c: .short(UInt8(ascii: "f"))
+                case 0x0d: .short(UInt8(ascii: "r"))
+                case 0..<0x20: .hex(UInt16(byte))
+                default: .plain
+                }
+            return
+        }
+        let (good, isComplete) = Self.sequence(at: index, of: bytes)
+        length = good
+        if !isComplete {
+            form = .replacement
+        } else if byte == 0xe2, bytes[index + 1] == 0x80, bytes[index + 2] & 0xfe == 0xa8 {
+            form = .hex(0x2000 | UInt16(bytes[index + 2] & 0x3f))
+        } else {
+            form = .plain
+        }
+    }
+
+    var escapedLength: Int {
+        switch form {
+        case .plain: length
+        case .short: 2
+        case .hex: 6
+        case .replacement: 3
+        }
+    }
+
+    /// How many bytes belong to the character that begins here, and whether it is whole (Unicode table 3-7). A broken one
+    /// ends where it stops being the beginning of any character, as in Swift's own decoding.
+    private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
+        let length: Int
+        var second: ClosedRange<UInt8> = 0x80...0xbf
+        switch bytes[index] {
+        case 0xc2...0xdf: length = 2
+        case 0xe0...0xef:
+            length = 3
+            if bytes[index] == 0xe0 { second = 0xa0...0xbf }
+            if bytes[index] == 0xed { second = 0x80...0x9f }
+        case 0xf0...0xf4:
+            length = 4
+            if bytes[index] == 0xf0 { second = 0x90...0xbf }
+            if bytes[index] == 0xf4 { second = 0x80...0x8f }
+        default: return (1, false)
+        }
+        for offset in 1..<length {
+            let allowed = offset == 1 ? second : 0x80...0xbf
+            guard index + offset < bytes.count, allowed.contains(bytes[index + offset]) else { return (offset, false) }
+        }
+        return (length, true)
+    }
+}

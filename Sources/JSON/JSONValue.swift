@@ -1,0 +1,76 @@
+/// A whole JSON text as a value, for what is small or rare. What is read often is better read with ``JSONReader``.
+package enum JSONValue: Hashable, Sendable {
+    package struct Member: Hashable, Sendable {
+        package let key: String
+        package let value: JSONValue
+    }
+
+    case null
+    case bool(Bool)
+    /// As written: JSON's numbers know no limits.
+    case number(String)
+    case string(String)
+    case array([JSONValue])
+    /// In the order of the text, repeated keys included.
+    case object([Member])
+
+    package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
+        var reader = try JSONReader(bytes, limits: limits)
+        self = try Self.read(try reader.next(), from: &reader)
+        // Text after the value is an error.
+        _ = try reader.next()
+    }
+
+    /// Recursive, but no deeper than the reader allows.
+    private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
+        switch token {
+        case .objectStart:
+            var members: [Member] = []
+            while case .key(let text) = try reader.next() {
+                let key = reader.string(text)
+                members.append(Member(key: key, value: try read(try reader.next(), from: &reader)))
+            }
+            return .object(members)
+        case .arrayStart:
+            var elements: [JSONValue] = []
+            while case let token = try reader.next(), token != .arrayEnd {
+                elements.append(try read(token, from: &reader))
+            }
+            return .array(elements)
+        case .string(let text): return .string(reader.string(text))
+        case .number(let range): return .number(reader.number(range))
+        case .bool(let flag): return .bool(flag)
+        // The reader gives the last four only where they belong, never in the place of a value.
+        case .null, .key, .objectEnd, .arrayEnd, .end: return .null
+        }
+    }
+
+    // MARK: Parts
+
+    /// The value of the last member with that key; `nil` for what is no object.
+    package subscript(key: String) -> JSONValue? {
+        guard case .object(let members) = self else { return nil }
+        return members.last { $0.key == key }?.value
+    }
+
+    package var string: String? {
+        guard case .string(let text) = self else { return nil }
+        return text
+    }
+
+    /// A whole number written without fraction or exponent.
+    package var integer: Int64? {
+        guard case .number(let text) = self else { return nil }
+        return Int64(text)
+    }
+
+    package var bool: Bool? {
+        guard case .bool(let flag) = self else { return nil }
+        return flag
+    }
+
+    package var array: [JSONValue]? {
+        guard case .array(let elements) = self else { return nil }
+        return elements
+    }
+}

@@ -1,0 +1,72 @@
+import ProxyCore
+import Registration
+import SIPGrammar
+import Telemetry
+
+/// Users in the store while no daemon runs.
+package struct OfflineUsers {
+    private let path: String
+
+    package init(_ settings: DaemonSettings) { path = settings.store }
+
+    package func list() throws(StartError) -> [UserReport] {
+        var users: [UserReport] = []
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: true)
+            try reader.forEachUser { users.append(UserReport(name: "\($0.name)@\($0.realm)")) }
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+        return users
+    }
+
+    package func add(_ credentials: UserCredentials) throws(StartError) {
+        guard let user = credentials.digestUser else { throw StartError("the name must be user@domain") }
+        try write(.addUser(user))
+    }
+
+    package func remove(_ name: String) throws(StartError) {
+        guard try list().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
+            throw StartError("no user is called \(name)")
+        }
+        try write(
+            .removeUser(
+                name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...]))))
+    }
+
+    private func write(_ change: StoreChange) throws(StartError) {
+        do {
+            let writer = try StoreWriter(path: path, log: .silent) { _ in }
+            guard writer.submit([change], for: StoreTicket(rawValue: 1)) else {
+                throw StartError("store \(path) takes no changes")
+            }
+            writer.stop()
+        } catch let error as StartError {
+            throw error
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+}
+
+extension UserCredentials {
+    /// Hashes a password for the domain's realm (RFC 7616 section 3.4.2).
+    package init(name: String, password: String, settings: DaemonSettings) throws(StartError) {
+        guard let at = name.lastIndex(of: "@"), at != name.startIndex else {
+            throw StartError("the name must be user@domain, such as bob@\(settings.domains.first ?? "example.net")")
+        }
+        let domain = String(name[name.index(after: at)...]).lowercased()
+        guard settings.domains.contains(where: { $0.lowercased() == domain }) else {
+            throw StartError(
+                "\(domain) is not one of this daemon's domains (\(settings.domains.joined(separator: ", ")))")
+        }
+        let realm = settings.digest.realm ?? domain
+        let functions = try EngineFunctions.make().digest
+        let user = DigestUser(
+            name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
+            algorithms: [.md5, .sha256], functions: functions)
+        self.init(
+            name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
+            ha1SHA256: user.ha1[.sha256]?.string ?? "")
+    }
+}

@@ -1,0 +1,183 @@
+import Addressing
+import Crypto
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import SIPMessage
+import Settings
+package import Telemetry
+import Timekeeping
+
+/// Why the daemon does not start: a sentence for the operator.
+package struct StartError: Error, CustomStringConvertible {
+    package let description: String
+    package init(_ sentence: String) { description = sentence }
+}
+
+/// The whole daemon on one loop: made from settings, run until told to stop.
+///
+/// Start-up order: store, listeners, engine with what was stored, services, control socket. Shutdown is the reverse: no
+/// new messages, what is queued is committed, the store is closed.
+package final class Daemon {
+    private let loop: EventLoop
+    private let log: Log
+    private let settingsPath: String
+    private var settings: DaemonSettings
+    private let store: StoreService
+    private let shard: ProxyShard
+    private let streams: StreamFlows
+    private let push: PushService
+    private var sockets: [UInt16: UDPSocket] = [:]
+    private var streamListeners: [StreamListener] = []
+    private var control: ControlService?
+    private var signals: [SignalWatch] = []
+
+    /// What listens, as others reach it.
+    private(set) var listeners: [Listener] = []
+
+    package init(settings: DaemonSettings, path: String, log: Log) throws(StartError) {
+        self.settings = settings
+        self.log = log
+        settingsPath = path
+        do {
+            loop = try EventLoop()
+        } catch {
+            throw StartError("no event loop: \(error)")
+        }
+        store = try StoreService(path: settings.store, loop: loop, log: log)
+        let bound = try Self.bind(settings, on: loop)
+        sockets = bound.sockets
+        streams = StreamFlows(loop: loop, log: log)
+        listeners = bound.listeners
+        do {
+            push = try PushService(loop: loop, settings: settings.push, log: log)
+        } catch {
+            throw StartError("push: \(error.description)")
+        }
+        let engine = try Self.makeEngine(settings, listeners: bound.listeners, store: store, log: log, now: loop.moment)
+        let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
+        let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
+        shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
+        try connect(bound.pending)
+    }
+
+    /// Runs until SIGTERM or SIGINT.
+    package func run() {
+        log.notice(
+            "started",
+            [
+                .version: .text(Version.current),
+                .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
+            ])
+        loop.run()
+        store.close()
+        log.notice("stopped")
+    }
+
+    package func stop() { loop.stop() }
+
+    // MARK: Start
+
+    private struct Bound {
+        var sockets: [UInt16: UDPSocket] = [:]
+        /// TCP endpoints with their numbers: accepting begins when the shard is there.
+        var pending: [(number: UInt16, endpoint: Endpoint)] = []
+        var listeners: [Listener] = []
+    }
+
+    private static func bind(_ settings: DaemonSettings, on loop: EventLoop) throws(StartError) -> Bound {
+        var bound = Bound()
+        for (index, address) in settings.listen.enumerated() {
+            let number = UInt16(truncatingIfNeeded: index)
+            var endpoint = address.endpoint
+            do {
+                if address.transport == .udp {
+                    let socket = try UDPSocket(boundTo: endpoint, on: loop)
+                    endpoint = socket.local
+                    bound.sockets[number] = socket
+                } else {
+                    bound.pending.append((number, endpoint))
+                }
+            } catch {
+                throw StartError("cannot listen on \(address.transport.parameterName):\(endpoint): \(error)")
+            }
+            bound.listeners.append(
+                Listener(
+                    number: number, transport: address.transport, bound: endpoint,
+                    sentBy: sentBy(endpoint, settings)))
+        }
+        return bound
+    }
+
+    /// The host and port that Via and Record-Route carry.
+    private static func sentBy(_ endpoint: Endpoint, _ settings: DaemonSettings) -> ByteString {
+        if let name = settings.advertise {
+            return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")
+        }
+        let address =
+            endpoint.address.isUnspecified ? HostAddress.primary(isV4: endpoint.address.isV4) : endpoint.address
+        return ByteString("\(address.uriHost):\(endpoint.port)")
+    }
+
+    private static func makeEngine(
+        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, log: Log, now: Moment
+    ) throws(StartError) -> ProxyEngine {
+        let functions = try EngineFunctions.make()
+        let state = try store.load()
+        let engine = ProxyEngine(
+            settings: settings.engineSettings,
+            identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
+            functions: functions, log: log, restoring: state)
+        try store.loadBindings { row in engine.restore(row, now: now) }
+        return engine
+    }
+
+    private func connect(_ pending: [(number: UInt16, endpoint: Endpoint)]) throws(StartError) {
+        let shard = shard
+        streams.start(for: shard)
+        store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
+        push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        do {
+            for (number, endpoint) in pending {
+                let streams = streams
+                streamListeners.append(
+                    try StreamListener(boundTo: endpoint, on: loop, limit: settings.limits.connections) { stream in
+                        streams.accepted(stream, by: number)
+                    })
+            }
+            control = try ControlService(
+                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
+            signals = [
+                try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
+                try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
+                try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
+            ]
+        } catch {
+            throw StartError("cannot start: \(error)")
+        }
+        let sockets = sockets
+        loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+    }
+
+    // MARK: Reload
+
+    /// SIGHUP: takes what may change, and says what may not.
+    private func reload() {
+        let changed: DaemonSettings
+        do {
+            changed = try DaemonSettings(contentsOf: settingsPath)
+        } catch {
+            log.error("settings not reloaded, the old ones stay", [.reason: .text(error.description)])
+            return
+        }
+        let fixed = settings.fixedDifferences(from: changed)
+        for key in fixed { log.warning("this setting needs a restart", [.setting: .text(key)]) }
+        settings.takeReloadable(from: changed)
+        log.setLevel(settings.log.level)
+        let engineSettings = settings.engineSettings
+        shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        log.notice("settings reloaded", [.path: .text(settingsPath)])
+    }
+}

@@ -1,0 +1,48 @@
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+
+extension DaemonSettings {
+    /// What the engine needs of the configuration.
+    var engineSettings: ProxySettings {
+        var engine = ProxySettings()
+        engine.domains = domains.map { ByteString($0) }
+        engine.trusted = trusted
+        engine.upstream = upstream
+        engine.authenticates = auth == .digest
+        engine.digest = digest
+        engine.registrar = registrar
+        engine.bucket = bucket
+        engine.configuredProviders = push.enabledProviders
+        engine.ringTimeout = call.ringTimeout
+        engine.ringLimit = call.ringLimit
+        engine.maximumCalls = limits.calls
+        return engine
+    }
+
+    /// The keys that differ and can only change with a restart.
+    func fixedDifferences(from other: DaemonSettings) -> [String] {
+        var keys: [String] = []
+        if domains != other.domains { keys.append("domains") }
+        if listen != other.listen { keys.append("listen") }
+        if advertise != other.advertise { keys.append("advertise") }
+        if store != other.store { keys.append("store") }
+        if control != other.control { keys.append("control") }
+        if digest != other.digest { keys.append("digest") }
+        if registrar != other.registrar { keys.append("registrar") }
+        if bucket != other.bucket { keys.append("bucket") }
+        if push != other.push { keys.append("push") }
+        if log.format != other.log.format { keys.append("log.format") }
+        if limits.connections != other.limits.connections { keys.append("limits.connections") }
+        return keys
+    }
+
+    mutating func takeReloadable(from other: DaemonSettings) {
+        auth = other.auth
+        trusted = other.trusted
+        upstream = other.upstream
+        call = other.call
+        log.level = other.log.level
+        limits.calls = other.limits.calls
+    }
+}

@@ -1,0 +1,130 @@
+package import Addressing
+package import ProxyCore
+package import PushDelivery
+package import Registration
+package import Settings
+
+/// One address to listen on, as written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+package struct ListenAddress: Hashable, Sendable {
+    package let transport: Transport
+    package let endpoint: Endpoint
+
+    package init(transport: Transport, endpoint: Endpoint) {
+        self.transport = transport
+        self.endpoint = endpoint
+    }
+
+    package static let settingType = SettingType<ListenAddress>.parsed(
+        "transport:address:port"
+    ) { text throws(SettingComplaint) in
+        let parts = text.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2, let transport = Transport(parameter: parts[0]), transport == .udp || transport == .tcp,
+            let endpoint = Endpoint(parts[1])
+        else { throw SettingComplaint("expected udp:ADDRESS:PORT or tcp:ADDRESS:PORT, IPv6 in brackets") }
+        return ListenAddress(transport: transport, endpoint: endpoint)
+    } print: {
+        "\($0.transport.parameterName):\($0.endpoint)"
+    }
+}
+
+/// Whether phones must prove who they are.
+package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
+    /// RFC 7616 digest for REGISTER and for calls from phones.
+    case digest
+    /// Nobody is asked; for closed networks and laboratories.
+    case off
+}
+
+/// The whole configuration file.
+package struct DaemonSettings: SettingsGroup {
+    package var domains: [String] = []
+    package var listen = [
+        ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060)),
+        ListenAddress(transport: .tcp, endpoint: Endpoint(.anyV4, 5060)),
+    ]
+    package var advertise: String?
+    package var store = "/var/lib/sippushd/sippushd.db"
+    package var control = "/run/sippushd/control.sock"
+    package var auth = AuthenticationMode.digest
+    package var trusted: [TrustedPeer] = []
+    package var upstream: NextHop?
+    package var call = CallSettings()
+    package var registrar = RegistrarSettings()
+    package var digest = DigestSettings()
+    package var bucket = BucketSettings()
+    package var push = PushSettings()
+    package var log = LogSettings()
+    package var limits = LimitSettings()
+
+    package init() {}
+
+    package static let schema: [Setting<DaemonSettings>] = [
+        .list(
+            "domains", \.domains, example: "[example.net]",
+            "The domains whose users register here. The first is the home of users addressed by our bare address, and the realm of digest authentication."
+        ).required(),
+        .list(
+            "listen", of: ListenAddress.settingType, \.listen,
+            "Where SIP is spoken: a list of transport:address:port. IPv6 addresses stand in brackets."),
+        .string(
+            "advertise", \.advertise, example: "sip.example.net",
+            "The host name or address that others reach this daemon by; it is written into Via and Record-Route. Without it the listener's own address is used, or this machine's first address when it listens on all."
+        ),
+        .path("store", \.store, "The SQLite file that keeps contacts, users, buckets and provider switches."),
+        .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
+        .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
+        .list(
+            "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
+            "The PBX's addresses: CIDR blocks, or address:port when it shares its address with phones. INVITEs from there go to our users without a challenge."
+        ),
+        .value(
+            "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
+            "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP. Without it phones call each other directly."
+        ),
+        .group("call", \.call, "Calls."),
+        .group("registrar", \.registrar, "Registrations."),
+        .group("digest", \.digest, "Digest authentication."),
+        .group("bucket", \.bucket, "The missed-call bucket."),
+        .group("push", \.push, "Push providers."),
+        .group("log", \.log, "The log on standard error."),
+        .group("limits", \.limits, "Limits that protect the daemon."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        var found: [SettingComplaint] = []
+        if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        return found
+    }
+}
+
+/// Calls.
+package struct CallSettings: SettingsGroup {
+    package var ringTimeout: Duration = .seconds(30)
+    package var ringLimit: Duration = .seconds(190)
+
+    package init() {}
+
+    package static let schema: [Setting<CallSettings>] = [
+        .duration(
+            "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
+            "How long an INVITE waits for a woken phone before the caller gets 480. The INVITE's own Expires lowers it."
+        ),
+        .duration(
+            "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
+            "How long a phone may ring without an answer (Timer C, more than three minutes)."),
+    ]
+}
+
+/// Numbers that every table and queue keeps to.
+package struct LimitSettings: SettingsGroup {
+    package var calls = 200_000
+    package var connections = 50_000
+
+    package init() {}
+
+    package static let schema: [Setting<LimitSettings>] = [
+        .integer(
+            "calls", in: 1...10_000_000, \.calls, "Calls that are offered at the same time; beyond it callers get 503."),
+        .integer("connections", in: 1...1_000_000, \.connections, "TCP connections at the same time."),
+    ]
+}

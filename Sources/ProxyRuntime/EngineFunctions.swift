@@ -1,0 +1,53 @@
+import Crypto
+import ProxyCore
+import Registration
+import SIPGrammar
+import SIPMessage
+
+/// The functions the rules get from libraries: seals, digests, chance, and the reader.
+enum EngineFunctions {
+    static func make() throws(StartError) -> ProxyFunctions {
+        let sealKey = try key()
+        let codeKey = try key()
+        let reader = ReaderBox()
+        return ProxyFunctions(
+            seal: { sealKey.code(for: $0) }, random: { UInt64.random(in: .min ... .max) },
+            reread: { bytes in
+                guard case .request(let request) = reader.read(bytes) else { return nil }
+                return request
+            },
+            digest: DigestFunctions(
+                hash: { algorithm, bytes in
+                    switch algorithm {
+                    case .md5: HashAlgorithm.md5.digest(of: bytes)
+                    case .sha256: HashAlgorithm.sha256.digest(of: bytes)
+                    case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
+                    }
+                }, code: { codeKey.code(for: $0) }))
+    }
+
+    private static func key() throws(StartError) -> KeyBox {
+        do {
+            return try KeyBox(RandomBytes.make(32))
+        } catch {
+            throw StartError("no random key: \(error)")
+        }
+    }
+
+    /// An HMAC key changes inside while it works.
+    ///
+    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    private final class KeyBox: @unchecked Sendable {
+        private var key: HMACKey
+
+        init(_ secret: [UInt8]) throws(CryptoError) { key = try HMACKey(secret.span) }
+
+        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
+    }
+
+    private final class ReaderBox {
+        private var reader = MessageReader()
+
+        func read(_ bytes: ByteString) -> ReadMessage { reader.read(bytes, isStream: false) }
+    }
+}

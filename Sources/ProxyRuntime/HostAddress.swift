@@ -1,0 +1,43 @@
+import Addressing
+import Glibc
+
+/// This machine's own address.
+enum HostAddress {
+    /// The address of the first interface that is up and not loopback; loopback when there is none.
+    static func primary(isV4: Bool) -> IPAddress {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard unsafe getifaddrs(&list) == 0 else { return isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1) }
+        defer { unsafe freeifaddrs(list) }
+        var next = unsafe list
+        while let entry = unsafe next {
+            unsafe next = entry.pointee.ifa_next
+            guard unsafe entry.pointee.ifa_flags & UInt32(IFF_UP) != 0, let address = unsafe entry.pointee.ifa_addr,
+                let found = unsafe ipAddress(address), found.isV4 == isV4, !found.isLoopback, !isLinkLocal(found)
+            else { continue }
+            return found
+        }
+        return isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1)
+    }
+
+    private static func isLinkLocal(_ address: IPAddress) -> Bool {
+        address.isV4 ? address.v4Bits >> 16 == 0xa9fe : address.high >> 54 == 0x3fa
+    }
+
+    private static func ipAddress(_ raw: UnsafeMutablePointer<sockaddr>) -> IPAddress? {
+        switch unsafe Int32(raw.pointee.sa_family) {
+        case AF_INET:
+            let bits = unsafe raw.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                unsafe $0.pointee.sin_addr.s_addr
+            }
+            return IPAddress(v4: UInt32(bigEndian: bits))
+        case AF_INET6:
+            let parts = unsafe raw.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
+                unsafe $0.pointee.sin6_addr.__in6_u.__u6_addr32
+            }
+            return IPAddress(
+                high: UInt64(UInt32(bigEndian: parts.0)) << 32 | UInt64(UInt32(bigEndian: parts.1)),
+                low: UInt64(UInt32(bigEndian: parts.2)) << 32 | UInt64(UInt32(bigEndian: parts.3)))
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,15 @@
+package import Settings
+package import Telemetry
+
+/// The log on standard error.
+package struct LogSettings: SettingsGroup {
+    package var level = LogLevel.notice
+    package var format = LogFormat.text
+
+    package init() {}
+
+    package static let schema: [Setting<LogSettings>] = [
+        .choice("level", \.level, "error, warning, notice, info or debug; docs/Logging.md says what each is for."),
+        .choice("format", \.format, "text, json (one object a line) or journal (for journald)."),
+    ]
+}

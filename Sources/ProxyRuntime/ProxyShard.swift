@@ -1,0 +1,167 @@
+import Addressing
+package import ProxyCore
+import PushDelivery
+package import Reactor
+import SIPGrammar
+import SIPMessage
+package import Telemetry
+package import Timekeeping
+
+/// All state of the AORs that live here, and the one thread that may touch it.
+///
+/// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer); each enters the
+/// engine, and then the engine's actions are run, in one place: ``runActions()``.
+package actor ProxyShard {
+    /// Stored: the executor reference below is unowned.
+    package nonisolated let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    let engine: ProxyEngine
+    private var reader = MessageReader()
+    private var sockets: [UInt16: UDPSocket] = [:]
+    let streams: StreamFlows
+    let services: ShardServices
+    let log: Log
+    private var timer: LoopTimer?
+
+    package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
+    {
+        self.loop = loop
+        self.engine = engine
+        self.streams = streams
+        self.services = services
+        self.log = log
+    }
+
+    /// Starts to receive.
+    package func start(sockets: [UInt16: UDPSocket]) {
+        self.sockets = sockets
+        do {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
+            for (number, socket) in sockets {
+                try socket.receive { [weak self] batch in
+                    self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
+                }
+            }
+        } catch {
+            log.error("cannot start", [.error: .described(error)])
+            loop.stop()
+        }
+        runActions()
+    }
+
+    // MARK: Events
+
+    /// The hot path: one entry for up to 64 datagrams; answers leave when the handler returns.
+    private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
+        let now = loop.moment
+        for index in 0..<batch.count {
+            let flow = Flow(transport: .udp, listener: listener, connection: 0, remote: batch.source(at: index))
+            guard flow.remote.port != 0 else { continue }
+            let message = batch.withBytes(at: index) { bytes in
+                Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
+            }
+            if let message { received(message, on: flow, now: now) }
+        }
+        runActions()
+    }
+
+    /// CRLF keep-alives in UDP are tolerated and not answered; STUN (first two bits 00) is not spoken here.
+    private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
+        guard bytes.count > 0 else { return true }
+        if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
+        for index in 0..<bytes.count where bytes[index] != UInt8(ascii: "\r") && bytes[index] != UInt8(ascii: "\n") {
+            return bytes[index] == 0 && bytes.count <= 4
+        }
+        return true
+    }
+
+    /// One whole message that a stream brought.
+    ///
+    /// - Returns: whether the stream cannot be trusted to be cut rightly any more (T2).
+    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> Bool {
+        let message = reader.read(bytes, isStream: true)
+        received(message, on: flow, now: loop.moment)
+        if case .unusable(let unusable) = message { return unusable.reason == .contentLength }
+        return false
+    }
+
+    private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
+        switch message {
+        case .request(let request): engine.requestReceived(request, on: flow, now: now)
+        case .response(let response): engine.responseReceived(response, on: flow, now: now)
+        case .unusable(let unusable): engine.unusableReceived(unusable, on: flow, now: now)
+        }
+    }
+
+    private func deadlineReached() {
+        engine.deadlineReached(now: loop.moment)
+        runActions()
+    }
+
+    func sendFailed(on flow: Flow) {
+        engine.sendFailed(on: flow, now: loop.moment)
+        runActions()
+    }
+
+    func committed(_ results: [CommitResult]) {
+        let now = loop.moment
+        for result in results { engine.committed(result.ticket, succeeded: result.succeeded, now: now) }
+        runActions()
+    }
+
+    func pushFinished(_ id: PushID, _ outcome: PushOutcome) {
+        engine.pushFinished(id, outcome: outcome, now: loop.moment)
+        runActions()
+    }
+
+    func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop]) {
+        engine.resolved(ticket, to: hops, now: loop.moment)
+        runActions()
+    }
+
+    /// Lets operators look and order; the actions that follow are run.
+    package func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
+        defer { runActions() }
+        return body(engine, loop.moment)
+    }
+
+    // MARK: Actions
+
+    /// The one place where the engine's decisions become I/O.
+    func runActions() {
+        while true {
+            let actions = engine.takeActions()
+            if actions.isEmpty { break }
+            for action in actions { run(action) }
+        }
+        if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+    }
+
+    private func run(_ action: ProxyAction) {
+        switch action {
+        case .send(let bytes, let flow): send(bytes, on: flow)
+        case .commit(let changes, let ticket): services.store.commit(changes, ticket)
+        case .record(let changes): services.store.record(changes)
+        case .recordLate(let changes): services.store.recordLate(changes)
+        case .push(let request): services.push.send(request)
+        case .cancelPush(let id): services.push.cancel(id)
+        case .resolve(let hop, let ticket): resolve(hop, ticket)
+        }
+    }
+
+    private func send(_ bytes: [UInt8], on flow: Flow) {
+        if flow.transport == .udp {
+            sockets[flow.listener]?.queue(bytes, to: flow.remote)
+        } else if !streams.send(bytes, on: flow) {
+            // Told after the present actions, so that the engine is not entered while it is being served.
+            loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
+        }
+    }
+
+    private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {
+        services.resolve(hop) { [weak self] hops in
+            self?.assumeIsolated { $0.resolved(ticket, to: hops) }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import HTTPClient
+import PushDelivery
+
+/// How requests reach one provider: what of a request is the same for all pushes.
+struct ProviderRoute {
+    private let url: String
+    private let group: String
+    private let authorityFile: String?
+    private let certificateFile: String?
+    private let keyFile: String?
+
+    init(to provider: PushProvider, _ settings: PushSettings) {
+        url = settings.url(of: provider)
+        // Connections are shared within a group, so that one provider's never wait for another's.
+        group = provider.rawValue
+        authorityFile = settings.authorityFile(of: provider)
+        let isApple = provider != .fcm
+        certificateFile = isApple ? settings.apns.certFile : nil
+        keyFile = isApple ? settings.apns.certKeyFile : nil
+    }
+
+    func request(_ push: ProviderRequest, credential: HTTPHeader?, timeout: Duration) -> HTTPClientRequest {
+        var headers: [HTTPHeader] = []
+        headers.reserveCapacity(push.headers.count + 1)
+        for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
+        if let credential { headers.append(credential) }
+        var request = HTTPClientRequest(method: "POST", url: url + push.path, headers: headers, body: push.body)
+        request.authorityFile = authorityFile
+        request.certificateFile = certificateFile
+        request.keyFile = keyFile
+        request.timeout = timeout
+        request.connectTimeout = timeout
+        request.responseLimit = 64 << 10
+        request.group = group
+        return request
+    }
+}
+
+extension ProviderAnswer {
+    init(_ response: HTTPClientResponse) {
+        let isAccepted = response.status == 200
+        self.init(
+            status: response.status, id: response.header("apns-id"),
+            retryAfter: isAccepted ? nil : response.header("retry-after"), body: response.body)
+    }
+
+    /// Whether the provider itself is in trouble, not just this push.
+    var isFailureOfProvider: Bool { status >= 500 }
+}
+
+extension HTTPClientError {
+    /// What a request that got no answer means for its push.
+    var pushOutcome: PushOutcome {
+        switch code {
+        case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge: .retry(after: nil)
+        case .tls, .invalidRequest: .credentialsRefused(description)
+        }
+    }
+}

@@ -1,0 +1,380 @@
+import HTTPClient
+package import PushDelivery
+package import Reactor
+import SIPGrammar
+package import Telemetry
+import Timekeeping
+
+/// Sends pushes: runs the rules of ``PushAttempt`` and ``PushLane`` over HTTP.
+///
+/// Lives on its shard's loop and never blocks it.
+///
+/// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
+package final class PushService: @unchecked Sendable {
+    /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
+    /// ``cancel(_:)``, and not at all for a push that was cancelled.
+    package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
+
+    private let loop: EventLoop
+    private let http: HTTPSession
+    private let settings: PushSettings
+    private let credentials: ProviderCredentials
+    private let log: Log
+    private var figures = CounterSet()
+    private var logLimit = LogRateLimit()
+
+    private var deliveries: [PushID: Delivery] = [:]
+    private var ways: [PushProvider: Way] = [:]
+    /// Pushes that have their place and want a credential that is being made.
+    private var withoutCredential: [PushID] = []
+    private var pauses = DeadlineQueue<PushID>()
+    private var timer: LoopTimer?
+    private var chances = ChanceGenerator()
+    /// Outcomes not told yet; `nil` where nobody wants to know any more.
+    private var settled: [(id: PushID, outcome: PushOutcome)?] = []
+    private var isTelling = false
+
+    /// One push on its way.
+    private final class Delivery {
+        let request: PushRequest
+        let id: APNsID
+        var attempt: PushAttempt
+        /// It holds a place in its lane.
+        var hasPlace = false
+        var credential: HTTPHeader?
+        var exchange: HTTPExchange?
+        var pause = DeadlineID.none
+
+        init(_ request: PushRequest, _ attempt: PushAttempt, _ id: APNsID) {
+            self.request = request
+            self.attempt = attempt
+            self.id = id
+        }
+
+        var provider: PushProvider { request.token.provider }
+    }
+
+    /// What is known of one provider.
+    private struct Way {
+        var lane: PushLane
+        let route: ProviderRoute
+        /// It has taken a push of ours.
+        var isProven = false
+        /// Those who wait are being started: the lane is not to be emptied from within.
+        var isDraining = false
+    }
+
+    /// Pushes at a time, those in pauses between two tries included.
+    private let limit: Int
+
+    package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
+        self.loop = loop
+        self.log = log
+        var limits = HTTPSession.Limits()
+        limits.connectionsPerHost = 32
+        limits.requests = max(settings.apns.lane.requests, settings.fcm.lane.requests) + 1
+        http = HTTPSession(on: loop, limits: limits)
+        credentials = try ProviderCredentials(settings: settings, http: http, log: log)
+        var settings = settings
+        if settings.fcm.projectID == nil { settings.fcm.projectID = credentials.projectID }
+        self.settings = settings
+        limit = PushProvider.allCases.reduce(0) { sum, provider in
+            let lane = settings.lane(of: provider)
+            return sum + 2 * (lane.requests + lane.queue)
+        }
+        for provider in PushProvider.allCases {
+            ways[provider] = Way(
+                lane: PushLane(settings.lane(of: provider)), route: ProviderRoute(to: provider, settings))
+        }
+        do throws(SystemError) {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
+        } catch {
+            throw PushSetupError("no timer: \(error)")
+        }
+        credentials.changed = { [weak self] in self?.credentialsChanged() }
+    }
+
+    // MARK: Orders
+
+    package func send(_ request: PushRequest) {
+        let now = loop.moment
+        guard settings.isEnabled(request.token.provider), deliveries.count < limit else {
+            settle(request.id, .retry(after: nil))
+            tellLater()
+            return
+        }
+        let pauses: PushAttempt.Pauses =
+            switch request.message {
+            case .incomingCall: .call
+            case .missedCalls: .missedCalls
+            }
+        let delivery = Delivery(
+            request,
+            PushAttempt(
+                pauses: pauses, deadline: now.instant + (request.deadline - now.date),
+                answerTimeout: settings.requestTimeout), APNsID(high: chances.next(), low: chances.next()))
+        deliveries[request.id] = delivery
+        enqueue(delivery, now: now.instant)
+        armTimer()
+        tellLater()
+    }
+
+    /// Takes a push back: the call is over, or its device has come.
+    package func cancel(_ id: PushID) {
+        guard let delivery = deliveries.removeValue(forKey: id) else {
+            for index in settled.indices where settled[index]?.id == id { settled[index] = nil }
+            return
+        }
+        figures.count(.pushDropped)
+        let now = loop.now
+        delivery.attempt.cancelled()
+        pauses.cancel(delivery.pause)
+        delivery.exchange?.cancel()
+        leave(delivery, .unknown, now: now)
+        armTimer()
+        tellLater()
+    }
+
+    /// Ends all requests; nothing is reported any more.
+    package func close() {
+        finished = { _, _ in }
+        deliveries = [:]
+        timer?.disarm()
+        http.close()
+    }
+
+    /// Counters, and gauges as they stand.
+    package var counters: CounterSet {
+        var figures = figures
+        figures.set(.pushQueue, to: ways.values.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: ways.values.reduce(0) { $0 + $1.lane.inFlight })
+        return figures
+    }
+
+    // MARK: One try
+
+    private func run(_ action: PushAttempt.Action, _ delivery: Delivery, now: Instant) {
+        switch action {
+        case .none: break
+        case .enqueue: enqueue(delivery, now: now)
+        case .renewCredentialAndEnqueue:
+            credentials.refused(delivery.credential, by: delivery.provider)
+            enqueue(delivery, now: now)
+        case .send(let end): transmit(delivery, until: end, now: now)
+        case .arm(let instant):
+            figures.count(.pushRetried)
+            delivery.pause = pauses.schedule(delivery.request.id, at: instant)
+        case .finish(let outcome):
+            deliveries[delivery.request.id] = nil
+            note(outcome, of: delivery, now: now)
+            settle(delivery.request.id, outcome)
+        }
+    }
+
+    private func enqueue(_ delivery: Delivery, now: Instant) {
+        switch ways[delivery.provider]?.lane.arrived(delivery.request.id, now: now) {
+        case .start: begin(delivery, now: now)
+        case .wait: break
+        case .refuse, nil:
+            delivery.attempt.cancelled()
+            run(.finish(.retry(after: nil)), delivery, now: now)
+        }
+    }
+
+    /// The push has its place.
+    private func begin(_ delivery: Delivery, now: Instant) {
+        delivery.hasPlace = true
+        switch credentials.credential(for: delivery.provider) {
+        case .ready(let header):
+            delivery.credential = header
+            run(delivery.attempt.turnCame(now: now), delivery, now: now)
+            // Too late: nothing was sent.
+            if delivery.attempt.state == .ended { leave(delivery, .unknown, now: now) }
+        case .later: withoutCredential.append(delivery.request.id)
+        case .none(let outcome):
+            leave(delivery, .unknown, now: now)
+            run(answered(delivery, outcome, now: now), delivery, now: now)
+        }
+    }
+
+    private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
+        guard let way = ways[delivery.provider] else { return }
+        switch settings.render(delivery.request, id: delivery.id, now: loop.moment.date) {
+        case .impossible(let outcome):
+            leave(delivery, .unknown, now: now)
+            run(answered(delivery, outcome, now: now), delivery, now: now)
+        case .request(let message):
+            figures.count(delivery.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
+            let request = way.route.request(message, credential: delivery.credential, timeout: end - now)
+            delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
+        }
+    }
+
+    private func exchanged(_ delivery: Delivery, _ result: Result<HTTPClientResponse, HTTPClientError>) {
+        guard deliveries[delivery.request.id] === delivery else { return }
+        delivery.exchange = nil
+        let now = loop.moment
+        let outcome: PushOutcome
+        let isFailure: Bool
+        switch result {
+        case .success(let response):
+            figures.observe(.pushAnswer, response.timings.total)
+            let answer = ProviderAnswer(response)
+            outcome = settings.outcome(
+                of: answer, from: delivery.provider, isProven: ways[delivery.provider]?.isProven ?? false, now: now.date
+            )
+            isFailure = answer.isFailureOfProvider
+            if outcome.isAccepted { ways[delivery.provider]?.isProven = true }
+        case .failure(let error):
+            outcome = error.pushOutcome
+            isFailure = true
+            noteFailure(error, of: delivery, now: now.instant)
+        }
+        let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed
+        leave(delivery, health, now: now.instant)
+        run(answered(delivery, outcome, now: now.instant), delivery, now: now.instant)
+        armTimer()
+        tell()
+    }
+
+    private func answered(_ delivery: Delivery, _ outcome: PushOutcome, now: Instant) -> PushAttempt.Action {
+        delivery.attempt.answered(outcome, chance: .random(in: 0..<1, using: &chances), now: now)
+    }
+
+    // MARK: Places
+
+    /// Gives the place back, if there is one, and lets others go.
+    private func leave(_ delivery: Delivery, _ health: PushLane.Health, now: Instant) {
+        guard delivery.hasPlace else { return }
+        delivery.hasPlace = false
+        ways[delivery.provider]?.lane.left(health, now: now)
+        drain(delivery.provider, now: now)
+    }
+
+    private func drain(_ provider: PushProvider, now: Instant) {
+        // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
+        guard ways[provider]?.isDraining == false else { return }
+        ways[provider]?.isDraining = true
+        while let id = ways[provider]?.lane.next(now: now) {
+            if let delivery = deliveries[id] {
+                begin(delivery, now: now)
+            } else {
+                ways[provider]?.lane.left(.unknown, now: now)
+            }
+        }
+        ways[provider]?.isDraining = false
+    }
+
+    private func credentialsChanged() {
+        let now = loop.now
+        let waiting = withoutCredential
+        withoutCredential = []
+        for id in waiting {
+            if let delivery = deliveries[id], delivery.hasPlace { begin(delivery, now: now) }
+        }
+        armTimer()
+        tell()
+    }
+
+    // MARK: Time
+
+    private func timerFired() {
+        let now = loop.now
+        while let id = pauses.popExpired(now: now) {
+            guard let delivery = deliveries[id] else { continue }
+            delivery.pause = .none
+            run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
+        }
+        for provider in PushProvider.allCases { drain(provider, now: now) }
+        armTimer()
+        tell()
+    }
+
+    private func armTimer() {
+        var deadline = pauses.nextDeadline ?? .distantFuture
+        for way in ways.values { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
+    }
+
+    // MARK: Outcomes
+
+    private func settle(_ id: PushID, _ outcome: PushOutcome) { settled.append((id, outcome)) }
+
+    /// From within an order: its giver is in the middle of its own work now.
+    private func tellLater() {
+        guard !settled.isEmpty else { return }
+        loop.post { [weak self] in self?.tell() }
+    }
+
+    /// Whoever is told may give new orders at once; what these settle is told in the same loop.
+    private func tell() {
+        guard !isTelling else { return }
+        isTelling = true
+        var index = 0
+        while index < settled.count {
+            let next = settled[index]
+            index += 1
+            if let next { finished(next.id, next.outcome) }
+        }
+        settled.removeAll(keepingCapacity: true)
+        isTelling = false
+    }
+
+    private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
+        let token = delivery.request.token
+        switch outcome {
+        case .accepted, .acceptedWithNewToken:
+            figures.count(.pushAccepted)
+            log.info("push accepted", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+        case .tokenDead:
+            figures.count(.pushTokenDead)
+            log.info("push token is dead", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+        case .noSuitableToken:
+            figures.count(.pushFailed)
+            log.info(
+                "no token for this kind of push",
+                [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+        case .credentialsRefused(let reason), .payloadRefused(let reason):
+            figures.count(.pushFailed)
+            guard let suppressed = logLimit.admit(now: now) else { return }
+            log.error(
+                "push provider refuses us",
+                [
+                    .provider: .text(token.provider.rawValue), .reason: .text(reason), .token: .redacted(token.prid),
+                    .suppressed: .number(suppressed),
+                ])
+        case .retry, .renewCredential:
+            figures.count(.pushFailed)
+            guard let suppressed = logLimit.admit(now: now) else { return }
+            log.warning(
+                "push failed",
+                [
+                    .provider: .text(token.provider.rawValue), .attempt: .number(delivery.attempt.tries),
+                    .token: .redacted(token.prid), .suppressed: .number(suppressed),
+                ])
+        }
+    }
+
+    private func noteFailure(_ error: HTTPClientError, of delivery: Delivery, now: Instant) {
+        guard let suppressed = logLimit.admit(now: now) else { return }
+        log.warning(
+            "push provider not reached",
+            [
+                .provider: .text(delivery.provider.rawValue), .error: .described(error),
+                .suppressed: .number(suppressed),
+            ])
+    }
+}
+
+/// Numbers for identifiers and jitter, without a system call for each (SplitMix64): nothing is guarded by them.
+private struct ChanceGenerator: RandomNumberGenerator {
+    private var state = UInt64.random(in: .min ... .max)
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,81 @@
+import Crypto
+import HTTPClient
+import JSON
+import Settings
+import Timekeeping
+
+/// Google's service-account file: signs for access tokens (RFC 7523, JWT bearer grant).
+struct ServiceAccount {
+    /// The token service's answer to a grant request.
+    struct Grant {
+        let accessToken: String
+        let life: Duration
+    }
+
+    let projectID: String?
+    private let email: String
+    private let keyID: String
+    private let tokenURI: String
+    private let key: ProviderKey
+
+    private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
+    private static let fileLimit = 64 << 10
+    /// What Google allows at most; also what is assumed when the answer does not say.
+    private static let longestLife: Int64 = 3600
+
+    init(file path: String) throws(PushSetupError) {
+        let file: JSONValue
+        do {
+            file = try JSONValue(try SettingsFile.bytes(at: path, limit: Self.fileLimit))
+        } catch let error as SettingsError {
+            throw PushSetupError(error.description)
+        } catch {
+            throw PushSetupError("\(path): \(error)")
+        }
+        func text(_ key: String) throws(PushSetupError) -> String {
+            guard let text = file[key]?.string, !text.isEmpty else {
+                throw PushSetupError("\(path): no service-account file, \"\(key)\" is missing")
+            }
+            return text
+        }
+        email = try text("client_email")
+        keyID = try text("private_key_id")
+        tokenURI = try text("token_uri")
+        projectID = file["project_id"]?.string
+        let pem = PEM.bytes(Array(try text("private_key").utf8))
+        do throws(CryptoError) {
+            key = try ProviderKey(pem, for: .rs256)
+        } catch {
+            throw PushSetupError("\(path): private_key: \(error)")
+        }
+    }
+
+    /// Asks the token service, or the endpoint in its place, for an access token.
+    func grantRequest(endpoint: String?, authorityFile: String?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest
+    {
+        var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)
+        header.append(jsonString: keyID)
+        header += Array("}".utf8)
+        var claims: [UInt8] = Array("{\"iss\":".utf8)
+        claims.append(jsonString: email)
+        claims += Array(",\"scope\":\"\(Self.scope)\",\"aud\":".utf8)
+        claims.append(jsonString: tokenURI)
+        claims += Array(",\"iat\":\(now.seconds),\"exp\":\(now.seconds + Self.longestLife)}".utf8)
+        var body = Array("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=".utf8)
+        body += try key.token(header: header, claims: claims)
+        var request = HTTPClientRequest(
+            method: "POST", url: endpoint ?? tokenURI,
+            headers: [HTTPHeader("content-type", "application/x-www-form-urlencoded")], body: body)
+        request.authorityFile = authorityFile
+        request.group = "oauth"
+        return request
+    }
+
+    static func grant(_ body: [UInt8]) -> Grant? {
+        guard let answer = try? JSONValue(body), let token = answer["access_token"]?.string,
+            !token.isEmpty, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
+        else { return nil }
+        let seconds = answer["expires_in"]?.integer ?? longestLife
+        return Grant(accessToken: token, life: .seconds(min(max(seconds, 0), longestLife)))
+    }
+}

@@ -1,0 +1,22 @@
+import Addressing
+package import ProxyCore
+import Reactor
+import Telemetry
+
+/// What a shard's actions reach: the store, the push providers, the resolver.
+///
+/// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
+package struct ShardServices: @unchecked Sendable {
+    package let store: StoreService
+    package let push: PushService
+    package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+
+    package init(
+        store: StoreService, push: PushService,
+        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+    ) {
+        self.store = store
+        self.push = push
+        self.resolve = resolve
+    }
+}

@@ -1,0 +1,27 @@
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+
+/// One thing to write. Whoever submits it keeps its byte strings ``ByteString/compacted()``.
+package enum StoreChange: Hashable, Sendable {
+    case binding(BindingChange)
+    case bucket(AddressOfRecord, BucketChange)
+    case addUser(DigestUser)
+    case removeUser(name: ByteString, realm: ByteString)
+    case switchProvider(PushProvider, isOn: Bool)
+    case note(key: String, value: String)
+}
+
+/// Names the changes that were submitted together; the submitter's own number.
+package struct StoreTicket: RawRepresentable, Hashable, Sendable {
+    package let rawValue: UInt64
+
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+}
+
+/// What became of the changes of one ticket.
+package struct StoreResult: Hashable, Sendable {
+    package let ticket: StoreTicket
+    /// All of them are on the disk, and a loss of power does not take them back; or none counts.
+    package let isStored: Bool
+}

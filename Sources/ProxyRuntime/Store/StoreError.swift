@@ -1,0 +1,30 @@
+package import Storage
+
+/// Why the store cannot be used at all.
+package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+    case sql(SQLError)
+    case migration(MigrationError)
+    /// What the integrity check found.
+    case damaged([String])
+    /// No thread or event loop could be made.
+    case system(String)
+
+    package var description: String {
+        switch self {
+        case .sql(let error): error.description
+        case .migration(let error): error.description
+        case .damaged(let problems): "the store is damaged: " + problems.prefix(3).joined(separator: "; ")
+        case .system(let problem): problem
+        }
+    }
+}
+
+extension StoreError {
+    static func wrapping<Result>(_ body: () throws(SQLError) -> Result) throws(StoreError) -> Result {
+        do {
+            return try body()
+        } catch {
+            throw .sql(error)
+        }
+    }
+}

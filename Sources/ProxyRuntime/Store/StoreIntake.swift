@@ -1,0 +1,96 @@
+internal import Registration
+
+/// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
+struct StoreIntake {
+    struct Entry: Sendable {
+        let ticket: StoreTicket
+        let changes: [StoreChange]
+    }
+
+    /// What one transaction writes: first the entries in order, then the lazy rows.
+    struct Batch: Sendable {
+        var entries: [Entry] = []
+        var lazyRows: [StoredBinding] = []
+
+        var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
+        var changeCount: Int { entries.reduce(lazyRows.count) { $0 + $1.changes.count } }
+    }
+
+    private var entries: [Entry] = []
+    /// Entries before it are taken already.
+    private var head = 0
+    /// Changes that wait, lazy ones apart.
+    private(set) var count = 0
+    private var lazyRows: [BindingID: StoredBinding] = [:]
+    private(set) var isClosed = false
+    /// Somebody has told the writer's thread that there is work.
+    private var isAnnounced = false
+
+    var lazyCount: Int { lazyRows.count }
+
+    /// - Returns: `nil` when there is no room, else whether the writer's thread must be told.
+    mutating func add(_ entry: Entry, limit: Int) -> Bool? {
+        guard !isClosed, count + entry.changes.count <= limit else { return nil }
+        // An older lazy row must not be written after this one.
+        for case .binding(let change) in entry.changes { lazyRows.removeValue(forKey: change.id) }
+        entries.append(entry)
+        count += entry.changes.count
+        defer { isAnnounced = true }
+        return !isAnnounced
+    }
+
+    /// - Returns: `nil` when there is no room for all of them, else whether these are the first that wait.
+    mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
+        guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
+        defer {
+            for row in rows { lazyRows[row.id] = row }
+        }
+        return lazyRows.isEmpty
+    }
+
+    /// Lazy rows whose transaction failed wait again, unless something newer has come.
+    mutating func restore(_ rows: [StoredBinding]) {
+        var newer: Set<BindingID> = []
+        for entry in entries[head...] {
+            for case .binding(let change) in entry.changes { newer.insert(change.id) }
+        }
+        for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
+    }
+
+    /// Takes the next transaction's changes; lazy ones only with the last of the others, which they may not overtake.
+    mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
+        var batch = Batch()
+        var taken = 0
+        let start = head
+        while head < entries.count, head == start || taken + entries[head].changes.count <= limit {
+            taken += entries[head].changes.count
+            head += 1
+        }
+        batch.entries = Array(entries[start..<head])
+        count -= taken
+        if head == entries.count {
+            entries.removeAll(keepingCapacity: true)
+            head = 0
+            isAnnounced = false
+        }
+        guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
+        while taken < limit, let (id, row) = lazyRows.first {
+            lazyRows.removeValue(forKey: id)
+            batch.lazyRows.append(row)
+            taken += 1
+        }
+        return batch
+    }
+
+    /// Refuses everything from now on; what waits is still written.
+    mutating func close() { isClosed = true }
+}
+
+extension BindingChange {
+    var id: BindingID {
+        switch self {
+        case .upsert(let row): row.id
+        case .delete(let id): id
+        }
+    }
+}

@@ -1,0 +1,91 @@
+package import PushDelivery
+package import Registration
+internal import Storage
+
+/// Reads the store at start, before the writer runs, and for commands that look at it while the daemon does.
+package struct StoreReader: ~Copyable {
+    private let connection: Connection
+    /// Rows that no version of this program has written; they stay where they are.
+    package private(set) var unreadableRows = 0
+
+    /// Opens the store at `path`.
+    ///
+    /// - Parameters:
+    ///   - path: the database file.
+    ///   - mayMigrate: make the file when there is none and bring it to this program's schema; only the daemon does.
+    /// - Throws: also for a file of another program or of a newer version.
+    package init(path: String, mayMigrate: Bool) throws(StoreError) {
+        connection = try Self.open(path, mayMigrate: mayMigrate)
+    }
+
+    private static func open(_ path: String, mayMigrate: Bool) throws(StoreError) -> Connection {
+        var options = ConnectionOptions()
+        options.access = mayMigrate ? .readWriteCreate : .readOnly
+        let connection = try StoreError.wrapping { () throws(SQLError) in
+            try Connection(path: path, options: options)
+        }
+        try StoreSchema.prepare(connection, mayMigrate: mayMigrate)
+        return connection
+    }
+
+    /// All bindings in the order of their numbers.
+    package mutating func forEachBinding(_ body: (StoredBinding) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM binding ORDER BY id") { row in
+            guard let binding = row.storedBinding else { return false }
+            body(binding)
+            return true
+        }
+    }
+
+    package mutating func forEachBucketEntry(_ body: (AddressOfRecord, BucketEntry) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM bucket_entry") { row in
+            guard let (aor, entry) = row.storedBucketEntry else { return false }
+            body(aor, entry)
+            return true
+        }
+    }
+
+    package mutating func forEachUser(_ body: (DigestUser) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM user") { row in
+            body(row.storedUser)
+            return true
+        }
+    }
+
+    /// The providers that somebody has switched, and how.
+    package mutating func providerSwitches() throws(StoreError) -> [PushProvider: Bool] {
+        var switches: [PushProvider: Bool] = [:]
+        try forEachRow(of: "SELECT name, enabled FROM provider_switch") { row in
+            guard let provider = PushProvider(rawValue: row.text(0)) else { return false }
+            switches[provider] = row.integer(1) != 0
+            return true
+        }
+        return switches
+    }
+
+    package mutating func notes() throws(StoreError) -> [String: String] {
+        var notes: [String: String] = [:]
+        try forEachRow(of: "SELECT key, value FROM meta") { row in
+            notes[row.text(0)] = row.text(1)
+            return true
+        }
+        return notes
+    }
+
+    /// Reads the whole file; a minute for some million rows.
+    package func checkIntegrity() throws(StoreError) {
+        let problems = try StoreError.wrapping { () throws(SQLError) in try connection.integrityProblems() }
+        guard problems.isEmpty else { throw .damaged(problems) }
+    }
+
+    private mutating func forEachRow(of sql: String, _ body: (Statement) -> Bool) throws(StoreError) {
+        unreadableRows += try StoreError.wrapping { () throws(SQLError) in
+            var unreadable = 0
+            let rows = try connection.statement(sql)
+            while try rows.step() {
+                if !body(rows) { unreadable += 1 }
+            }
+            return unreadable
+        }
+    }
+}

@@ -1,0 +1,76 @@
+internal import Storage
+
+/// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
+///
+/// Nothing but the primary keys is indexed: while the daemon runs everything is looked up in memory, and rows are written
+/// by their numbers.
+enum StoreSchema {
+    /// "SPPD", so that `file` and a foreign program can tell.
+    static let applicationID: Int32 = 0x5350_5044
+
+    /// The change to each schema version; released ones never change.
+    static let scripts = [
+        """
+        CREATE TABLE binding (
+            id INTEGER PRIMARY KEY,
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            contact TEXT NOT NULL,
+            call_id TEXT NOT NULL,
+            cseq INTEGER NOT NULL,
+            path TEXT NOT NULL,             -- one value a line
+            transport TEXT NOT NULL,
+            listener INTEGER NOT NULL,
+            remote TEXT NOT NULL,
+            granted INTEGER NOT NULL,       -- seconds
+            fresh_until INTEGER NOT NULL,
+            registered_at INTEGER NOT NULL,
+            is_push INTEGER NOT NULL
+        ) STRICT;
+
+        CREATE TABLE bucket_entry (
+            call_ref TEXT PRIMARY KEY,      -- sixteen hexadecimal digits
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            caller TEXT NOT NULL,
+            date INTEGER NOT NULL,
+            devices TEXT NOT NULL,          -- numbers of bindings, with commas
+            is_over INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE user (
+            name TEXT NOT NULL,
+            realm TEXT NOT NULL,
+            ha1_md5 TEXT,
+            ha1_sha256 TEXT,
+            ha1_sha512_256 TEXT,
+            PRIMARY KEY (realm, name)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE provider_switch (
+            name TEXT PRIMARY KEY,
+            enabled INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE meta (
+            key TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """
+    ]
+}
+
+extension StoreSchema {
+    /// Brings the database to this program's schema; without permission to, only a database that has it is accepted.
+    static func prepare(_ connection: Connection, mayMigrate: Bool) throws(StoreError) {
+        do throws(MigrationError) {
+            guard !mayMigrate else {
+                try connection.migrate(scripts, applicationID: applicationID)
+                return
+            }
+            try connection.requireSchema(scripts.count, applicationID: applicationID)
+        } catch {
+            throw .migration(error)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+internal import Reactor
+package import Registration
+internal import Storage
+package import Telemetry
+
+/// Writes changes to the store on a thread of its own and says when they are on the disk.
+///
+/// Order of use: read everything with ``StoreReader``, then make the writer, submit, ``stop()``. Changes are written in
+/// the order in which they were submitted. `submit` may be called from any thread and never waits.
+package final class StoreWriter: Sendable {
+    private let loop: EventLoop
+    private let checkpointLoop: EventLoop
+    private let session: StoreSession
+    private let checkpointer: StoreCheckpointer
+    private let intake = Locked(StoreIntake())
+    private let counted = Locked(CounterSet())
+    private let settings: StoreWriterSettings
+
+    /// Opens the store, brings it to this program's schema and starts the threads.
+    ///
+    /// - Parameters:
+    ///   - path: the database file.
+    ///   - settings: how changes are gathered.
+    ///   - log: for what goes wrong later.
+    ///   - onResults: called on the writer's thread after each commit, in the order of submission.
+    /// - Throws: what keeps the store from being used at all.
+    package init(
+        path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
+        onResults: @escaping @Sendable ([StoreResult]) -> Void
+    ) throws(StoreError) {
+        self.settings = settings
+        _ = try StoreSession.open(path)
+        do throws(SystemError) {
+            loop = try EventLoop()
+            checkpointLoop = try EventLoop()
+        } catch {
+            throw .system("\(error)")
+        }
+        checkpointer = StoreCheckpointer(loop: checkpointLoop, path: path)
+        session = StoreSession(
+            loop: loop, path: path, settings: settings, intake: intake, figures: counted, checkpointer: checkpointer,
+            log: log, onResults: onResults)
+        checkpointer.open()
+        do throws(SystemError) {
+            try loop.start(name: "store")
+            try checkpointLoop.start(name: "checkpoint")
+        } catch {
+            throw .system("\(error)")
+        }
+    }
+
+    /// Queues changes whose fate the caller waits for.
+    ///
+    /// - Parameters:
+    ///   - changes: written together; at least one.
+    ///   - ticket: comes back with the result.
+    /// - Returns: `false` when too many changes wait already or the writer has stopped; then there will be no result, and
+    ///   the caller answers 503.
+    package func submit(_ changes: [StoreChange], for ticket: StoreTicket) -> Bool {
+        let entry = StoreIntake.Entry(ticket: ticket, changes: changes)
+        guard let mustTell = intake.withLock({ $0.add(entry, limit: settings.queueLimit) }) else { return false }
+        if mustTell { loop.post { [session] in session.assumeIsolated { $0.changesArrived() } } }
+        return true
+    }
+
+    /// Queues rows that may be lost in a crash, such as a refreshed expiry; written within seconds, the newest of each
+    /// binding. A later ``submit(_:for:)`` of the same binding takes their place.
+    ///
+    /// - Parameter rows: bindings that are in the store.
+    /// - Returns: `false` when too many wait already, or the writer has stopped; then none of them was taken.
+    package func submitLazily(_ rows: [StoredBinding]) -> Bool {
+        guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
+        if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
+        return true
+    }
+
+    /// Writes what waits, lazy rows too, and ends the threads; refuses everything that comes later. Waits for the disk.
+    package func stop() {
+        intake.withLock { $0.close() }
+        checkpointer.close()
+        checkpointLoop.stop()
+        checkpointLoop.join()
+        loop.post { [session] in session.assumeIsolated { $0.stopped() } }
+        loop.stop()
+        loop.join()
+    }
+
+    /// Changes that wait, lazy ones apart.
+    package var queueLength: Int { intake.withLock { $0.count } }
+
+    /// Commits, changes, failures and the length of commits since the start.
+    package var figures: CounterSet {
+        var figures = counted.withLock { $0 }
+        figures.set(.storeQueue, to: queueLength)
+        return figures
+    }
+}

@@ -1,0 +1,15 @@
+/// How changes are gathered into transactions. Not for operators: the defaults suit a laptop and a server.
+package struct StoreWriterSettings: Hashable, Sendable {
+    /// Changes in one transaction; what one ticket brings stays together.
+    package var batchLimit = 2000
+    /// Changes that may wait; beyond it ``StoreWriter/submit(_:for:)`` refuses.
+    package var queueLimit = 50_000
+    /// How long lazy rows may wait.
+    package var lazyInterval: Duration = .seconds(5)
+    /// Lazy rows that may wait; beyond it ``StoreWriter/submitLazily(_:)`` refuses.
+    package var lazyLimit = 50_000
+    /// Pages of the write-ahead log after which it is copied into the file, beside the writing.
+    package var checkpointPages = 8192
+
+    package init() {}
+}

@@ -1,0 +1,106 @@
+package import Settings
+
+/// How a badge is written into Apple payloads (A17).
+package enum BadgeType: String, Hashable, Sendable, CaseIterable {
+    /// `"10"`, as the ECSS-10 samples have it. iOS itself ignores it; the app reads `acme`.
+    case string
+    /// `10`, which iOS shows on the app's icon.
+    case number
+}
+
+/// Which of Apple's two environments issued the tokens of `pn-provider=apns`; those of `apns.dev` are the sandbox's.
+package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
+    case production, sandbox
+
+    package var url: String {
+        switch self {
+        case .production: "https://api.push.apple.com"
+        case .sandbox: "https://api.sandbox.push.apple.com"
+        }
+    }
+}
+
+/// Apple Push Notification service.
+package struct APNsSettings: SettingsGroup, Equatable {
+    package var enabled = false
+    package var environment = APNsEnvironment.production
+    package var topics: [String] = []
+    package var tokenService = APNsToken.Service.remote
+    package var badgeType = BadgeType.string
+    package var teamID: String?
+    package var keyID: String?
+    package var keyFile: String?
+    package var certFile: String?
+    package var certKeyFile: String?
+    package var endpoint: String?
+    package var sandboxEndpoint: String?
+    package var caFile: String?
+    package var lane = LaneSettings()
+
+    package init() {}
+
+    package static let schema: [Setting<APNsSettings>] = [
+        .bool(
+            "enabled", \.enabled,
+            "Whether Apple devices are pushed. Switched off, their contacts become ordinary ones and expire."),
+        .choice(
+            "environment", \.environment,
+            "Where the tokens of pn-provider=apns belong: production, or sandbox for builds from Xcode. Tokens of pn-provider=apns.dev always belong to the sandbox."
+        ),
+        .list(
+            "topics", \.topics, example: "[com.example.phone]",
+            "The bundle identifiers served, without .voip. The first is for devices that name none in pn-param, or one that is not listed. Empty: what pn-param says."
+        ),
+        .choice(
+            "token-service", \.tokenService,
+            "What a token is when the device does not say: remote, or voip for PushKit tokens."),
+        .choice(
+            "badge-type", \.badgeType, "How the badge is written: string as ECSS-10 does, or number as iOS wants it."),
+        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team's ten characters."),
+        .string("key-id", \.keyID, example: "ABC123DEFG", "The ten characters of the signing key."),
+        .path(
+            "key-file", \.keyFile, example: "/etc/sippushd/AuthKey_ABC123DEFG.p8",
+            "The signing key from Apple, a .p8 file. It serves all apps of the team."),
+        .path(
+            "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
+            "Instead of a signing key: the app's push certificate, PEM."),
+        .path(
+            "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
+        ),
+        .string(
+            "endpoint", \.endpoint, example: "https://127.0.0.1:8443",
+            "Another server instead of the environment's, for tests."),
+        .string(
+            "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
+            "Another server for tokens of apns.dev; without it endpoint counts for them too."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .group("limits", \.lane, "How much is sent to Apple at a time."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard enabled else { return [] }
+        switch (keyFile, certFile) {
+        case (nil, nil):
+            return [SettingComplaint("expected key-file or cert-file, since apns is enabled", key: "enabled")]
+        case (_?, _?):
+            return [SettingComplaint("expected either key-file or cert-file, found both", key: "cert-file")]
+        case (_?, nil):
+            guard teamID == nil || keyID == nil else { return [] }
+            return [SettingComplaint("expected team-id and key-id beside it", key: "key-file")]
+        case (nil, _?):
+            guard certKeyFile == nil else { return [] }
+            return [SettingComplaint("expected cert-key-file beside it", key: "cert-file")]
+        }
+    }
+
+    /// Without a slash at its end.
+    package func url(of provider: PushProvider) -> String {
+        let isSandbox = provider == .apnsDevelopment
+        let other = isSandbox ? sandboxEndpoint ?? endpoint : endpoint
+        return (other ?? (isSandbox ? APNsEnvironment.sandbox : environment).url).withoutTrailingSlash
+    }
+}
+
+extension String {
+    var withoutTrailingSlash: String { hasSuffix("/") ? String(dropLast()) : self }
+}

@@ -1,0 +1,189 @@
+package import SIPGrammar
+
+/// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10 and
+/// Linphone's form with several services).
+package struct APNsToken: Hashable, Sendable {
+    /// What a token is good for.
+    package enum Service: String, Hashable, Sendable, CaseIterable {
+        /// Notifications that show; never calls the app that is not running.
+        case remote
+        /// PushKit: each push must be reported to the system as a call.
+        case voip
+    }
+
+    /// Why the parameters do not name tokens; such a contact cannot be pushed.
+    package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        case emptyToken, unusableToken, unknownService, repeatedService, missingService
+        /// `pn-param` and `pn-prid` name different services.
+        case servicesDiffer
+
+        package var description: String {
+            switch self {
+            case .emptyToken: "pn-prid holds an empty token"
+            case .unusableToken: "pn-prid holds a token that cannot stand in a path"
+            case .unknownService: "pn-prid names a service other than remote and voip"
+            case .repeatedService: "pn-prid or pn-param names a service twice"
+            case .missingService: "pn-prid holds two tokens and does not say which is which"
+            case .servicesDiffer: "pn-param and pn-prid name different services"
+            }
+        }
+    }
+
+    package let remote: ByteString?
+    package let voip: ByteString?
+    /// From `pn-param`; `nil` when that is not of the form `Team.Bundle[.services]`. The settings then name the topic.
+    package let bundle: ByteString?
+
+    /// Reads the decoded parameters.
+    ///
+    /// - Parameters:
+    ///   - token: its provider is not looked at.
+    ///   - fallback: the service when no parameter names any.
+    /// - Throws: the first thing wrong.
+    package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
+        let app = try AppName(token.param)
+        bundle = app?.bundle
+        let tokens = try Self.tokens(token.prid)
+        // `nil`: there is no app name that could say something about services.
+        let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
+        // RFC 8599 names the service in `pn-param` only, and a single token needs no more.
+        if tokens.count == 1, tokens[0].service == nil {
+            let service = named?.first ?? fallback
+            guard named?.count != 2 else { throw .missingService }
+            remote = service == .remote ? tokens[0].bytes : nil
+            voip = service == .voip ? tokens[0].bytes : nil
+            return
+        }
+        var remote: ByteString?
+        var voip: ByteString?
+        for token in tokens {
+            switch token.service {
+            case .remote where remote == nil: remote = token.bytes
+            case .voip where voip == nil: voip = token.bytes
+            case .remote, .voip: throw .repeatedService
+            case nil: throw .missingService
+            }
+        }
+        if let named {
+            guard named.contains(.remote) == (remote != nil), named.contains(.voip) == (voip != nil) else {
+                throw .servicesDiffer
+            }
+        }
+        self.remote = remote
+        self.voip = voip
+    }
+
+    // MARK: pn-prid
+
+    private struct Entry {
+        let bytes: ByteString
+        let service: Service?
+    }
+
+    /// `token[:service]`, up to two of them joined by `&`.
+    private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
+        let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
+        guard parts.count <= Service.allCases.count else { throw .repeatedService }
+        var entries: [Entry] = []
+        for part in parts { entries.append(try entry(part)) }
+        return entries
+    }
+
+    private static func entry(_ part: ByteString) throws(Problem) -> Entry {
+        guard let colon = part.firstIndex(of: UInt8(ascii: ":")) else {
+            return Entry(bytes: try token(part), service: nil)
+        }
+        guard let service = Service(part[colon + 1..<part.count]) else { throw .unknownService }
+        return Entry(bytes: try token(part[0..<colon]), service: service)
+    }
+
+    /// Hexadecimal tokens in lower case, as APNs itself reports them; any other kind as it is.
+    private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
+        guard !bytes.isEmpty else { throw .emptyToken }
+        // Even percent-encoded, `.` and `..` would be taken for directions on the way.
+        guard bytes.count > 2 || bytes[0] != UInt8(ascii: ".") || bytes[bytes.count - 1] != UInt8(ascii: ".") else {
+            throw .unusableToken
+        }
+        return bytes.isHexadecimal ? bytes.lowercased() : bytes
+    }
+}
+
+extension APNsToken.Service {
+    fileprivate init?(_ word: ByteString) {
+        if word.equalsIgnoringCase("remote") {
+            self = .remote
+        } else if word.equalsIgnoringCase("voip") {
+            self = .voip
+        } else {
+            return nil
+        }
+    }
+}
+
+/// `Team.Bundle[.services]`: the team ends at the first dot; services stand behind the last one if they are services.
+private struct AppName {
+    let bundle: ByteString
+    let services: [APNsToken.Service]
+
+    /// `nil` for a `pn-param` of another form, which ECSS-10 allows: there it is a mere match key (R5).
+    init?(_ param: ByteString) throws(APNsToken.Problem) {
+        guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
+        let name = param[team + 1..<param.count]
+        if let dot = name.lastIndex(of: UInt8(ascii: ".")),
+            let services = try Self.services(name[dot + 1..<name.count])
+        {
+            bundle = name[0..<dot]
+            self.services = services
+        } else {
+            bundle = name
+            services = []
+        }
+        guard bundle.isBundleIdentifier else { return nil }
+    }
+
+    private static func services(_ text: ByteString) throws(APNsToken.Problem) -> [APNsToken.Service]? {
+        var services: [APNsToken.Service] = []
+        for word in text.parts(separatedBy: UInt8(ascii: "&")) {
+            guard let service = APNsToken.Service(word) else { return nil }
+            guard !services.contains(service) else { throw .repeatedService }
+            services.append(service)
+        }
+        return services
+    }
+}
+
+extension ByteString {
+    fileprivate func parts(separatedBy separator: UInt8) -> [ByteString] {
+        var parts: [ByteString] = []
+        var rest = self
+        while let end = rest.firstIndex(of: separator) {
+            parts.append(rest[0..<end])
+            rest = rest[end + 1..<rest.count]
+        }
+        parts.append(rest)
+        return parts
+    }
+
+    fileprivate var isHexadecimal: Bool {
+        withSpan { span in
+            for index in span.indices where span[index].hexValue == nil { return false }
+            return true
+        }
+    }
+
+    /// Letters, digits, `-` and `.` (Apple's CFBundleIdentifier), as becomes a header field.
+    fileprivate var isBundleIdentifier: Bool {
+        guard !isEmpty, count <= 155 else { return false }
+        return withSpan { span in
+            for index in span.indices {
+                switch span[index] {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    continue
+                default: return false
+                }
+            }
+            return true
+        }
+    }
+}

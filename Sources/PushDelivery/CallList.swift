@@ -1,0 +1,49 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// The `calls` array of a missed-calls push (R26).
+enum CallList {
+    /// Longer callers are cut: nobody's number is, and one entry must always fit.
+    private static let callerLimit = 1024
+
+    /// The newest calls that fit, oldest first and numbered from 0 (A25).
+    static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
+        // All entries without their numbers, oldest first, and where each ends.
+        var text: [UInt8] = []
+        var ends: [Int] = []
+        for call in calls {
+            text.append(",\"remote_uri\":")
+            text.append(jsonString: call.remoteURI, atMost: callerLimit)
+            text.append(",\"date\":")
+            text.append(decimal: call.date.seconds)
+            text.append("}")
+            ends.append(text.count)
+        }
+        let first = firstThatFits(ends, limit)
+        var array: [UInt8] = []
+        array.reserveCapacity(limit)
+        array.append("[")
+        for index in first..<ends.count {
+            if index > first { array.append(",") }
+            array.append("{\"id\":")
+            array.append(decimal: index - first)
+            array.append(contentsOf: text[(index == 0 ? 0 : ends[index - 1])..<ends[index]])
+        }
+        array.append("]")
+        return array
+    }
+
+    private static func firstThatFits(_ ends: [Int], _ limit: Int) -> Int {
+        var size = 2
+        var first = ends.count
+        while first > 0 {
+            let count = ends.count - first
+            let text = ends[first - 1] - (first > 1 ? ends[first - 2] : 0)
+            size += text + 6 + String(count).utf8.count + (count > 0 ? 1 : 0)
+            guard size <= limit else { break }
+            first -= 1
+        }
+        return first
+    }
+}

@@ -1,0 +1,95 @@
+internal import JSON
+internal import SIPGrammar
+
+/// Why FCM's HTTP v1 interface did not take a push: `errorCode`, or the wider `status` where that is missing.
+package enum FCMReason: Hashable, Sendable {
+    case unspecified, invalidArgument, unregistered, senderIDMismatch, quotaExceeded, unavailable, internalError
+    case thirdPartyAuthentication
+    /// Statuses of Google's interfaces in general.
+    case unauthenticated, permissionDenied, notFound, resourceExhausted
+    /// One that is not in Google's table as we know it.
+    case unknown(String)
+
+    package init(_ text: String) {
+        self =
+            switch text {
+            case "UNSPECIFIED_ERROR": .unspecified
+            case "INVALID_ARGUMENT": .invalidArgument
+            case "UNREGISTERED": .unregistered
+            case "SENDER_ID_MISMATCH": .senderIDMismatch
+            case "QUOTA_EXCEEDED": .quotaExceeded
+            case "UNAVAILABLE": .unavailable
+            case "INTERNAL": .internalError
+            case "THIRD_PARTY_AUTH_ERROR": .thirdPartyAuthentication
+            case "UNAUTHENTICATED": .unauthenticated
+            case "PERMISSION_DENIED": .permissionDenied
+            case "NOT_FOUND": .notFound
+            case "RESOURCE_EXHAUSTED": .resourceExhausted
+            default: .unknown(text)
+            }
+    }
+
+    /// What Google asks for where it does not say how long to wait.
+    private static let quotaPause: Duration = .seconds(60)
+
+    static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
+        guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
+        let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
+        let error = body?["error"]
+        guard let text = code(error) ?? error?["status"]?.string else {
+            return answer.status == 401 ? .renewCredential : .unexplained(answer.status, nil, retryAfter)
+        }
+        switch FCMReason(text) {
+        case .unregistered: return .tokenDead(since: nil)
+        case .senderIDMismatch, .notFound: return .foreignToken(text, isProven: isProven)
+        case .invalidArgument:
+            return namesToken(error) ? .tokenDead(since: nil) : .payloadRefused(message(error) ?? text)
+        case .unauthenticated: return .renewCredential
+        case .thirdPartyAuthentication, .permissionDenied: return .credentialsRefused(message(error) ?? text)
+        case .quotaExceeded, .resourceExhausted: return .retry(after: retryAfter ?? quotaPause)
+        case .unspecified, .unavailable, .internalError: return .retry(after: retryAfter)
+        case .unknown:
+            return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
+        }
+    }
+
+    // MARK: Bodies
+
+    /// `{"name":"projects/…/messages/…"}`, read without making a tree: every accepted push comes by here.
+    private static func name(_ body: [UInt8]) -> String? {
+        guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
+            (try? reader.next()) == .objectStart
+        else { return nil }
+        while case .key(let key)? = try? reader.next() {
+            guard reader.isEqual(key, to: "name") else {
+                guard (try? reader.skipValue()) != nil else { return nil }
+                continue
+            }
+            guard case .string(let name)? = try? reader.next() else { return nil }
+            return reader.string(name)
+        }
+        return nil
+    }
+
+    private static func code(_ error: JSONValue?) -> String? {
+        for detail in error?["details"]?.array ?? [] {
+            if let code = detail["errorCode"]?.string { return code }
+        }
+        return nil
+    }
+
+    /// Whether the argument that is wrong is the token, and not something that we made.
+    private static func namesToken(_ error: JSONValue?) -> Bool {
+        for detail in error?["details"]?.array ?? [] {
+            for violation in detail["fieldViolations"]?.array ?? [] where violation["field"]?.string == "message.token"
+            {
+                return true
+            }
+        }
+        return error?["message"]?.string?.contains("not a valid FCM registration token") ?? false
+    }
+
+    private static func message(_ error: JSONValue?) -> String? {
+        error?["message"]?.string.map { String($0.prefix(200)) }
+    }
+}

@@ -1,0 +1,55 @@
+package import Settings
+
+/// Which of Firebase's interfaces a server speaks (A27).
+package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
+    /// The HTTP v1 interface of today.
+    case v1
+    /// The old one with a server key, exactly as in ECSS-10. Google has switched it off; for compatible gateways.
+    case legacy
+}
+
+/// Firebase Cloud Messaging.
+package struct FCMSettings: SettingsGroup, Equatable {
+    package var enabled = false
+    package var bodyFormat = FCMBodyFormat.v1
+    package var serviceAccountFile: String?
+    package var projectID: String?
+    package var serverKey: Secret?
+    package var endpoint: String?
+    package var tokenEndpoint: String?
+    package var caFile: String?
+    package var lane = LaneSettings()
+
+    package init() {}
+
+    package static let schema: [Setting<FCMSettings>] = [
+        .bool(
+            "enabled", \.enabled,
+            "Whether Firebase devices are pushed. Switched off, their contacts become ordinary ones and expire."),
+        .choice(
+            "body-format", \.bodyFormat,
+            "The interface to use: v1, or legacy for gateways that take the old messages of ECSS-10."),
+        .path(
+            "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
+            "The service account's JSON file from Google; needed for v1."),
+        .string(
+            "project-id", \.projectID, example: "my-project", "The project, when it is not the service account's own."),
+        .secret("server-key", \.serverKey, "The server key; for legacy."),
+        .string(
+            "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
+            "Another server instead of https://fcm.googleapis.com, for gateways and tests."),
+        .string(
+            "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
+            "Where access tokens come from, when it is not where the service account says."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+        .group("limits", \.lane, "How much is sent to Firebase at a time."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard enabled, bodyFormat == .v1, serviceAccountFile == nil else { return [] }
+        return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
+    }
+
+    /// Without a slash at its end.
+    package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }
+}

@@ -1,0 +1,58 @@
+package import Settings
+
+/// Push providers and what their messages have in common.
+package struct PushSettings: SettingsGroup, Equatable {
+    package var apns = APNsSettings()
+    package var fcm = FCMSettings()
+    package var inviteMargin: Duration = .seconds(2)
+    package var missedCallsTTL: Duration = .seconds(120)
+    package var requestTimeout: Duration = .seconds(5)
+
+    package init() {}
+
+    package static let schema: [Setting<PushSettings>] = [
+        .group("apns", \.apns, "Apple Push Notification service."),
+        .group("fcm", \.fcm, "Firebase Cloud Messaging."),
+        .duration(
+            "invite-ttl-margin", in: .zero ... .seconds(60), \.inviteMargin,
+            "Subtracted from the rest of the ring timeout to give time_to_live of an incoming-call push."),
+        .duration(
+            "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.missedCallsTTL,
+            "How long Apple keeps a missed-calls push for a device that is away, and the time_to_live written in it."),
+        .duration(
+            "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
+            "How long a provider may take to answer one request."),
+    ]
+
+    package func isEnabled(_ provider: PushProvider) -> Bool {
+        switch provider {
+        case .apns, .apnsDevelopment: apns.enabled
+        case .fcm: fcm.enabled
+        }
+    }
+
+    /// The providers that devices may register with now.
+    package var enabledProviders: Set<PushProvider> { Set(PushProvider.allCases.filter { isEnabled($0) }) }
+}
+
+/// How much is sent to one provider at a time; the others are not affected.
+package struct LaneSettings: SettingsGroup, Hashable {
+    package var requests = 1000
+    package var queue = 20_000
+
+    package init() {}
+
+    package static let schema: [Setting<LaneSettings>] = [
+        .integer("requests", in: 1...100_000, \.requests, "Requests under way."),
+        .integer("queue", in: 0...10_000_000, \.queue, "Pushes that wait for their turn; more are refused."),
+    ]
+}
+
+extension BucketSettings: SettingsGroup {
+    package static let schema: [Setting<BucketSettings>] = [
+        .integer("max-entries", in: 1...10_000, \.maximumEntries, "Calls kept for one device; the oldest go first."),
+        .duration(
+            "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge,
+            "How long a missed call is kept for a device that does not return."),
+    ]
+}

@@ -1,0 +1,66 @@
+package import Addressing
+
+/// What is asked of the name servers.
+package struct DNSQuestion: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        case naptr
+        case srv
+        /// A and AAAA together.
+        case addresses
+    }
+
+    package let kind: Kind
+    /// Lower case, without the final dot.
+    package let name: String
+
+    package init(_ kind: Kind, _ name: String) {
+        self.kind = kind
+        let name = name.lowercased()
+        self.name = name.hasSuffix(".") ? String(name.dropLast()) : name
+    }
+}
+
+/// RFC 2782.
+package struct SRVRecord: Hashable, Sendable {
+    package let priority: UInt16
+    package let weight: UInt16
+    package let port: UInt16
+    /// Empty when the service is decidedly not available.
+    package let target: String
+
+    package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
+        self.priority = priority
+        self.weight = weight
+        self.port = port
+        self.target = target
+    }
+}
+
+/// RFC 3403, without regular expressions, which RFC 3263 does not use.
+package struct NAPTRRecord: Hashable, Sendable {
+    package let order: UInt16
+    package let preference: UInt16
+    package let flags: String
+    package let service: String
+    package let replacement: String
+
+    package init(order: UInt16, preference: UInt16, flags: String, service: String, replacement: String) {
+        self.order = order
+        self.preference = preference
+        self.flags = flags
+        self.service = service
+        self.replacement = replacement
+    }
+}
+
+/// What the name servers said to a question.
+package enum DNSAnswer: Hashable, Sendable {
+    case naptr([NAPTRRecord])
+    case srv([SRVRecord])
+    /// In the order to try them in (RFC 6724).
+    case addresses([IPAddress])
+    /// The name does not exist or has no such record.
+    case nothing
+    /// They did not say.
+    case failed
+}

@@ -1,0 +1,221 @@
+internal import Addressing
+
+/// RFC 3263 section 4 as a function from what is known to what to ask next, or to the candidates.
+///
+/// Called again with more answers until nothing is left to ask. Pure; looks nothing up itself.
+package struct ServerSelection {
+    package enum Step: Hashable, Sendable {
+        case ask([DNSQuestion])
+        case found([ServerCandidate])
+        case failed(ResolverError)
+    }
+
+    /// The most candidates that are given, and hosts whose addresses are asked for at a time.
+    package static let candidateLimit = 16
+
+    private static let serviceLimit = 4
+
+    private let query: ServerQuery
+    private let known: [DNSQuestion: DNSAnswer]
+    private var missing: [DNSQuestion] = []
+    private var hosts: Set<String> = []
+    private var hasFailure = false
+
+    /// The next step, given the answers so far.
+    package static func step(
+        for query: ServerQuery, known: [DNSQuestion: DNSAnswer], using random: inout some RandomNumberGenerator
+    ) -> Step {
+        var selection = ServerSelection(query: query, known: known)
+        return selection.step(using: &random)
+    }
+
+    private init(query: ServerQuery, known: [DNSQuestion: DNSAnswer]) {
+        self.query = query
+        self.known = known
+    }
+
+    private mutating func step(using random: inout some RandomNumberGenerator) -> Step {
+        guard let transport = wantedTransport() else { return .failed(.invalidQuery) }
+        if let address = IPAddress(query.host) {
+            let chosen = transport ?? .standard(isSecure: query.isSecure)
+            return .found([ServerCandidate(chosen, Endpoint(address, query.port ?? chosen.standardPort))])
+        }
+        guard query.host.isDomainName else { return .failed(.invalidQuery) }
+        let candidates = candidates(transport, using: &random)
+        guard missing.isEmpty else { return .ask(missing) }
+        guard !candidates.isEmpty else { return .failed(hasFailure ? .unavailable : .notFound) }
+        return .found(Array(candidates.prefix(Self.candidateLimit)))
+    }
+
+    /// The transport asked for, TLS in the place of TCP for `sips`; the outer `nil` for one that cannot be secure.
+    private func wantedTransport() -> Transport?? {
+        guard query.isSecure else { return .some(query.transport) }
+        switch query.transport {
+        case nil: return .some(nil)
+        case .tcp, .tls: return .some(.tls)
+        case .ws, .wss: return .some(.wss)
+        case .udp: return nil
+        }
+    }
+
+    private mutating func candidates(
+        _ transport: Transport?, using random: inout some RandomNumberGenerator
+    ) -> [ServerCandidate] {
+        // A port rules out NAPTR and SRV (sections 4.1 and 4.2).
+        if let port = query.port {
+            return addresses(of: query.host, transport ?? .standard(isSecure: query.isSecure), port)
+        }
+        let services = transport.map { service(for: $0) } ?? discoveredServices()
+        guard missing.isEmpty else { return [] }
+        var hasRecords = false
+        var candidates: [ServerCandidate] = []
+        for service in services {
+            guard let records = records(of: service) else { continue }
+            hasRecords = true
+            for record in Self.ordered(records, using: &random) where !record.target.isEmpty {
+                candidates += addresses(of: record.target, service.transport, record.port)
+            }
+        }
+        // With a failed SRV query the default port might belong to something else.
+        guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
+        let fallback = transport ?? .standard(isSecure: query.isSecure)
+        return addresses(of: query.host, fallback, fallback.standardPort)
+    }
+
+    // MARK: Services
+
+    private struct Service {
+        let transport: Transport
+        let name: String
+    }
+
+    private func service(for transport: Transport) -> [Service] {
+        transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
+    }
+
+    /// The services that NAPTR records name, in their order, or those to guess without them (section 4.1).
+    private mutating func discoveredServices() -> [Service] {
+        let question = DNSQuestion(.naptr, query.host)
+        switch known[question] {
+        case nil: missing.append(question)
+        case .naptr(let records):
+            let services =
+                records
+                .filter { $0.flags.lowercased() == "s" && !$0.replacement.isEmpty }
+                .sorted { ($0.order, $0.preference) < ($1.order, $1.preference) }
+                .compactMap { record in
+                    Transport(service: record.service, isSecure: query.isSecure).map {
+                        Service(transport: $0, name: record.replacement)
+                    }
+                }
+            if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
+        // Many resolvers do not know NAPTR; the next questions will show whether they work at all.
+        case .srv, .addresses, .nothing, .failed: break
+        }
+        let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
+        return guesses.flatMap { service(for: $0) }
+    }
+
+    /// The SRV records, `nil` when there are none or not yet.
+    private mutating func records(of service: Service) -> [SRVRecord]? {
+        let question = DNSQuestion(.srv, service.name)
+        switch known[question] {
+        case nil: missing.append(question)
+        case .srv(let records) where !records.isEmpty: return records
+        case .failed: hasFailure = true
+        case .srv, .naptr, .addresses, .nothing: break
+        }
+        return nil
+    }
+
+    private mutating func addresses(
+        of host: String, _ transport: Transport, _ port: UInt16
+    ) -> [ServerCandidate] {
+        let question = DNSQuestion(.addresses, host)
+        // Somebody else's records must not make us ask without end.
+        guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
+        let isNew = hosts.insert(question.name).inserted
+        switch known[question] {
+        case nil: if isNew { missing.append(question) }
+        case .addresses(let addresses):
+            return addresses.map { ServerCandidate(transport, Endpoint($0, port)) }
+        case .failed: hasFailure = true
+        case .srv, .naptr, .nothing: break
+        }
+        return []
+    }
+
+    /// RFC 2782: by priority, and within one by weighted lot.
+    static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
+        var ordered: [SRVRecord] = []
+        let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
+        for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
+            // Those without weight first, as the RFC has it, so that they have a small chance.
+            var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
+            while !rest.isEmpty {
+                let sum = rest.reduce(0) { $0 + Int($1.weight) }
+                var lot = Int.random(in: 0...sum, using: &random)
+                let index = rest.firstIndex { record in
+                    lot -= Int(record.weight)
+                    return lot <= 0
+                }
+                ordered.append(rest.remove(at: index ?? 0))
+            }
+        }
+        return ordered
+    }
+}
+
+extension Transport {
+    fileprivate static func standard(isSecure: Bool) -> Transport { isSecure ? .tls : .udp }
+
+    fileprivate var standardPort: UInt16 {
+        switch self {
+        case .udp, .tcp: 5060
+        case .tls: 5061
+        case .ws: 80
+        case .wss: 443
+        }
+    }
+
+    /// The name under which SRV records stand (RFC 3263 section 4.1); WebSocket has none.
+    fileprivate var servicePrefix: String? {
+        switch self {
+        case .udp: "_sip._udp"
+        case .tcp: "_sip._tcp"
+        case .tls: "_sips._tcp"
+        case .ws, .wss: nil
+        }
+    }
+
+    /// From a NAPTR service field; `nil` for those we do not speak and, for `sips`, those that are not secure.
+    fileprivate init?(service: String, isSecure: Bool) {
+        switch service.lowercased() {
+        case "sips+d2t": self = .tls
+        case "sip+d2u" where !isSecure: self = .udp
+        case "sip+d2t" where !isSecure: self = .tcp
+        default: return nil
+        }
+    }
+}
+
+extension String {
+    /// Letters, digits, hyphens, underscores and dots, and no longer than DNS allows.
+    fileprivate var isDomainName: Bool {
+        guard (1...253).contains(utf8.count), utf8.first != UInt8(ascii: ".") else { return false }
+        var label = 0
+        for byte in utf8 {
+            switch byte {
+            case UInt8(ascii: "."):
+                guard label > 0 else { return false }
+                label = 0
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                label += 1
+                guard label <= 63 else { return false }
+            default: return false
+            }
+        }
+        return true
+    }
+}

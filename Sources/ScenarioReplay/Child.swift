@@ -1,0 +1,91 @@
+import Foundation
+
+/// A process that this one started.
+final class Child {
+    let name: String
+    let log: URL
+    private let process = Process()
+
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - name: for messages.
+    ///   - program: a path, or a name to look for in `PATH`.
+    ///   - arguments: its words.
+    ///   - log: receives its output and errors.
+    ///   - input: all that it can read.
+    /// - Throws: ``ReplayError`` when it cannot be started.
+    init(_ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "") throws(ReplayError) {
+        self.name = name
+        self.log = log
+        do {
+            try Data().write(to: log)
+            let output = try FileHandle(forWritingTo: log)
+            process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
+            process.arguments = (program.contains("/") ? [] : [program]) + arguments
+            // Message traces carry times of day; see MessageTrace.
+            process.environment = ProcessInfo.processInfo.environment.merging(["TZ": "UTC"]) { $1 }
+            process.standardOutput = output
+            process.standardError = output
+            if input.isEmpty {
+                process.standardInput = FileHandle.nullDevice
+                try process.run()
+            } else {
+                let pipe = Pipe()
+                process.standardInput = pipe
+                try process.run()
+                try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+                try pipe.fileHandleForWriting.close()
+            }
+            try output.close()
+        } catch {
+            throw ReplayError("cannot start \(program): \(error.localizedDescription)")
+        }
+    }
+
+    /// `nil` while it runs; 128 and the signal when a signal ended it.
+    var exit: Int? {
+        guard !process.isRunning else { return nil }
+        let status = Int(process.terminationStatus)
+        return process.terminationReason == .exit ? status : 128 + status
+    }
+
+    var output: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
+
+    /// The end of the output, indented, for a report.
+    var lastWords: String {
+        output.split(whereSeparator: \.isNewline).suffix(12).map { "      \(name)| \($0)" }.joined(separator: "\n")
+    }
+
+    /// Waits until `condition` holds.
+    ///
+    /// - Parameters:
+    ///   - what: for the error's sentence.
+    ///   - seconds: how long to wait.
+    ///   - condition: asked every few milliseconds.
+    /// - Throws: ``ReplayError`` when the time is over or the process ended.
+    func wait(for what: String, seconds: Double = 10, until condition: () -> Bool) throws(ReplayError) {
+        let end = Date.now.addingTimeInterval(seconds)
+        while !condition() {
+            if let exit { throw ReplayError("\(name) ended with \(exit) before \(what)\n\(lastWords)") }
+            if Date.now > end { throw ReplayError("\(name): no \(what) in \(seconds) s\n\(lastWords)") }
+            Thread.sleep(forTimeInterval: 0.005)
+        }
+    }
+
+    /// Asks the process to end, insists after three seconds.
+    func stop() {
+        guard process.isRunning else { return }
+        process.terminate()
+        let end = Date.now.addingTimeInterval(3)
+        while process.isRunning, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
+        if process.isRunning { _ = kill(process.processIdentifier, SIGKILL) }
+    }
+}
+
+/// Why a flow cannot be played at all.
+package struct ReplayError: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}

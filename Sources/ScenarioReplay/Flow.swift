@@ -1,0 +1,121 @@
+package import Settings
+
+/// One call flow, as its `flow.yaml` tells it.
+package struct Flow: Equatable, Sendable {
+    /// The name of the flow's folder.
+    package let name: String
+    package let about: String
+    /// Laid over the daemon's usual configuration; a null node when the flow has no wishes.
+    package let daemon: YAMLNode
+    package let users: [FlowUser]
+    package let tokens: [TokenFault]
+    package let steps: [FlowStep]
+    package let pushes: [ExpectedPush]
+    /// How long to watch for pushes nobody expects, after everything else has ended.
+    package let quiet: Duration
+
+    package init(
+        name: String, about: String = "", daemon: YAMLNode = YAMLNode(.scalar("", isPlain: true), at: .start),
+        users: [FlowUser] = [], tokens: [TokenFault] = [], steps: [FlowStep] = [], pushes: [ExpectedPush] = [],
+        quiet: Duration = .milliseconds(300)
+    ) {
+        self.name = name
+        self.about = about
+        self.daemon = daemon
+        self.users = users
+        self.tokens = tokens
+        self.steps = steps
+        self.pushes = pushes
+        self.quiet = quiet
+    }
+}
+
+/// Somebody who answers digest challenges, at `example.net`.
+package struct FlowUser: Hashable, Sendable {
+    package let name: String
+    package let password: String
+}
+
+/// A push token that the sandbox refuses.
+package struct TokenFault: Hashable, Sendable {
+    package let token: String
+    package let status: Int
+    package let reason: String
+}
+
+/// One thing that is done once in a flow: a SIPp file is played or a control command is run.
+package struct FlowStep: Hashable, Sendable {
+    package enum Work: Hashable, Sendable {
+        case play(Actor)
+        /// The words after `sippushd`, without `--config`.
+        case command([String])
+    }
+
+    package let name: String
+    package let start: StartCondition
+    package let work: Work
+    /// The exit code that counts as success.
+    package let exit: Int
+
+    package var actor: Actor? {
+        guard case .play(let actor) = work else { return nil }
+        return actor
+    }
+}
+
+/// Who plays a SIPp file.
+package struct Actor: Hashable, Sendable {
+    package enum Role: String, CaseIterable, Hashable, Sendable {
+        case phone, pbx
+    }
+
+    package enum Transport: String, CaseIterable, Hashable, Sendable {
+        case udp, tcp
+
+        /// What SIPp's `-t` calls it: one socket for all calls.
+        var mode: String {
+            switch self {
+            case .udp: "u1"
+            case .tcp: "t1"
+            }
+        }
+    }
+
+    /// Relative to the flow's folder.
+    package let file: String
+    package let role: Role
+    package let transport: Transport
+    /// Actors of one place share a local port and a column of the ladder.
+    package let place: String
+    /// SIPp's `-key NAME VALUE`.
+    package let keys: [String: String]
+}
+
+/// When a step begins: `delay` after all that is asked for has happened.
+package struct StartCondition: Hashable, Sendable {
+    package struct Push: Hashable, Sendable {
+        package let token: String
+        /// The how manieth push for the token, from 1.
+        package let nth: Int
+    }
+
+    /// Steps that have ended.
+    package var after: [String] = []
+    /// An actor that has received a 200.
+    package var answered: String?
+    package var push: Push?
+    package var delay: Duration = .zero
+
+    package static let atOnce = StartCondition()
+}
+
+/// A push that the flow must cause.
+package struct ExpectedPush: Hashable, Sendable {
+    package let token: String
+    package let type: String
+    /// What the sandbox answered; `nil` when it does not matter.
+    package let status: Int?
+    package let service: String?
+    /// Paths into the body and the value there: see ``JSONValue/text(at:)``.
+    package let fields: [String: String]
+}

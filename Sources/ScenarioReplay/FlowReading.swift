@@ -1,0 +1,216 @@
+package import Settings
+
+extension Flow {
+    /// Reads a `flow.yaml`.
+    ///
+    /// - Parameters:
+    ///   - bytes: the file.
+    ///   - name: the flow's name.
+    ///   - file: the name that problems carry.
+    /// - Returns: the flow, whose steps name only steps that exist.
+    /// - Throws: everything wrong with the file, each with its line.
+    package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Flow {
+        let root = try YAMLNode.read(bytes, file: file)
+        var reader = FlowReader(problems: SettingsProblems(file: file))
+        let flow = reader.flow(root, name: name)
+        try reader.problems.throwIfAny()
+        return flow
+    }
+}
+
+private struct FlowReader {
+    var problems: SettingsProblems
+
+    mutating func flow(_ root: YAMLNode, name: String) -> Flow {
+        let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "pushes", "quiet"]
+        let entries = known(keys, in: root, "a flow")
+        let actors = list(entries["actors"]).compactMap { actor($0) }
+        let commands = list(entries["commands"]).compactMap { command($0) }
+        if actors.isEmpty { problems.report("expected at least one actor", at: root.position) }
+        checkNames(actors + commands)
+        return Flow(
+            name: name, about: text(entries["about"]) ?? "", daemon: entries["daemon"] ?? Flow(name: name).daemon,
+            users: users(entries["users"]), tokens: tokens(entries["tokens"]),
+            steps: (actors + commands).map(\.step), pushes: list(entries["pushes"]).flatMap { pushes($0) },
+            quiet: duration(entries["quiet"]) ?? .milliseconds(300))
+    }
+
+    /// A step and where it stands, for problems found later.
+    typealias PlacedStep = (step: FlowStep, position: YAMLPosition)
+
+    private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
+        let keys = ["name", "play", "role", "transport", "place", "keys", "start", "exit"]
+        let entries = known(keys, in: node, "an actor")
+        guard let name = required("name", entries, node), let file = required("play", entries, node) else { return nil }
+        let role = choice(Actor.Role.self, entries["role"]) ?? .phone
+        let actor = Actor(
+            file: file, role: role, transport: choice(Actor.Transport.self, entries["transport"]) ?? .udp,
+            place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), keys: texts(entries["keys"]))
+        let step = FlowStep(
+            name: name, start: start(entries["start"]), work: .play(actor), exit: integer(entries["exit"]) ?? 0)
+        return (step, node.position)
+    }
+
+    private mutating func command(_ node: YAMLNode) -> PlacedStep? {
+        let entries = known(["name", "run", "start", "exit"], in: node, "a command")
+        guard let run = required("run", entries, node) else { return nil }
+        let step = FlowStep(
+            name: text(entries["name"]) ?? run, start: start(entries["start"]),
+            work: .command(run.split(separator: " ").map(String.init)), exit: integer(entries["exit"]) ?? 0)
+        return (step, node.position)
+    }
+
+    private mutating func start(_ node: YAMLNode?) -> StartCondition {
+        guard let node else { return .atOnce }
+        let entries = known(["after", "answered", "push", "nth", "delay"], in: node, "a start condition")
+        var start = StartCondition()
+        if let after = entries["after"] {
+            start.after = after.text.map { [$0] } ?? list(after).compactMap { text($0) }
+        }
+        start.answered = text(entries["answered"])
+        if let token = text(entries["push"]) {
+            start.push = StartCondition.Push(token: token, nth: integer(entries["nth"]) ?? 1)
+        } else if let nth = entries["nth"] {
+            problems.report("nth says which push, but there is no push", at: nth.position)
+        }
+        start.delay = duration(entries["delay"]) ?? .zero
+        return start
+    }
+
+    /// As many expectations as `count` says.
+    private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
+        let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
+        guard let token = required("token", entries, node), let type = required("type", entries, node) else {
+            return []
+        }
+        let push = ExpectedPush(
+            token: token, type: type, status: integer(entries["status"]), service: text(entries["service"]),
+            fields: texts(entries["fields"]))
+        let count = integer(entries["count"]) ?? 1
+        guard (1...100).contains(count) else {
+            problems.report("expected a count from 1 to 100, found \(count)", at: node.position)
+            return []
+        }
+        return Array(repeating: push, count: count)
+    }
+
+    private mutating func users(_ node: YAMLNode?) -> [FlowUser] {
+        texts(node).sorted { $0.key < $1.key }.map { FlowUser(name: $0.key, password: $0.value) }
+    }
+
+    private mutating func tokens(_ node: YAMLNode?) -> [TokenFault] {
+        var faults: [TokenFault] = []
+        for entry in group(node) {
+            let entries = known(["status", "reason"], in: entry.value, "a token")
+            guard let status = integer(entries["status"]) else {
+                problems.report("expected a status", at: entry.value.position)
+                continue
+            }
+            faults.append(TokenFault(token: entry.key, status: status, reason: text(entries["reason"]) ?? ""))
+        }
+        return faults
+    }
+
+    private mutating func checkNames(_ steps: [PlacedStep]) {
+        var names: Set<String> = []
+        for (step, position) in steps where !names.insert(step.name).inserted {
+            problems.report("two steps are called \(quoted(step.name))", at: position)
+        }
+        let actors = Set(steps.filter { $0.step.actor != nil }.map(\.step.name))
+        for (step, position) in steps {
+            for name in step.start.after where !names.contains(name) || name == step.name {
+                problems.report("cannot start after \(quoted(name)): no such step", at: position)
+            }
+            if let name = step.start.answered, !actors.contains(name) || name == step.name {
+                problems.report("cannot wait for \(quoted(name)): no such actor", at: position)
+            }
+        }
+    }
+}
+
+// MARK: Values
+
+extension FlowReader {
+    private mutating func known(_ keys: [String], in node: YAMLNode, _ what: String) -> [String: YAMLNode] {
+        var found: [String: YAMLNode] = [:]
+        for entry in group(node) {
+            if keys.contains(entry.key) {
+                found[entry.key] = entry.value
+            } else {
+                let name = quoted(entry.key)
+                let message = "unknown key \(name) in \(what), expected one of \(keys.joined(separator: ", "))"
+                problems.report(message, at: entry.keyPosition)
+            }
+        }
+        return found
+    }
+
+    private mutating func group(_ node: YAMLNode?) -> [YAMLEntry] {
+        guard let node else { return [] }
+        if let entries = node.entries { return entries }
+        problems.report("expected a group of keys, found \(node.found)", at: node.position)
+        return []
+    }
+
+    private mutating func list(_ node: YAMLNode?) -> [YAMLNode] {
+        guard let node else { return [] }
+        if let items = node.items { return items }
+        problems.report("expected a list, found \(node.found)", at: node.position)
+        return []
+    }
+
+    private mutating func required(_ key: String, _ entries: [String: YAMLNode], _ node: YAMLNode) -> String? {
+        guard let value = entries[key] else {
+            problems.report("expected a \(key)", at: node.position)
+            return nil
+        }
+        return text(value)
+    }
+
+    private mutating func text(_ node: YAMLNode?) -> String? {
+        guard let node else { return nil }
+        if let text = node.text { return text }
+        problems.report("expected a text, found \(node.found)", at: node.position)
+        return nil
+    }
+
+    private mutating func texts(_ node: YAMLNode?) -> [String: String] {
+        var found: [String: String] = [:]
+        for entry in group(node) { found[entry.key] = text(entry.value) }
+        return found
+    }
+
+    private mutating func integer(_ node: YAMLNode?) -> Int? {
+        guard let node else { return nil }
+        if let integer = node.integer { return integer }
+        problems.report("expected a whole number, found \(node.found)", at: node.position)
+        return nil
+    }
+
+    /// `300ms` or `2s`.
+    private mutating func duration(_ node: YAMLNode?) -> Duration? {
+        guard let node else { return nil }
+        if let text = node.text {
+            if text.hasSuffix("ms"), let count = Int(text.dropLast(2)), (0...60_000).contains(count) {
+                return .milliseconds(count)
+            }
+            if text.hasSuffix("s"), let count = Int(text.dropLast()), (0...60).contains(count) {
+                return .seconds(count)
+            }
+        }
+        problems.report("expected a time such as 300ms or 2s, found \(node.found)", at: node.position)
+        return nil
+    }
+
+    private mutating func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _: Choice.Type, _ node: YAMLNode?
+    ) -> Choice? {
+        guard let node else { return nil }
+        if let text = node.text, let choice = Choice(rawValue: text) { return choice }
+        let names = Choice.allCases.map(\.rawValue).joined(separator: " or ")
+        problems.report("expected \(names), found \(node.found)", at: node.position)
+        return nil
+    }
+}
+
+private func quoted(_ text: String) -> String { "\"\(text)\"" }

@@ -1,0 +1,78 @@
+/// A drawing of who sent what to whom, one row an event, time running down.
+package struct Ladder: Sendable {
+    package struct Event: Hashable, Sendable {
+        /// Milliseconds since 1970.
+        package let time: Double
+        package let from: String
+        /// `nil` for something that happens at one place.
+        package let to: String?
+        package let label: String
+
+        package init(time: Double, from: String, to: String?, label: String) {
+            self.time = time
+            self.from = from
+            self.to = to
+            self.label = label
+        }
+    }
+
+    package let columns: [String]
+    /// Of one column, in characters.
+    package let width: Int
+
+    package init(columns: [String], width: Int = 27) {
+        self.columns = columns
+        self.width = width
+    }
+
+    /// Draws events in the order of their times, which count from the first.
+    ///
+    /// - Parameter events: events of places that have no column are left out.
+    /// - Returns: lines without trailing spaces.
+    package func draw(_ events: [Event]) -> [String] {
+        let sorted = events.enumerated()
+            .sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
+            .map(\.element)
+        let start = sorted.first?.time ?? 0
+        return [heading()] + sorted.compactMap { row($0, since: start) }
+    }
+
+    private func heading() -> String {
+        trimmed(padded("ms", to: 7, atStart: true) + "  " + columns.map { padded($0, to: width) }.joined())
+    }
+
+    private func row(_ event: Event, since start: Double) -> String? {
+        guard let from = columns.firstIndex(of: event.from) else { return nil }
+        var cells = Array(repeating: Character(" "), count: columns.count * width + event.label.count + 2)
+        for index in columns.indices { cells[index * width] = "│" }
+        if let target = event.to {
+            guard let to = columns.firstIndex(of: target), to != from else { return nil }
+            let left = min(from, to) * width
+            let right = max(from, to) * width
+            for index in (left + 1)..<right { cells[index] = "─" }
+            cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
+            // The label stands next to who sends, or it is cut.
+            let room = right - left - 5
+            let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
+            let label = " " + text + " "
+            write(label, into: &cells, at: to > from ? left + 2 : right - 1 - label.count)
+        } else {
+            write("● " + event.label, into: &cells, at: from * width)
+        }
+        let time = String(Int((event.time - start).rounded()))
+        return trimmed(padded(time, to: 7, atStart: true) + "  " + String(cells))
+    }
+
+    private func write(_ text: some StringProtocol, into cells: inout [Character], at place: Int) {
+        for (index, character) in zip(place..., text) where cells.indices.contains(index) { cells[index] = character }
+    }
+
+    private func padded(_ text: String, to length: Int, atStart: Bool = false) -> String {
+        let padding = String(repeating: " ", count: max(length - text.count, atStart ? 0 : 1))
+        return atStart ? padding + text : text + padding
+    }
+
+    private func trimmed(_ line: String) -> String {
+        String(line.reversed().drop { $0 == " " }.reversed())
+    }
+}

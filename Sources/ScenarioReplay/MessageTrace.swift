@@ -1,0 +1,113 @@
+/// A SIP message that an actor sent or received.
+package struct TracedMessage: Hashable, Sendable {
+    /// Milliseconds since 1970.
+    package var time: Double
+    /// Sent by the actor, else received by it.
+    package let isSent: Bool
+    /// `INVITE`, `180 Ringing`, or `200 OK (INVITE)` with the method of the CSeq.
+    package let label: String
+    package let callID: String
+
+    package init(time: Double, isSent: Bool, label: String, callID: String = "") {
+        self.time = time
+        self.isSent = isSent
+        self.label = label
+        self.callID = callID
+    }
+}
+
+extension [[TracedMessage]] {
+    /// These traces with messages sent before they are received elsewhere: SIPp notes what it sent after sending it.
+    package var straightened: [[TracedMessage]] {
+        var arrivals: [String: Double] = [:]
+        for message in joined() where !message.isSent {
+            arrivals[message.callID + message.label, default: message.time].formMinimum(with: message.time)
+        }
+        return map { trace in
+            var previous = -Double.infinity
+            return trace.map { original in
+                var message = original
+                if message.isSent, let arrival = arrivals[message.callID + message.label],
+                    (0..<20).contains(message.time - arrival)
+                {
+                    message.time = Swift.max(previous, arrival - 0.001)
+                }
+                previous = message.time
+                return message
+            }
+        }
+    }
+}
+
+extension Double {
+    fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
+}
+
+/// What SIPp writes with `-trace_msg`, in a process whose time zone is UTC.
+///
+/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and the
+/// message. Anything else is skipped, so a trace that is still being written can be read.
+package enum MessageTrace {
+    package static func messages(in trace: String) -> [TracedMessage] {
+        var found: [TracedMessage] = []
+        var head: (time: Double, isSent: Bool?)?
+        var first: Substring?
+        var method: Substring?
+        var callID: Substring?
+        func finish() {
+            guard let time = head?.time, let isSent = head?.isSent, let first else { return }
+            let label = label(first, method)
+            found.append(TracedMessage(time: time, isSent: isSent, label: label, callID: String(callID ?? "")))
+        }
+        for rawLine in trace.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
+            if rawLine.hasPrefix("-----------"), let time = time(in: rawLine) {
+                finish()
+                head = (time, nil)
+                first = nil
+                method = nil
+                callID = nil
+            } else if head != nil, head?.isSent == nil {
+                if rawLine.contains("message sent") { head?.isSent = true }
+                if rawLine.contains("message received") { head?.isSent = false }
+            } else if first == nil {
+                first = rawLine.isEmpty ? nil : rawLine
+            } else if method == nil, rawLine.lowercased().hasPrefix("cseq:") {
+                method = rawLine.split(separator: " ").last
+            } else if callID == nil, rawLine.lowercased().hasPrefix("call-id:") {
+                callID = rawLine.split(separator: " ").last
+            }
+        }
+        finish()
+        return found
+    }
+
+    /// `first` is a request line or a status line.
+    private static func label(_ first: Substring, _ method: Substring?) -> String {
+        let words = first.split(separator: " ", maxSplits: 1)
+        guard words.first == "SIP/2.0" else { return String(words.first ?? "") }
+        let status = words.dropFirst().first ?? ""
+        guard let method, status.hasPrefix("2") else { return String(status) }
+        return "\(status) (\(method))"
+    }
+
+    /// Reads `---- 2026-11-21 05:32:25.479973`.
+    private static func time(in line: Substring) -> Double? {
+        let words = line.split(separator: " ")
+        guard words.count >= 3 else { return nil }
+        let day = words[1].split(separator: "-").compactMap { Int($0) }
+        let clock = words[2].split(separator: ":")
+        guard day.count == 3, clock.count == 3, let hours = Int(clock[0]), let minutes = Int(clock[1]),
+            let seconds = Double(clock[2]), (1970...9999).contains(day[0]), (1...12).contains(day[1]),
+            (1...31).contains(day[2]), (0...23).contains(hours), (0...59).contains(minutes)
+        else { return nil }
+        let minute = (daysSince1970(year: day[0], month: day[1], day: day[2]) * 24 + hours) * 60 + minutes
+        return (Double(minute) * 60 + seconds) * 1000
+    }
+
+    /// The Gregorian calendar, with years that begin in March.
+    private static func daysSince1970(year: Int, month: Int, day: Int) -> Int {
+        let year = month <= 2 ? year - 1 : year
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        return year * 365 + year / 4 - year / 100 + year / 400 + dayOfYear - 719_468
+    }
+}

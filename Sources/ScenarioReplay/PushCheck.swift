@@ -1,0 +1,26 @@
+/// Compares the pushes of a flow with those it expects.
+package enum PushCheck {
+    /// Matches each token's pushes in order.
+    ///
+    /// - Parameters:
+    ///   - pushes: what the sandbox recorded, in its order.
+    ///   - expected: what the flow asks for.
+    /// - Returns: sentences about what is wrong; empty when all is well.
+    package static func complaints(about pushes: [PushRecord], expected: [ExpectedPush]) -> [String] {
+        var complaints: [String] = []
+        for token in Set(pushes.map(\.token)).union(expected.map(\.token)).sorted() {
+            let found = pushes.filter { $0.token == token }
+            let wanted = expected.filter { $0.token == token }
+            if found.count != wanted.count {
+                let types = found.map(\.type).joined(separator: ", ")
+                let list = types.isEmpty ? "" : " (\(types))"
+                complaints.append("\(found.count) pushes\(list) for \(token), expected \(wanted.count)")
+            }
+            for (index, (push, expectation)) in zip(found, wanted).enumerated() {
+                guard let difference = push.difference(from: expectation) else { continue }
+                complaints.append("push \(index + 1) for \(token): \(difference)")
+            }
+        }
+        return complaints
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import Settings
+
+/// Plays flows one after the other and reports.
+package struct Replay {
+    private let options: ReplayOptions
+    private let scenarios: URL
+    private let programs: URL
+    private var ports = LocalPorts()
+
+    /// - Parameters:
+    ///   - options: what to play, against what.
+    ///   - program: the path of this program, next to which the others are.
+    package init(_ options: ReplayOptions, program: String) {
+        self.options = options
+        scenarios = URL(filePath: options.scenarios)
+        programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
+    }
+
+    /// Plays what the options say and prints a ladder for each flow.
+    ///
+    /// - Returns: whether all went well.
+    /// - Throws: ``ReplayError`` when a flow does not exist or cannot be read.
+    package mutating func run() throws(ReplayError) -> Bool {
+        let flows = try self.flows()
+        if options.isListOnly {
+            for flow in flows { say("\(flow.name): \(flow.about)") }
+            return true
+        }
+        var failures: [String] = []
+        var skipped = 0
+        for flow in flows {
+            say("\n\(flow.name): \(flow.about)")
+            if let reason = reasonToSkip(flow) {
+                say("  skipped: \(reason)")
+                skipped += 1
+                continue
+            }
+            if !play(flow) { failures.append(flow.name) }
+        }
+        if !failures.isEmpty { say("\nfailed: \(failures.joined(separator: ", "))") }
+        let note = skipped > 0 ? ", \(skipped) skipped" : ""
+        say("\n\(flows.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
+        return failures.isEmpty
+    }
+
+    private mutating func play(_ flow: Flow) -> Bool {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "scenario-\(flow.name)-\(UUID().uuidString.prefix(8))")
+        do throws(ReplayError) {
+            try create(folder)
+            let places = places(of: flow)
+            let stage =
+                if let target = options.target {
+                    Stage(target: target, programs: programs, folder: folder)
+                } else {
+                    try Stage(for: flow, programs: programs, folder: folder, places: places, ports: &ports)
+                }
+            defer { stage.stop() }
+            let flowFolder = scenarios.appending(path: flow.name)
+            let outcome = try Performance(flow, on: stage, flowFolder: flowFolder, folder: folder, places: places)
+                .play()
+            for line in outcome.ladder { say("  " + line) }
+            if outcome.complaints.isEmpty {
+                say("  passed")
+                try? FileManager.default.removeItem(at: folder)
+                return true
+            }
+            for complaint in outcome.complaints { say("    - " + complaint) }
+            for words in stage.lastWords { say(words) }
+        } catch {
+            say("    - \(error)")
+        }
+        say("  FAILED, see \(folder.path)")
+        return false
+    }
+
+    private mutating func places(of flow: Flow) -> [String: Int] {
+        var places: [String: Int] = [:]
+        var pbxPort = options.target?.pbxPort
+        for actor in flow.steps.compactMap(\.actor) where places[actor.place] == nil {
+            if actor.role == .pbx, let port = pbxPort {
+                places[actor.place] = port
+                pbxPort = nil
+            } else {
+                places[actor.place] = ports.take()
+            }
+        }
+        return places
+    }
+
+    /// What a daemon that runs already must offer for this flow and does not.
+    private func reasonToSkip(_ flow: Flow) -> String? {
+        guard let target = options.target else { return nil }
+        if !flow.daemon.isNull { return "it needs its own daemon settings" }
+        if !flow.tokens.isEmpty { return "it needs its own push sandbox" }
+        if !flow.users.isEmpty { return "it needs its own users" }
+        if target.record == nil, !flow.pushes.isEmpty { return "it needs --record to see pushes" }
+        if target.configuration == nil, flow.steps.contains(where: { $0.actor == nil }) { return "it needs --config" }
+        if Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place)).count > 1 {
+            return "it needs two trusted ports"
+        }
+        return nil
+    }
+
+    private func flows() throws(ReplayError) -> [Flow] {
+        var names = options.names
+        if names.isEmpty {
+            let all = (try? FileManager.default.contentsOfDirectory(atPath: scenarios.path)) ?? []
+            names = all.filter { FileManager.default.fileExists(atPath: file($0).path) }.sorted()
+        }
+        guard !names.isEmpty else { throw ReplayError("no flows in \(scenarios.path)") }
+        var flows: [Flow] = []
+        for name in names {
+            guard let bytes = try? Data(contentsOf: file(name)) else {
+                throw ReplayError("no flow is called \(name): cannot read \(file(name).path)")
+            }
+            do throws(SettingsError) {
+                flows.append(try Flow.read(Array(bytes), name: name, file: "\(name)/flow.yaml"))
+            } catch {
+                throw ReplayError("\(error)")
+            }
+        }
+        return flows
+    }
+
+    private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
+
+    /// Unbuffered, so that lines are seen as they come, also through a pipe.
+    private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+    private func create(_ folder: URL) throws(ReplayError) {
+        do {
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        } catch { throw ReplayError("cannot make \(folder.path): \(error.localizedDescription)") }
+    }
+}

@@ -1,0 +1,183 @@
+import Foundation
+import Settings
+
+/// What a flow is played against: a daemon and its push sandbox, started here or running elsewhere.
+final class Stage {
+    /// The daemon's address, `host:port`.
+    let target: String
+    /// The sandbox's record; `nil` when pushes cannot be seen.
+    let record: URL?
+    let domain: String
+    /// Who is called when a flow does not say; on a daemon that keeps its contacts somebody new.
+    let user: String
+    /// The configuration that control commands name; `nil` when there can be none.
+    let configuration: String?
+    private let sippushd: String
+    private let folder: URL
+    private var children: [Child] = []
+
+    /// A daemon that runs already.
+    init(target: Target, programs: URL, folder: URL) {
+        self.target = target.address
+        record = target.record.map { URL(filePath: $0) }
+        configuration = target.configuration
+        domain = target.domain
+        user = "bob-\(Int.random(in: 1000...9999))"
+        sippushd = programs.appending(path: "sippushd").path
+        self.folder = folder
+    }
+
+    /// Starts a sandbox and a daemon for one flow.
+    ///
+    /// - Parameters:
+    ///   - flow: its wishes go into the configuration.
+    ///   - programs: the folder of `sippushd` and `push-sandbox`.
+    ///   - folder: an empty one, for everything they write.
+    ///   - places: the port of each place of the flow.
+    ///   - ports: where the daemon's port comes from.
+    /// - Throws: ``ReplayError`` when one of them does not start; nothing is left running then.
+    init(
+        for flow: Flow, programs: URL, folder: URL, places: [String: Int], ports: inout LocalPorts
+    ) throws(ReplayError) {
+        let record = folder.appending(path: "pushes.jsonl")
+        let configuration = folder.appending(path: "sippushd.yaml")
+        let port = ports.take()
+        sippushd = programs.appending(path: "sippushd").path
+        target = "127.0.0.1:\(port)"
+        self.record = record
+        self.configuration = configuration.path
+        domain = Target.usualDomain
+        user = "bob"
+        self.folder = folder
+
+        let sandbox = try Child(
+            "push-sandbox", programs.appending(path: "push-sandbox").path,
+            [
+                "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0", "--state", folder.path,
+                "--record", record.path,
+            ], log: folder.appending(path: "push-sandbox.log"))
+        children.append(sandbox)
+        do throws(ReplayError) {
+            try sandbox.wait(for: "its addresses") { sandbox.output.contains("plain=") }
+            let addresses = Self.addresses(in: sandbox.output)
+            guard let tls = addresses["tls"], let plain = addresses["plain"] else {
+                throw ReplayError("push-sandbox does not say where it listens\n\(sandbox.lastWords)")
+            }
+            for fault in flow.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
+            try Self.write(
+                Self.configuration(for: flow, folder: folder, port: port, places: places, tls: tls, plain: plain),
+                to: configuration)
+            let daemon = try Child(
+                "sippushd", sippushd, ["serve", "--config", configuration.path],
+                log: folder.appending(path: "sippushd.log"))
+            children.append(daemon)
+            try daemon.wait(for: "its port") { LocalPorts.used().contains(port) }
+            for user in flow.users { try add(user) }
+        } catch {
+            stop()
+            throw error
+        }
+    }
+
+    /// Starts a control command of the daemon.
+    func command(_ words: [String], log: URL, input: String = "") throws(ReplayError) -> Child {
+        guard let configuration else { throw ReplayError("control commands need --config") }
+        let arguments = words + ["--config", configuration]
+        return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
+    }
+
+    func stop() {
+        for child in children.reversed() { child.stop() }
+        children = []
+    }
+
+    /// The end of what the daemon and the sandbox wrote, and their deaths.
+    var lastWords: [String] {
+        children.filter { !$0.lastWords.isEmpty }.map { child in
+            child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
+        }
+    }
+
+    private func add(_ user: FlowUser) throws(ReplayError) {
+        let command = try command(
+            ["user", "add", "\(user.name)@\(domain)", "--password-stdin"],
+            log: folder.appending(path: "user-\(user.name).log"), input: user.password + "\n")
+        try Self.finish(command)
+    }
+}
+
+// MARK: Setting up
+
+extension Stage {
+    /// The words `tls=` and `plain=` of the sandbox's greeting.
+    static func addresses(in output: String) -> [String: String] {
+        var found: [String: String] = [:]
+        for word in output.split(whereSeparator: \.isWhitespace) {
+            let parts = word.split(separator: "=", maxSplits: 1)
+            if let name = parts.first, let value = parts.last, parts.count == 2 { found[String(name)] = String(value) }
+        }
+        return found
+    }
+
+    private static func refuse(_ fault: TokenFault, plain: String, folder: URL) throws(ReplayError) {
+        let body = "{\"status\":\(fault.status),\"reason\":\"\(fault.reason)\"}"
+        let url = "http://\(plain)/sandbox/tokens/\(fault.token)"
+        let curl = try Child(
+            "curl", "curl", ["--silent", "--show-error", "--fail", "--request", "PUT", "--data", body, url],
+            log: folder.appending(path: "token-\(fault.token).log"))
+        try finish(curl)
+    }
+
+    private static func finish(_ child: Child) throws(ReplayError) {
+        let end = Date.now.addingTimeInterval(10)
+        while child.exit == nil, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
+        guard child.exit == 0 else {
+            child.stop()
+            throw ReplayError("\(child.name) failed\n\(child.lastWords)")
+        }
+    }
+
+    private static func write(_ text: String, to file: URL) throws(ReplayError) {
+        do { try Data(text.utf8).write(to: file) } catch { throw ReplayError("cannot write \(file.path): \(error)") }
+    }
+
+    private static func configuration(
+        for flow: Flow, folder: URL, port: Int, places: [String: Int], tls: String, plain: String
+    ) throws(ReplayError) -> String {
+        let pbxes = Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place))
+            .compactMap { places[$0] }.sorted()
+        let trusted = pbxes.map { "\"127.0.0.1:\($0)\"" }.joined(separator: ", ")
+        let upstream = pbxes.first.map { "upstream: \"sip:127.0.0.1:\($0)\"" } ?? ""
+        let usual = """
+            domains: [\(Target.usualDomain)]
+            listen: ["udp:127.0.0.1:\(port)", "tcp:127.0.0.1:\(port)"]
+            store: "\(folder.path)/store.db"
+            control: "\(folder.path)/control.sock"
+            auth: off
+            trusted: [\(trusted)]
+            \(upstream)
+            call:
+              ring-timeout: 5s
+            log:
+              level: info
+            push:
+              fcm:
+                enabled: true
+                body-format: legacy
+                endpoint: "http://\(plain)"
+                server-key: test
+              apns:
+                enabled: true
+                endpoint: "https://\(tls)"
+                ca-file: "\(folder.path)/ca.pem"
+                team-id: TEAM123456
+                key-id: KEY1234567
+                key-file: "\(folder.path)/apns-key.p8"
+            """
+        do throws(SettingsError) {
+            return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: flow.daemon).yaml
+        } catch {
+            throw ReplayError("\(error)")
+        }
+    }
+}

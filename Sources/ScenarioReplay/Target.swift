@@ -1,0 +1,63 @@
+/// A daemon that runs already, and what is known about it.
+package struct Target: Hashable, Sendable {
+    /// `host:port`.
+    package let address: String
+    /// The record file of the push sandbox it uses.
+    package var record: String?
+    /// Its configuration file, for control commands.
+    package var configuration: String?
+    /// The local port that it trusts as its PBX.
+    package var pbxPort: Int?
+    package var domain = Target.usualDomain
+
+    /// The domain of daemons that are started here.
+    package static let usualDomain = "example.net"
+}
+
+/// The command line of `scenario-replay`.
+package struct ReplayOptions: Hashable, Sendable {
+    /// Flows to play; all when empty.
+    package var names: [String] = []
+    /// The folder of flows.
+    package var scenarios = "sip-scenarios"
+    /// The folder of `sippushd` and `push-sandbox`; `nil` for that of this program.
+    package var programs: String?
+    package var target: Target?
+    package var isListOnly = false
+
+    package static let usage = """
+        usage: scenario-replay [NAME ...] [--scenarios FOLDER] [--programs FOLDER] [--list]
+                               [--target HOST:PORT [--record FILE] [--config FILE] [--pbx-port PORT]
+                                [--domain NAME]]
+        """
+
+    /// Reads the words after the program's name.
+    ///
+    /// - Throws: ``ReplayError`` with a sentence and the usage.
+    package init(_ words: [String]) throws(ReplayError) {
+        var values: [String: String] = [:]
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            switch word {
+            case "--list": isListOnly = true
+            case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port", "--domain":
+                guard let value = rest.popFirst() else { throw ReplayError("\(word) needs a value\n\(Self.usage)") }
+                values[word] = value
+            default:
+                if word.hasPrefix("-") { throw ReplayError("unknown option \(word)\n\(Self.usage)") }
+                names.append(word)
+            }
+        }
+        scenarios = values["--scenarios"] ?? scenarios
+        programs = values["--programs"]
+        let port = values["--pbx-port"].map { Int($0) ?? 0 }
+        if let port, !(1...65_535).contains(port) { throw ReplayError("--pbx-port needs a port\n\(Self.usage)") }
+        if let address = values["--target"] {
+            target = Target(
+                address: address, record: values["--record"], configuration: values["--config"], pbxPort: port,
+                domain: values["--domain"] ?? Target.usualDomain)
+        } else if let option = ["--record", "--config", "--pbx-port", "--domain"].first(where: { values[$0] != nil }) {
+            throw ReplayError("\(option) needs --target\n\(Self.usage)")
+        }
+    }
+}

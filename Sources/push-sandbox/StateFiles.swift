@@ -1,0 +1,43 @@
+import Crypto
+import Foundation
+
+/// Certificate and keys in a folder, made once.
+struct StateFiles {
+    let certificate, certificateKey, apnsKey: String
+    private let accountKey, account: String
+
+    init(folder: String) throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        certificate = "\(folder)/ca.pem"
+        certificateKey = "\(folder)/server-key.pem"
+        apnsKey = "\(folder)/apns-key.p8"
+        accountKey = "\(folder)/account-key.pem"
+        account = "\(folder)/service-account.json"
+        if !exists(certificate) || !exists(certificateKey) {
+            let made = try SelfSignedCertificate(hosts: ["localhost", "127.0.0.1", "::1"])
+            try write(made.certificate, to: certificate)
+            try write(made.key, to: certificateKey)
+        }
+        // Any P-256 key signs APNs tokens.
+        if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
+        if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
+    }
+
+    /// Google's file, with this stand-in as its token service.
+    func writeServiceAccount(tokenEndpoint: String) throws {
+        let key = try String(contentsOfFile: accountKey, encoding: .utf8)
+        let fields = [
+            "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox", "private_key": key,
+            "client_email": "sippushd@sandbox.invalid", "token_uri": tokenEndpoint,
+        ]
+        try write(Array(JSONSerialization.data(withJSONObject: fields, options: [.sortedKeys])), to: account)
+    }
+
+    private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
+
+    private func write(_ bytes: [UInt8], to path: String) throws {
+        guard
+            FileManager.default.createFile(atPath: path, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
+        else { throw Complaint("cannot write \(path)") }
+    }
+}

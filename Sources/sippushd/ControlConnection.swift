@@ -1,0 +1,50 @@
+import Foundation
+import HTTPClient
+import ProxyRuntime
+
+/// The daemon's control socket, as a command uses it.
+struct ControlConnection {
+    private let path: String
+
+    init(_ invocation: Command.Invocation) throws(Command.Failure) { path = try invocation.settings().control }
+
+    init(path: String) { self.path = path }
+
+    func get<Value: Decodable>(_ resource: String) async throws(Command.Failure) -> Value {
+        let body = try exchange("GET", resource, body: [])
+        do {
+            return try JSONDecoder().decode(Value.self, from: Data(body))
+        } catch {
+            throw .failed("the daemon's answer cannot be read: \(error)")
+        }
+    }
+
+    func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
+
+    func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
+        guard let body = try? JSONEncoder().encode(value) else { throw .failed("the request cannot be written") }
+        _ = try exchange("PUT", resource, body: Array(body))
+    }
+
+    func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }
+
+    private func exchange(_ method: String, _ resource: String, body: [UInt8]) throws(Command.Failure) -> [UInt8] {
+        var request = HTTPClientRequest(method: method, url: "http://localhost\(resource)", body: body)
+        request.unixSocketPath = path
+        request.version = .http1
+        let response: HTTPClientResponse
+        do {
+            response = try HTTPSession.wait(for: request)
+        } catch {
+            throw .failed("no daemon answers on \(path): \(error.description)")
+        }
+        guard response.status == 200 else {
+            let problem = try? JSONDecoder().decode(ControlProblem.self, from: Data(response.body))
+            throw .failed(problem?.title ?? "the daemon answers \(response.status)")
+        }
+        return response.body
+    }
+
+    /// Whether a daemon is listening.
+    var isAlive: Bool { (try? exchange("GET", "/v1/held", body: [])) != nil }
+}

@@ -1,0 +1,99 @@
+import Foundation
+import ProxyRuntime
+
+/// Commands that show the state of a running daemon, over its control socket.
+
+let heldListCommand = Command(
+    name: "held list", summary: "Show the calls that wait for a phone or ring.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let held: [HeldCallReport] = try await ControlConnection(invocation).get("/v1/held")
+    print("CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22) + "SLEEPING".padded(to: 10) + "RINGING")
+    for call in held {
+        print(
+            call.callRef.padded(to: 18) + call.aor.padded(to: 32) + timeText(call.receivedAt).padded(to: 22)
+                + "\(call.sleeping)".padded(to: 10) + "\(call.ringing)")
+    }
+}
+
+let bucketShowCommand = Command(
+    name: "bucket show", summary: "Show a user's missed calls that are still to be reported.", arguments: "AOR",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let aor = try invocation.onlyArgument("AOR")
+    let entries: [BucketEntryReport] = try await ControlConnection(invocation).get(
+        "/v1/users/\(pathSegment(aor))/bucket")
+    print("CALL".padded(to: 18) + "CALLER".padded(to: 32) + "DATE".padded(to: 22) + "STATE".padded(to: 10) + "DEVICES")
+    for entry in entries {
+        print(
+            entry.callRef.padded(to: 18) + entry.caller.padded(to: 32) + timeText(entry.date).padded(to: 22)
+                + (entry.isOver ? "missed" : "offered").padded(to: 10)
+                + entry.devices.map(String.init).joined(separator: ","))
+    }
+}
+
+let bindingShowCommand = Command(
+    name: "binding show", summary: "Show a user's contacts; tokens are shortened.", arguments: "AOR",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let aor = try invocation.onlyArgument("AOR")
+    let bindings: [BindingReport] = try await ControlConnection(invocation).get(
+        "/v1/users/\(pathSegment(aor))/bindings")
+    print("DEVICE".padded(to: 10) + "PUSH".padded(to: 24) + "FLOW".padded(to: 30) + "FRESH".padded(to: 8) + "CONTACT")
+    for binding in bindings {
+        print(
+            "\(binding.id)".padded(to: 10) + (binding.token ?? "-").padded(to: 24) + binding.flow.padded(to: 30)
+                + (binding.isFresh ? "yes" : "no").padded(to: 8) + binding.contact)
+    }
+}
+
+let providerListCommand = Command(
+    name: "provider list", summary: "Show the push providers and whether they are on.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
+    for provider in providers { print(provider.name.padded(to: 12) + (provider.isEnabled ? "on" : "off")) }
+}
+
+let providerDisableCommand = Command(
+    name: "provider disable",
+    summary: "Switch a push provider off: fresh contacts become ordinary, expired ones go; kept over restarts.",
+    arguments: "PROVIDER", options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("PROVIDER")
+    try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/disable")
+    print("\(name) is off")
+}
+
+let providerEnableCommand = Command(
+    name: "provider enable", summary: "Switch a push provider on again.", arguments: "PROVIDER",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("PROVIDER")
+    try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/enable")
+    print("\(name) is on")
+}
+
+// MARK: Text
+
+func timeText(_ seconds: Int64) -> String {
+    let style = Date.ISO8601FormatStyle()
+    return Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(style)
+}
+
+func pathSegment(_ text: String) -> String {
+    text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+}
+
+extension Command.Invocation {
+    func expect(arguments count: Int) throws(Command.Failure) {
+        guard arguments.count == count else { throw .usage("expected \(count) arguments, found \(arguments.count)") }
+    }
+
+    func onlyArgument(_ name: String) throws(Command.Failure) -> String {
+        guard arguments.count == 1, let first = arguments.first else { throw .usage("expected one argument: \(name)") }
+        return first
+    }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import ProxyRuntime
+import Reactor
+import Settings
+import Telemetry
+import Timekeeping
+
+let serveCommand = Command(
+    name: "serve", summary: "Run the daemon in the foreground until SIGTERM; SIGHUP reloads settings.", arguments: "",
+    options: [Command.configOption, logFormatOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let settings = try invocation.settings()
+    var format = settings.log.format
+    if let text = invocation.value("--log-format") {
+        guard let wished = LogFormat(rawValue: text) else {
+            throw .usage("--log-format takes \(LogFormat.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        format = wished
+    }
+    let log = Log(level: settings.log.level, format: format, sink: StandardErrorSink()) { SystemClock.moment.date }
+    do throws(StartError) {
+        try Daemon(settings: settings, path: invocation.configPath, log: log).run()
+    } catch {
+        throw .failed(error.description)
+    }
+}
+
+private let logFormatOption = Command.Option(
+    name: "--log-format", value: "FORMAT", help: "text, json or journal, whatever the configuration says.")
+
+let checkConfigCommand = Command(
+    name: "check-config", summary: "Check a configuration file, or print the sample or the manual of all settings.",
+    arguments: "",
+    options: [
+        Command.configOption,
+        Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
+        Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
+    ]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    if invocation.has("--print-sample") {
+        print(DaemonSettings.sample(title: "Settings of sippushd"), terminator: "")
+        return
+    }
+    if invocation.has("--print-manual") {
+        print(
+            DaemonSettings.manual(
+                title: "Settings", introduction: "Every key of the configuration file, made from the program."),
+            terminator: "")
+        return
+    }
+    _ = try invocation.settings()
+    print("\(invocation.configPath) is fine")
+}
+
+extension Command.Invocation {
+    var configPath: String { value("--config") ?? Command.defaultConfig }
+
+    func settings() throws(Command.Failure) -> DaemonSettings {
+        do {
+            return try DaemonSettings(contentsOf: configPath)
+        } catch {
+            throw .failed("the configuration cannot be used\n\(error.description)")
+        }
+    }
+}

@@ -1,0 +1,223 @@
+import Addressing
+import Foundation
+import HTTPClient
+import HTTPServer
+import LoopTesting
+import Reactor
+import Testing
+
+@Suite("HTTP listener", .timeLimit(.minutes(1)))
+struct HTTPListenerTests {
+    /// Answers with what it got.
+    @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
+        let lines = [
+            request.method, request.target, "\(request.path)", "\(request.query.map { [$0.name, $0.value] })",
+            request.field("x-test") ?? "none", "\(request.remote.address)",
+        ]
+        return HTTPResponse(
+            status: 202, fields: [HTTPField("X-Answer", "yes"), HTTPField("X-Bad", "a\r\nX-Injected: b")],
+            body: Array(lines.joined(separator: "\n").utf8) + request.body)
+    }
+
+    private func withServer(
+        limits: HTTPListener.Limits = .init(),
+        respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse = echo,
+        _ body: (HTTPListener, HTTPSession, Endpoint) async throws -> Void
+    ) async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let (listener, endpoint, session) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop, limits: limits, respond: respond)
+                let endpoint = try listener.listen(on: Endpoint(.loopbackV4, 0))
+                return (listener, endpoint, HTTPSession(on: bench.loop))
+            }
+            try await body(listener, session, endpoint)
+            await bench.run { _ in
+                session.close()
+                listener.close()
+            }
+        }
+    }
+
+    /// Sends the bytes on a connection of their own and gives all that comes back until the server closes.
+    private func exchange(_ text: String, with endpoint: Endpoint) async throws -> String {
+        try await withLoop { loop in
+            let received = Mailbox<String?>()
+            let connection = try await Bench(loop).run { bench in
+                let connection = try StreamConnection.connect(
+                    to: endpoint, on: bench.loop,
+                    handlers: .init(
+                        connected: { _ in },
+                        received: { _, bytes in
+                            received.put(
+                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
+                            return bytes.count
+                        }, closed: { _, _ in received.put(nil) }))
+                connection.send(Array(text.utf8))
+                return connection
+            }
+            var all = ""
+            while let part = try await received.next() { all += part }
+            withExtendedLifetime(connection) {}
+            return all
+        }
+    }
+
+    @Test func `a request is read and answered`() async throws {
+        try await withServer { _, session, endpoint in
+            let response = try await session.response(
+                to: HTTPClientRequest(
+                    method: "PUT", url: "http://\(endpoint)/v1/a%2Fb//c?x=1&y=%26+z&empty",
+                    headers: [HTTPHeader("X-Test", "value")], body: Array("\n{}".utf8)))
+            #expect(response.status == 202)
+            #expect(response.header("x-answer") == "yes")
+            #expect(response.header("x-injected") == nil)
+            let expected = [
+                "PUT", "/v1/a%2Fb//c?x=1&y=%26+z&empty", #"["v1", "a/b", "", "c"]"#,
+                #"[["x", "1"], ["y", "& z"], ["empty", ""]]"#, "value", "127.0.0.1", "{}",
+            ]
+            #expect(String(decoding: response.body, as: UTF8.self) == expected.joined(separator: "\n"))
+        }
+    }
+
+    @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+    func `methods are served, HEAD without a body`(method: String) async throws {
+        try await withServer { _, session, endpoint in
+            // Twice over one connection: it must stay in step.
+            for _ in 0..<2 {
+                let response = try await session.response(
+                    to: HTTPClientRequest(method: method, url: "http://\(endpoint)/"))
+                #expect(response.status == 202)
+                #expect(response.body.isEmpty == (method == "HEAD"))
+            }
+        }
+    }
+
+    @Test func `an unknown method is refused`() async throws {
+        try await withServer { _, session, endpoint in
+            let response = try await session.response(to: HTTPClientRequest(method: "BREW", url: "http://\(endpoint)/"))
+            #expect(response.status == 501)
+        }
+    }
+
+    @Test func `a body of the limit is taken, one byte more is refused`() async throws {
+        var limits = HTTPListener.Limits()
+        limits.body = 1000
+        try await withServer(limits: limits) { _, session, endpoint in
+            for (count, status) in [(1000, 202), (1001, 413)] {
+                let response = try await session.response(
+                    to: HTTPClientRequest(
+                        method: "POST", url: "http://\(endpoint)/", body: [UInt8](repeating: 1, count: count)))
+                #expect(response.status == status)
+            }
+        }
+    }
+
+    @Test func `a head over the limit is refused and the connection closed`() async throws {
+        try await withServer { _, _, endpoint in
+            let fields = (0..<200).map { "X-\($0): \(String(repeating: "x", count: 100))\r\n" }.joined()
+            let answer = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", with: endpoint)
+            #expect(answer.hasPrefix("HTTP/1.1 400 "))
+        }
+    }
+
+    @Test(arguments: ["GARBAGE\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9.9\r\n\r\n", "GET http://[ HTTP/1.1\r\n\r\n"])
+    func `what is no request is not answered with success`(text: String) async throws {
+        try await withServer { _, _, endpoint in
+            let answer = try await exchange(text, with: endpoint)
+            #expect(answer.isEmpty || answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"))
+        }
+    }
+
+    @Test func `requests in one packet are answered in order`() async throws {
+        try await withServer { _, _, endpoint in
+            let first = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n"
+            let second = "GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            let answer = try await exchange(first + second, with: endpoint)
+            #expect(answer.components(separatedBy: "HTTP/1.1 202").count == 3)
+            let positions = try (
+                #require(answer.range(of: "\n/1\n")).lowerBound, #require(answer.range(of: "\n/2\n")).lowerBound
+            )
+            #expect(positions.0 < positions.1)
+        }
+    }
+
+    @Test func `an idle connection is closed`() async throws {
+        var limits = HTTPListener.Limits()
+        limits.idleTimeout = .milliseconds(20)
+        try await withServer(limits: limits) { _, _, endpoint in
+            _ = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n", with: endpoint)
+        }
+    }
+
+    @Test func `an answer may be given later, and a forgotten one is an error`() async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let replies = Mailbox<HTTPReply>()
+            let (listener, endpoint, session) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop) { request, reply in
+                    if request.path == ["later"] { replies.put(reply) }
+                }
+                return (listener, try listener.listen(on: Endpoint(.loopbackV4, 0)), HTTPSession(on: bench.loop))
+            }
+            async let later = session.response(to: HTTPClientRequest(url: "http://\(endpoint)/later"))
+            let reply = try await replies.next()
+            let count = await bench.run { _ in listener.waitingCount }
+            #expect(count == 1)
+            let forgotten = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/forgotten"))
+            #expect(forgotten.status == 500)
+            reply.send(HTTPResponse(status: 200, text: "done"))
+            let response = try await later
+            #expect(response.body == Array("done\n".utf8))
+            await bench.run { _ in listener.close() }
+        }
+    }
+
+    @Test func `an answer after the client has gone, or after the listener was closed, goes nowhere`() async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let replies = Mailbox<HTTPReply>()
+            let (listener, endpoint, session) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop) { replies.put($1) }
+                return (listener, try listener.listen(on: Endpoint(.loopbackV4, 0)), HTTPSession(on: bench.loop))
+            }
+            let outcome = Mailbox<Bool>()
+            for isClosedByClient in [true, false] {
+                let exchange = await bench.run { _ in
+                    session.send(HTTPClientRequest(url: "http://\(endpoint)/")) { result in
+                        outcome.put((try? result.get()) == nil)
+                    }
+                }
+                let reply = try await replies.next()
+                await bench.run { _ in
+                    if isClosedByClient { exchange.cancel() } else { listener.close() }
+                }
+                let isFailure = try await outcome.next()
+                #expect(isFailure)
+                reply.send(HTTPResponse(status: 200))
+                let count = await bench.run { _ in listener.waitingCount }
+                #expect(count == 0)
+            }
+        }
+    }
+
+    @Test func `a control socket serves its user and leaves no file`() async throws {
+        try await withLoop { loop in
+            let path = "/tmp/http-server-test-\(UInt64.random(in: 0 ... .max)).sock"
+            let bench = Bench(loop)
+            let listener = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop, respond: Self.echo)
+                try listener.listen(unixPath: path)
+                return listener
+            }
+            var request = HTTPClientRequest(url: "http://sippushd/held")
+            request.unixSocketPath = path
+            let response = try HTTPSession.wait(for: request)
+            let lines = String(decoding: response.body, as: UTF8.self).split(separator: "\n")
+            #expect(lines.first == "GET" && lines.last == "0.0.0.0")
+            await bench.run { _ in listener.close() }
+            let error = #expect(throws: HTTPClientError.self) { try HTTPSession.wait(for: request) }
+            #expect(error?.code == .connect)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+import SIPMessage
+import Testing
+import TestSupport
+import Timekeeping
+
+/// An engine with a phone, a PBX and a clock: text goes in, actions come out.
+final class EngineBench {
+    let engine: ProxyEngine
+    private(set) var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
+    private(set) var actions: [ProxyAction] = []
+
+    static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
+    static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
+
+    init(_ change: (inout ProxySettings) -> Void = { _ in }) {
+        engine = EngineFixture.engine(StoredState(), seed: 1, change)
+    }
+
+    static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }
+
+    /// Lets the engine read bytes, and returns what it ordered.
+    @discardableResult
+    func receive(_ bytes: [UInt8], from source: Endpoint = phone) -> [ProxyAction] {
+        let reader = MessageReader()
+        switch reader.read(bytes.span, isStream: false) {
+        case .request(let request): engine.requestReceived(request, on: Self.udp(source), now: now)
+        case .response(let response): engine.responseReceived(response, on: Self.udp(source), now: now)
+        case .unusable(let message): engine.unusableReceived(message, on: Self.udp(source), now: now)
+        }
+        return take()
+    }
+
+    @discardableResult
+    func take() -> [ProxyAction] {
+        actions = engine.takeActions()
+        return actions
+    }
+
+    func pass(_ duration: Duration) -> [ProxyAction] {
+        let end = now.instant + duration
+        var all: [ProxyAction] = []
+        while let next = engine.nextDeadline, next <= end {
+            now = Moment(instant: max(next, now.instant), date: now.date + (max(next, now.instant) - now.instant))
+            engine.deadlineReached(now: now)
+            all += engine.takeActions()
+        }
+        now = Moment(instant: end, date: now.date + (end - now.instant))
+        return all
+    }
+
+    // MARK: Steps
+
+    func registerText(
+        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
+        from source: Endpoint = phone,
+        expires: Int = 3600, extra: [String] = []
+    ) -> [UInt8] {
+        let push = token.map { ";pn-provider=fcm;pn-param=p;pn-prid=\($0)" } ?? ""
+        return SIPText.register(
+            user: user, from: source, callID: callID, cseq: cseq, branch: "\(callID)x\(cseq)",
+            contact: "<sip:\(user)@\(source)\(push)>", expires: expires, extra: extra)
+    }
+
+    /// A whole registration: request, commit, answer.
+    @discardableResult
+    func register(
+        user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
+        from source: Endpoint = phone,
+        expires: Int = 3600, extra: [String] = []
+    ) -> [ProxyAction] {
+        let first = receive(
+            registerText(
+                user: user, token: token, callID: callID, cseq: cseq, from: source, expires: expires, extra: extra),
+            from: source)
+        return first + commitAll(in: first)
+    }
+
+    func commitAll(in actions: [ProxyAction], succeeded: Bool = true) -> [ProxyAction] {
+        for action in actions {
+            if case .commit(_, let ticket) = action { engine.committed(ticket, succeeded: succeeded, now: now) }
+        }
+        return take()
+    }
+
+    func inviteText(
+        to user: String = "bob", callID: String = "call1", branch: String = "i1", extra: [String] = []
+    ) -> [UInt8] {
+        SIPText.invite(to: user, from: "103", at: Self.pbx, callID: callID, branch: branch, extra: extra)
+    }
+
+    @discardableResult
+    func invite(to user: String = "bob", callID: String = "call1", branch: String = "i1", extra: [String] = [])
+        -> [ProxyAction]
+    {
+        receive(inviteText(to: user, callID: callID, branch: branch, extra: extra), from: Self.pbx)
+    }
+}
+
+/// What actions say, as short text: `200 REGISTER > phone`, `INVITE > phone`, `push invite tok1`.
+func story(_ actions: [ProxyAction]) -> [String] {
+    actions.compactMap { action in
+        switch action {
+        case .send(let bytes, let flow):
+            let place =
+                flow.remote == EngineBench.pbx ? "pbx" : flow.remote == EngineBench.phone ? "phone" : "\(flow.remote)"
+            let reader = MessageReader()
+            switch reader.read(bytes.span, isStream: false) {
+            case .request(let request): return "\(request.method) > \(place)"
+            case .response(let response): return "\(response.status) \(response.cseq.method) > \(place)"
+            case .unusable: return "garbage > \(place)"
+            }
+        case .commit: return "commit"
+        case .record, .recordLate: return nil
+        case .push(let request):
+            switch request.message {
+            case .incomingCall: return "push invite \(request.token.prid)"
+            case .missedCalls(let calls):
+                return "push missed \(calls.map(\.remoteURI.string).joined(separator: ",")) \(request.token.prid)"
+            }
+        case .cancelPush: return "drop push"
+        case .resolve: return "resolve"
+        }
+    }
+}
+
+extension [ProxyAction] {
+    /// The bytes of all messages sent, as text.
+    var texts: [String] {
+        compactMap { action in
+            guard case .send(let bytes, _) = action else { return nil }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    var pushIDs: [PushID] {
+        compactMap { action in
+            guard case .push(let request) = action else { return nil }
+            return request.id
+        }
+    }
+}

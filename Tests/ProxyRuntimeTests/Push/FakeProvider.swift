@@ -1,0 +1,94 @@
+import Addressing
+import LoopTesting
+import Reactor
+
+/// An HTTP/1.1 server that answers as a test says and tells what it was asked.
+actor FakeProvider {
+    struct Request: Sendable {
+        let path: String
+        /// Names in lower case.
+        let headers: [String: String]
+        let body: String
+    }
+
+    enum Reply: Sendable {
+        case answer(Int, String = "", headers: String = "")
+        case silence
+        case close
+    }
+
+    let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    /// Every request, as it came.
+    nonisolated let requests = Mailbox<Request>()
+    private let reply: @Sendable (Request, Int) -> Reply
+    private var count = 0
+    private var listener: StreamListener?
+    private var connections: [UInt64: StreamConnection] = [:]
+
+    /// `reply` gets each request and how many came before it.
+    init(_ loop: EventLoop, reply: @escaping @Sendable (Request, Int) -> Reply) {
+        self.loop = loop
+        self.reply = reply
+    }
+
+    /// Gives the URL's beginning.
+    func listen() throws -> String {
+        let listener = try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100) { self.accept($0) }
+        self.listener = listener
+        return "http://\(listener.local)"
+    }
+
+    func requestCount() -> Int { count }
+
+    func close() {
+        listener = nil
+        for connection in connections.values { connection.close() }
+        connections = [:]
+    }
+
+    private func accept(_ connection: StreamConnection) {
+        connections[connection.id] = connection
+        try? connection.start(
+            StreamConnection.Handlers(
+                connected: { _ in },
+                received: { connection, bytes in
+                    let text = unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
+                    guard let request = Request(text) else { return 0 }
+                    self.received(request, on: connection)
+                    return bytes.count
+                },
+                closed: { connection, _ in self.connections[connection.id] = nil }))
+    }
+
+    private func received(_ request: Request, on connection: StreamConnection) {
+        let reply = reply(request, count)
+        count += 1
+        switch reply {
+        case .answer(let status, let body, let headers):
+            let text = "HTTP/1.1 \(status) X\r\n\(headers)content-length: \(body.utf8.count)\r\n\r\n\(body)"
+            connection.send(Array(text.utf8))
+        case .silence: break
+        case .close: connection.close()
+        }
+        requests.put(request)
+    }
+}
+
+extension FakeProvider.Request {
+    /// `nil` while it is not whole.
+    init?(_ text: String) {
+        let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        let lines = parts[0].split(separator: "\r\n")
+        var headers: [String: String] = [:]
+        for line in lines.dropFirst() {
+            let pair = line.split(separator: ":", maxSplits: 1)
+            headers[pair[0].lowercased()] = pair.count == 2 ? String(pair[1].drop { $0 == " " }) : ""
+        }
+        guard parts[1].utf8.count >= headers["content-length"].flatMap({ Int($0) }) ?? 0 else { return nil }
+        path = lines.first.map { String($0.split(separator: " ")[1]) } ?? ""
+        self.headers = headers
+        body = String(parts[1])
+    }
+}

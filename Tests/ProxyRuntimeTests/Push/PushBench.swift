@@ -1,0 +1,85 @@
+import Crypto
+import LoopTesting
+import PushDelivery
+import ProxyRuntime
+import Reactor
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// A push service on a loop, and what it reports.
+actor PushBench {
+    let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    nonisolated let outcomes = Mailbox<(PushID, PushOutcome)>()
+    /// Made, used and released on the loop.
+    private var service: PushService?
+    private var isGivingOrder = false
+    private(set) var wasToldInsideOrder = false
+
+    init(_ loop: EventLoop) { self.loop = loop }
+
+    func start(_ settings: PushSettings) throws(PushSetupError) {
+        let service = try PushService(loop: loop, settings: settings, log: .silent)
+        service.finished = { [weak self] id, outcome in
+            self?.assumeIsolated { bench in
+                if bench.isGivingOrder { bench.wasToldInsideOrder = true }
+                bench.outcomes.put((id, outcome))
+            }
+        }
+        self.service = service
+    }
+
+    func send(
+        _ number: UInt64, to token: PushToken, _ message: PushMessage = .call, life: Duration = .seconds(30)
+    ) {
+        isGivingOrder = true
+        let now = loop.moment.date
+        service?.send(
+            PushRequest(
+                id: PushID(rawValue: number), token: token, registeredAt: now, message: message, badge: 1,
+                deadline: now + life))
+        isGivingOrder = false
+    }
+
+    func cancel(_ number: UInt64) {
+        isGivingOrder = true
+        service?.cancel(PushID(rawValue: number))
+        isGivingOrder = false
+    }
+
+    /// Many in one turn of the loop.
+    func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
+        for number in numbers { send(number, to: token) }
+    }
+
+    /// Both in one turn of the loop.
+    func sendAndCancel(_ number: UInt64, to token: PushToken) {
+        send(number, to: token)
+        cancel(number)
+    }
+
+    var counters: CounterSet { service?.counters ?? CounterSet() }
+
+    func close() {
+        service?.close()
+        service = nil
+    }
+}
+
+extension PushMessage {
+    static var call: PushMessage {
+        .incomingCall(
+            IncomingCall(
+                callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"),
+                displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691)))
+    }
+
+    static var missedCall: PushMessage {
+        .missedCalls([MissedCall(remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691))])
+    }
+}
+
+func token(_ provider: PushProvider, _ prid: String) -> PushToken {
+    PushToken(provider: provider, param: .empty, prid: ByteString(prid))
+}

@@ -1,0 +1,206 @@
+import Addressing
+import Foundation
+import ProxyRuntime
+import PushDelivery
+import Registration
+import SIPGrammar
+import Storage
+import Telemetry
+import Testing
+
+@Suite("Store", .timeLimit(.minutes(5)))
+struct StoreWriterTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    @Test func `what is written comes back the same`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let rows = [
+            StoredBinding.sample(1),
+            .sample(
+                UInt64(Int64.max), cseq: .max, path: ["<sip:p1;lr>", "<sip:p2;lr>"],
+                remote: try #require(Endpoint("[2001:db8::1]:65535"))),
+            // Bytes that are no text, and the row number that looks negative to SQL.
+            .sample(.max, contact: ByteString([0x3C, 0, 0xFF, 0x27, 0x3E])),
+        ]
+        let user = DigestUser(
+            name: ByteString("bob"), realm: ByteString("r"), ha1: [.md5: ByteString("aa"), .sha256: ByteString("bb")])
+        let entry = BucketEntry.sample(.max, devices: [1, .max])
+        #expect(await store.write(rows.map { .binding(.upsert($0)) }) == true)
+        #expect(
+            await store.write([
+                .bucket(alice, .upsert(entry)), .addUser(user), .switchProvider(.fcm, isOn: false),
+                .note(key: "k", value: "v"),
+            ]) == true)
+        let content = try folder.read()
+        #expect(Set(content.bindings) == Set(rows))
+        #expect(content.entries[entry.callRef]?.entry == entry)
+        #expect(content.entries[entry.callRef]?.aor == alice)
+        #expect(content.users == [user])
+        #expect(content.switches == [.fcm: false])
+        #expect(content.notes == ["k": "v"])
+        #expect(content.unreadableRows == 0)
+        store.writer.stop()
+    }
+
+    @Test func `changes take effect in the order of their submission`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let user = DigestUser(name: ByteString("bob"), realm: ByteString("r"), ha1: [:])
+        let changes: [StoreChange] = [
+            .binding(.upsert(.sample(1))), .binding(.upsert(.sample(1, cseq: 2))), .binding(.upsert(.sample(2))),
+            .binding(.delete(BindingID(rawValue: 2))), .bucket(alice, .upsert(.sample(1))),
+            .bucket(alice, .delete(CallRef(rawValue: 1))), .addUser(user),
+            .removeUser(name: user.name, realm: user.realm), .switchProvider(.apns, isOn: false),
+            .switchProvider(.apns, isOn: true),
+        ]
+        for (index, change) in changes.enumerated() {
+            #expect(store.writer.submit([change], for: StoreTicket(rawValue: UInt64(index))))
+        }
+        let results = await store.results(changes.count)
+        #expect(results.map(\.ticket.rawValue) == (0..<UInt64(changes.count)).map { $0 })
+        #expect(results.count { !$0.isStored } == 0)
+        let content = try folder.read()
+        #expect(content.bindings == [.sample(1, cseq: 2)])
+        #expect(content.entries.isEmpty)
+        #expect(content.users.isEmpty)
+        #expect(content.switches == [.apns: true])
+        store.writer.stop()
+    }
+
+    @Test func `a stream connection does not survive, its address does`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write([.binding(.upsert(.sample(1, connection: 77)))]) == true)
+        #expect(try folder.read().bindings.map(\.flow) == [StoredBinding.sample(1, connection: 0).flow])
+        store.writer.stop()
+    }
+
+    @Test func `many changes share few commits`() async throws {
+        let store = try ObservedWriter(folder.path)
+        for id in 1...5000 {
+            #expect(
+                store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id))))
+        }
+        _ = await store.results(5000)
+        #expect(store.writer.figures[.storeChange] == 5000)
+        #expect(store.writer.figures[.storeCommit] < 500)
+        #expect(store.writer.figures[.storeQueue] == 0)
+        #expect(try folder.read().bindings.count == 5000)
+        store.writer.stop()
+    }
+
+    @Test func `the write-ahead log is copied beside the writing and starts again`() async throws {
+        var settings = StoreWriterSettings()
+        settings.checkpointPages = 50
+        settings.batchLimit = 20
+        let store = try ObservedWriter(folder.path, settings)
+        for id in 1...4000 {
+            _ = store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id)))
+        }
+        _ = await store.results(4000)
+        // 200 commits of some pages each would make it larger than this without a copy.
+        let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
+        #expect(try #require(log) < 400 * 4096)
+        store.writer.stop()
+        #expect(try folder.read().bindings.count == 4000)
+    }
+
+    @Test func `beyond the limit changes are refused, and taken again later`() async throws {
+        var settings = StoreWriterSettings()
+        settings.queueLimit = 3
+        let store = try ObservedWriter(folder.path, settings)
+        let row = StoreChange.binding(.upsert(.sample(1)))
+        #expect(await store.write([row, row, row, row]) == nil)
+        #expect(await store.write([row, row, row]) == true)
+        #expect(await store.write([row, row, row]) == true)
+        store.writer.stop()
+        #expect(await store.write([row]) == nil)
+        #expect(!store.writer.submitLazily([.sample(2)]))
+    }
+
+    @Test func `stopping writes what waits and leaves one file`() async throws {
+        let store = try ObservedWriter(folder.path)
+        for id in 1...3000 {
+            _ = store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id)))
+        }
+        #expect(store.writer.submitLazily([.sample(1, cseq: 9)]))
+        store.writer.stop()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.folder) == ["store.db"])
+        let content = try folder.read()
+        #expect(content.bindings.count == 3000)
+        #expect(content.bindings.first?.cseq == 9)
+    }
+
+    @Test func `the store of a newer version is refused, as is another program's file`() throws {
+        try ObservedWriter(folder.path).writer.stop()
+        try Connection(path: folder.path).execute("PRAGMA user_version = 99")
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 1))) { try ObservedWriter(folder.path) }
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 1))) {
+            _ = try StoreReader(path: folder.path, mayMigrate: false)
+        }
+        let other = folder.folder + "/other.db"
+        try Connection(path: other).execute("CREATE TABLE t (a)")
+        #expect(throws: StoreError.migration(.foreignFile(applicationID: 0))) { try ObservedWriter(other) }
+    }
+
+    @Test func `rows that cannot be read are counted and left`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))]) == true)
+        try Connection(path: folder.path).execute("UPDATE binding SET remote = 'nowhere' WHERE id = 1")
+        let content = try folder.read()
+        #expect(content.bindings == [.sample(2)])
+        #expect(content.unreadableRows == 1)
+        store.writer.stop()
+    }
+}
+
+@Suite("Store, lazy rows", .timeLimit(.minutes(5)))
+struct StoreLazyTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private func writer(interval: Duration) throws -> ObservedWriter {
+        var settings = StoreWriterSettings()
+        settings.lazyInterval = interval
+        settings.lazyLimit = 10
+        return try ObservedWriter(folder.path, settings)
+    }
+
+    @Test func `they are written by themselves after the interval`() async throws {
+        let store = try writer(interval: .milliseconds(1))
+        #expect(await store.write([.binding(.upsert(.sample(1)))]) == true)
+        #expect(store.writer.submitLazily([.sample(1, cseq: 5)]))
+        while try folder.read().bindings.first?.cseq != 5 { await Task.yield() }
+        store.writer.stop()
+    }
+
+    @Test func `they wait while the interval runs, and the newest of a binding counts`() async throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(await store.write([.binding(.upsert(.sample(1)))]) == true)
+        #expect(store.writer.submitLazily([.sample(1, cseq: 5)]))
+        #expect(store.writer.submitLazily([.sample(1, cseq: 6)]))
+        #expect(await store.write([.binding(.upsert(.sample(2)))]) == true)
+        #expect(try folder.read().bindings.first?.cseq == 1)
+        store.writer.stop()
+        #expect(try folder.read().bindings.first?.cseq == 6)
+    }
+
+    @Test func `they never come back over a later change of the same binding`() async throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(await store.write([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))]) == true)
+        #expect(store.writer.submitLazily([.sample(1, cseq: 5), .sample(2, cseq: 5)]))
+        #expect(
+            await store.write([.binding(.delete(BindingID(rawValue: 1))), .binding(.upsert(.sample(2, cseq: 7)))])
+                == true)
+        store.writer.stop()
+        #expect(try folder.read().bindings == [.sample(2, cseq: 7)])
+    }
+
+    @Test func `beyond the limit they are refused`() throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(store.writer.submitLazily((1...10).map { .sample($0) }))
+        #expect(!store.writer.submitLazily([.sample(11)]))
+        store.writer.stop()
+    }
+}

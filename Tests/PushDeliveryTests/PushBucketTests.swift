@@ -1,0 +1,301 @@
+import PushDelivery
+import SIPGrammar
+import Testing
+import Timekeeping
+
+private let start = UnixTime(seconds: 1_700_000_000)
+private let first = CallRef(rawValue: 1)
+private let second = CallRef(rawValue: 2)
+private let third = CallRef(rawValue: 3)
+private let phone: UInt64 = 7
+private let tablet: UInt64 = 8
+private let settings = BucketSettings()
+
+extension PushBucket {
+    fileprivate mutating func offer(
+        _ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], settings: BucketSettings = settings
+    ) -> [BucketChange] {
+        callOffered(
+            ref, caller: ByteString("10\(ref.rawValue)"), at: start + .seconds(seconds), devices: devices,
+            settings: settings)
+    }
+
+    fileprivate mutating func miss(_ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone]) {
+        _ = offer(ref, after: seconds, to: devices)
+        _ = callEnded(ref)
+    }
+
+    fileprivate mutating func returned(_ device: UInt64, after seconds: Int = 100) -> [CallRef] {
+        deviceReturned(device, settings: settings, now: start + .seconds(seconds)).refs
+    }
+}
+
+private func entry(_ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], isOver: Bool) -> BucketEntry
+{
+    BucketEntry(
+        callRef: ref, caller: ByteString("10\(ref.rawValue)"), date: start + .seconds(seconds), devices: devices,
+        isOver: isOver)
+}
+
+@Suite("Missed-call bucket (R19 to R27, A20 to A25)")
+struct PushBucketTests {
+    // MARK: The life of an entry
+
+    @Test func `a call is kept from its push on`() {
+        var bucket = PushBucket()
+        #expect(bucket.offer(first) == [.upsert(entry(first, isOver: false))])
+        #expect(bucket.entries == [entry(first, isOver: false)])
+    }
+
+    @Test func `an answer anywhere removes it`() {
+        var bucket = PushBucket()
+        _ = bucket.offer(first, to: [phone, tablet])
+        #expect(bucket.callAnswered(first) == [.delete(first)])
+        #expect(bucket.isEmpty)
+        #expect(bucket.callAnswered(first) == [])
+        #expect(bucket.returned(phone) == [])
+    }
+
+    @Test func `a device that rang knows, the others do not`() {
+        var bucket = PushBucket()
+        _ = bucket.offer(first, to: [phone, tablet])
+        #expect(bucket.deviceReached(first, phone) == [.upsert(entry(first, to: [tablet], isOver: false))])
+        #expect(bucket.deviceReached(first, phone) == [])
+        _ = bucket.callEnded(first)
+        #expect(bucket.returned(phone) == [])
+        #expect(bucket.returned(tablet) == [first])
+    }
+
+    @Test func `a call that every device has learnt of goes`() {
+        var bucket = PushBucket()
+        _ = bucket.offer(first)
+        #expect(bucket.deviceReached(first, phone) == [.delete(first)])
+        #expect(bucket.callEnded(first) == [])
+    }
+
+    @Test func `the end of a call is kept, once`() {
+        var bucket = PushBucket()
+        _ = bucket.offer(first)
+        #expect(bucket.callEnded(first) == [.upsert(entry(first, isOver: true))])
+        #expect(bucket.callEnded(first) == [])
+    }
+
+    @Test func `a call that is told again gains devices`() {
+        var bucket = PushBucket()
+        _ = bucket.offer(first, to: [phone])
+        #expect(
+            bucket.offer(first, to: [phone, tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
+        #expect(bucket.offer(first, to: [tablet]) == [])
+        #expect(bucket.offer(second, to: []) == [])
+        #expect(bucket.entries.count == 1)
+    }
+
+    // MARK: Reporting
+
+    @Test func `a returning device gets all its missed calls, oldest first, two of one caller too`() {
+        var bucket = PushBucket()
+        bucket.miss(second, after: 20)
+        bucket.miss(first, after: 10)
+        bucket.miss(third, after: 30)
+        let report = bucket.deviceReturned(phone, settings: settings, now: start + .seconds(100))
+        #expect(report.refs == [first, second, third])
+        #expect(
+            report.calls
+                == [first, second, third].enumerated().map { index, ref in
+                    MissedCall(remoteURI: ByteString("10\(ref.rawValue)"), date: start + .seconds(10 * (index + 1)))
+                })
+        #expect(report.changes == [])
+    }
+
+    @Test func `a call that still rings is not missed`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        _ = bucket.offer(second, after: 10)
+        #expect(bucket.returned(phone) == [first])
+        _ = bucket.callEnded(second)
+        #expect(bucket.returned(phone) == [second])
+    }
+
+    @Test func `a second REGISTER does not report twice`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        #expect(bucket.returned(phone) == [first])
+        #expect(bucket.returned(phone) == [])
+    }
+
+    @Test func `what the provider took is gone`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        bucket.miss(second, after: 10, to: [phone, tablet])
+        let refs = bucket.returned(phone)
+        #expect(
+            bucket.reportAccepted(refs, by: phone)
+                == [.delete(first), .upsert(entry(second, after: 10, to: [tablet], isOver: true))])
+        #expect(bucket.returned(phone) == [])
+        #expect(bucket.returned(tablet) == [second])
+    }
+
+    @Test func `what it did not take is reported at the next return`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        bucket.reportFailed(bucket.returned(phone), by: phone)
+        #expect(bucket.returned(phone) == [first])
+    }
+
+    @Test func `each device gets its own list`() {
+        var bucket = PushBucket()
+        bucket.miss(first, to: [phone, tablet])
+        #expect(bucket.returned(phone) == [first])
+        #expect(bucket.returned(tablet) == [first])
+        bucket.reportFailed([first], by: phone)
+        #expect(bucket.reportAccepted([first], by: tablet) == [.upsert(entry(first, isOver: true))])
+        #expect(bucket.returned(phone) == [first])
+    }
+
+    @Test func `a removed device owes nothing`() {
+        var bucket = PushBucket()
+        bucket.miss(first, to: [phone, tablet])
+        bucket.miss(second, after: 1)
+        #expect(
+            bucket.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: true)), .delete(second)])
+        #expect(bucket.returned(phone) == [])
+        #expect(bucket.deviceRemoved(phone) == [])
+    }
+
+    @Test func `a report that ends after its device is gone changes nothing`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        let refs = bucket.returned(phone)
+        _ = bucket.deviceRemoved(phone)
+        #expect(bucket.reportAccepted(refs, by: phone) == [])
+        bucket.reportFailed(refs, by: phone)
+        #expect(bucket.isEmpty)
+    }
+
+    // MARK: Badge
+
+    @Test func `the badge counts calls the device has not learnt of, the one that rings included`() {
+        var bucket = PushBucket()
+        bucket.miss(first, to: [phone, tablet])
+        _ = bucket.offer(second, after: 10)
+        #expect(bucket.unread(of: phone) == 2)
+        #expect(bucket.unread(of: tablet) == 1)
+        _ = bucket.reportAccepted(bucket.returned(phone), by: phone)
+        #expect(bucket.unread(of: phone) == 1)
+    }
+
+    // MARK: Limits
+
+    @Test func `the newest hundred calls of a device are kept`() {
+        var bucket = PushBucket()
+        var deleted: [BucketChange] = []
+        for number in 1...105 {
+            let ref = CallRef(rawValue: UInt64(number))
+            deleted += bucket.offer(ref, after: number).filter { $0 == .delete($0.ref) }
+            _ = bucket.callEnded(ref)
+        }
+        #expect(deleted == (1...5).map { .delete(CallRef(rawValue: $0)) })
+        #expect(bucket.entries.map(\.callRef.rawValue) == Array(6...105))
+    }
+
+    @Test func `a busy device does not push another's calls out`() {
+        var bucket = PushBucket()
+        var small = BucketSettings()
+        small.maximumEntries = 2
+        bucket.miss(first, to: [tablet])
+        for number in 10...15 {
+            let ref = CallRef(rawValue: UInt64(number))
+            _ = bucket.offer(ref, after: number, settings: small)
+            _ = bucket.callEnded(ref)
+        }
+        #expect(bucket.unread(of: phone) == 2)
+        #expect(bucket.unread(of: tablet) == 1)
+    }
+
+    @Test func `calls that ring are never dropped for room`() {
+        var bucket = PushBucket()
+        var small = BucketSettings()
+        small.maximumEntries = 1
+        _ = bucket.offer(first, settings: small)
+        #expect(bucket.offer(second, after: 1, settings: small) == [.upsert(entry(second, after: 1, isOver: false))])
+        #expect(bucket.entries.count == 2)
+    }
+
+    @Test func `after a week a call is no longer told`() {
+        var bucket = PushBucket()
+        bucket.miss(first)
+        bucket.miss(second, after: 10)
+        let report = bucket.deviceReturned(phone, settings: settings, now: start + .seconds(604_805))
+        #expect(report.refs == [second])
+        #expect(report.changes == [.delete(first)])
+    }
+
+    // MARK: Restarts
+
+    @Test func `rows become a bucket again, and calls that rang are over`() {
+        var bucket = PushBucket(restoring: [
+            entry(second, after: 20, isOver: false), entry(first, after: 10, isOver: true),
+        ])
+        #expect(bucket.returned(phone) == [first, second])
+    }
+
+    /// What the store holds after every change must be what the bucket holds.
+    @Test func `the changes rebuild the bucket`() {
+        var state: UInt64 = 5
+        func random(_ bound: UInt64) -> UInt64 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return (state >> 33) % bound
+        }
+        var small = BucketSettings()
+        small.maximumEntries = 3
+        small.maximumAge = .seconds(300)
+        var bucket = PushBucket()
+        var rows: [CallRef: BucketEntry] = [:]
+        var reports: [(UInt64, [CallRef])] = []
+        for step in 0..<5_000 {
+            let ref = CallRef(rawValue: UInt64(step) - random(min(UInt64(step) + 1, 8)))
+            let device = 7 + random(3)
+            let now = start + .seconds(step * 10)
+            let changes: [BucketChange]
+            switch random(8) {
+            case 0, 1:
+                changes = bucket.callOffered(
+                    CallRef(rawValue: UInt64(step)), caller: ByteString("x"), at: now,
+                    devices: Array(Set([device, 7 + random(3)])).sorted(), settings: small)
+            case 2: changes = bucket.callEnded(ref)
+            case 3: changes = bucket.deviceReached(ref, device)
+            case 4:
+                let report = bucket.deviceReturned(device, settings: small, now: now)
+                reports.append((device, report.refs))
+                changes = report.changes
+            case 5:
+                guard let (device, refs) = reports.popLast() else { continue }
+                changes = bucket.reportAccepted(refs, by: device)
+            case 6:
+                guard let (device, refs) = reports.popLast() else { continue }
+                bucket.reportFailed(refs, by: device)
+                changes = []
+            default: changes = random(4) == 0 ? bucket.deviceRemoved(device) : bucket.callAnswered(ref)
+            }
+            for change in changes {
+                switch change {
+                case .upsert(let entry): rows[entry.callRef] = entry
+                case .delete(let ref): rows[ref] = nil
+                }
+            }
+            #expect(Set(rows.values) == Set(bucket.entries))
+            #expect(bucket.entries.map(\.date) == bucket.entries.map(\.date).sorted())
+            #expect(bucket.entries.allSatisfy { !$0.devices.isEmpty })
+        }
+        #expect(!reports.isEmpty)
+    }
+}
+
+extension BucketChange {
+    fileprivate var ref: CallRef {
+        switch self {
+        case .upsert(let entry): entry.callRef
+        case .delete(let ref): ref
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// The date of the ECSS-10 samples for Apple.
+let sampleDate = UnixTime(seconds: 1_623_753_691)
+
+func token(_ provider: PushProvider, _ prid: String = "device_token", param: String = "") -> PushToken {
+    PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid))
+}
+
+func push(
+    to token: PushToken, _ message: PushMessage, badge: Int = 10, deadline: UnixTime = sampleDate + .seconds(30)
+) -> PushRequest {
+    PushRequest(
+        id: PushID(rawValue: 1), token: token, registeredAt: sampleDate, message: message, badge: badge,
+        deadline: deadline)
+}
+
+func incomingCall(
+    from uri: String = "sip:103@example.net", name: String = "Anna", isAnonymous: Bool = false,
+    at date: UnixTime = sampleDate
+) -> PushMessage {
+    .incomingCall(
+        IncomingCall(
+            callRef: CallRef(rawValue: 1), callerURI: ByteString(uri), displayName: ByteString(name),
+            isAnonymous: isAnonymous, receivedAt: date))
+}
+
+func missedCalls(_ calls: [(String, Int64)]) -> PushMessage {
+    .missedCalls(calls.map { MissedCall(remoteURI: ByteString($0.0), date: UnixTime(seconds: $0.1)) })
+}
+
+let sampleID = APNsID(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
+
+extension PushSettings {
+    /// Everything switched on, with the topic `com.example.phone` and the project `my-project`.
+    static var sample: PushSettings {
+        var settings = PushSettings()
+        settings.apns.enabled = true
+        settings.apns.topics = ["com.example.phone"]
+        settings.fcm.enabled = true
+        settings.fcm.projectID = "my-project"
+        return settings
+    }
+
+    func rendered(_ push: PushRequest, now: UnixTime = sampleDate) -> ProviderRequest? {
+        guard case .request(let request) = render(push, id: sampleID, now: now) else { return nil }
+        return request
+    }
+
+    func body(_ push: PushRequest, now: UnixTime = sampleDate) -> String? {
+        rendered(push, now: now).map { String(decoding: $0.body, as: UTF8.self) }
+    }
+}
+
+extension ProviderRequest {
+    func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+}

@@ -1,0 +1,191 @@
+import SIPGrammar
+import SIPMessage
+import Testing
+
+@Suite("Limits of the reader")
+struct ReaderLimitTests {
+    private let limits = ReaderLimits()
+
+    /// The answer to a message just inside a limit, on it, and beyond it; `nil` for one that is read.
+    private func statuses(_ values: [Int], isStream: Bool = false, _ message: (Int) -> [UInt8])
+        -> [UInt16?]
+    {
+        values.map { value in
+            switch read(message(value), isStream: isStream) {
+            case .request, .response: nil
+            case .unusable(let unusable): unusable.answer?.status.code ?? 0
+            }
+        }
+    }
+
+    private func around(_ limit: Int) -> [Int] { [limit - 1, limit, limit + 1] }
+
+    @Test func `a head longer than 16 KiB is answered 513`() {
+        let empty = Draft.with("X: ").bytes.count
+        let found = statuses(around(limits.head)) { size in
+            Draft.with("X: " + String(repeating: "x", count: size - empty)).bytes
+        }
+        #expect(found == [nil, nil, 513])
+    }
+
+    @Test func `a head that is too long is answered only when the mandatory rows came first`() throws {
+        let filler = "X: " + String(repeating: "x", count: 17_000)
+        let late = try unusable(Draft().changed { $0.from = filler + "\n" + $0.from }.bytes)
+        #expect(late.reason == .headTooLarge)
+        #expect(late.answer == nil)
+        let early = try unusable(Draft.with(filler).bytes)
+        let answer = try #require(early.answer)
+        #expect(
+            answer.frame.response(answer.status).text.hasPrefix("SIP/2.0 513 Message Too Large\r\nVia: "))
+    }
+
+    @Test func `more than 128 rows are answered 400`() {
+        let found = statuses(around(limits.headerFields)) { rows in
+            Draft().changed { $0.more = (0..<rows - 6).map { "X-\($0): x" } }.bytes
+        }
+        #expect(found == [nil, nil, 400])
+    }
+
+    @Test func `values of list rows count too`() throws {
+        let values = Array(repeating: "<sip:p@192.0.2.9;lr>", count: 300).joined(separator: ",")
+        #expect(try unusable(Draft.with("Route: \(values)").bytes).reason == .tooManyHeaders)
+    }
+
+    @Test func `a Request-URI longer than 2 KiB is answered 414`() {
+        let found = statuses(around(limits.uri)) { size in
+            let user = String(repeating: "u", count: size - "sip:@pn.test".utf8.count)
+            return Draft().changed { $0.startLine = "OPTIONS sip:\(user)@pn.test SIP/2.0" }.bytes
+        }
+        #expect(found == [nil, nil, 414])
+    }
+
+    @Test func `a body longer than 64 KiB is answered 413`() {
+        for isStream in [false, true] {
+            let found = statuses(around(limits.body), isStream: isStream) { size in
+                Draft().changed {
+                    $0.length = "Content-Length: \(size)"
+                    $0.body = String(repeating: "b", count: size)
+                }.bytes
+            }
+            #expect(found == [nil, nil, 413])
+        }
+    }
+
+    @Test func `a REGISTER may have 20 contacts`() {
+        let found = statuses(around(limits.contacts)) { count in
+            let contacts = (0..<count).map { "<sip:u\($0)@192.0.2.1>" }
+            return Draft.register("Contact: " + contacts.joined(separator: ", ")).bytes
+        }
+        #expect(found == [nil, nil, 400])
+    }
+
+    @Test func `a value may have 64 parameters`() {
+        let inURI = statuses(around(64)) { count in
+            Draft.register("Contact: <sip:u@192.0.2.1" + String(repeating: ";a", count: count) + ">")
+                .bytes
+        }
+        #expect(inURI == [nil, nil, 400])
+        let inHeader = statuses(around(64)) { count in
+            Draft.register("Contact: <sip:u@192.0.2.1>" + String(repeating: ";a", count: count)).bytes
+        }
+        #expect(inHeader == [nil, nil, 400])
+        let inVia = statuses(around(64)) { count in
+            Draft().changed {
+                $0.via = "Via: SIP/2.0/UDP 192.0.2.1" + String(repeating: ";a", count: count)
+            }.bytes
+        }
+        #expect(inVia == [nil, nil, 400])
+    }
+
+    @Test func `a head full of the costliest values is read on a second try`() throws {
+        let contact =
+            "<sip:u@h" + String(repeating: ";a", count: 64) + ">" + String(repeating: ";b", count: 64)
+        let register = try request(
+            Draft.register("Contact: " + Array(repeating: contact, count: 20).joined(separator: ","))
+                .bytes)
+        #expect(register.contacts.count == 20)
+        for contact in register.contacts {
+            #expect(contact.uri.parameters.count == 64)
+            #expect(contact.parameters.count == 64)
+            #expect(contact.uri.host == "h")
+            #expect(contact.parameters.allSatisfy { $0.name == "b" && $0.value == nil })
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("0", nil), ("2147483647", nil), ("2147483648", 400), ("-1", 400), ("+1", 400), ("1x", 400),
+            ("", 400),
+        ] as [(String, UInt16?)])
+    func `CSeq is a number below 2^31`(number: String, status: UInt16?) {
+        #expect(
+            statuses([0]) { _ in Draft().changed { $0.cseq = "CSeq: \(number) OPTIONS" }.bytes } == [
+                status
+            ])
+    }
+
+    @Test(
+        arguments: [("0", nil), ("255", nil), ("256", 400), ("-1", 400), ("7 0", 400), ("", 400)]
+            as [(String, UInt16?)])
+    func `Max-Forwards is a number up to 255`(number: String, status: UInt16?) {
+        #expect(statuses([0]) { _ in Draft.with("Max-Forwards: \(number)").bytes } == [status])
+    }
+
+    @Test(arguments: [
+        ("99", false), ("100", true), ("699", true), ("700", false), ("1000", false), ("2x0", false),
+    ])
+    func `a status code has three digits from 100 to 699`(code: String, isRead: Bool) {
+        let bytes = Draft().changed { $0.startLine = "SIP/2.0 \(code) Phrase" }.bytes
+        guard case .response = read(bytes) else {
+            #expect(!isRead)
+            return
+        }
+        #expect(isRead)
+    }
+
+    @Test(arguments: ["-1", "+4", "0x4", "4 4", "4,4", "", "99999999999999999999", "4a"])
+    func `a Content-Length that is no number is answered 400`(length: String) {
+        for isStream in [false, true] {
+            let found = statuses([0], isStream: isStream) { _ in
+                Draft().changed {
+                    $0.length = "Content-Length: \(length)"
+                    $0.body = "body"
+                }.bytes
+            }
+            #expect(found == [400])
+        }
+    }
+
+    @Test
+    func
+        `a datagram may lack Content-Length and hold more than its message, a stream may lack nothing`()
+        throws
+    {
+        let without = Draft().changed {
+            $0.length = nil
+            $0.body = "to the end"
+        }
+        #expect(try request(without.bytes).frame.body == "to the end")
+        #expect(try unusable(without.bytes, isStream: true).reason == .contentLength)
+        let longer = Draft().changed {
+            $0.length = "Content-Length: 4"
+            $0.body = "body and more"
+        }
+        #expect(try request(longer.bytes).frame.body == "body")
+        let shorter = Draft().changed {
+            $0.length = "Content-Length: 5"
+            $0.body = "body"
+        }
+        #expect(try unusable(shorter.bytes).reason == .contentLength)
+    }
+
+    @Test(arguments: ["Call-ID: c2", "CSeq: 7 OPTIONS", "From: <sip:x@y>", "t: <sip:x@y>", "l: 0"])
+    func `a field that stands once must not stand twice`(row: String) throws {
+        let unusable = try unusable(Draft.with(row).bytes)
+        guard case .repeated = unusable.reason else {
+            Issue.record("\(unusable.reason)")
+            return
+        }
+        #expect(unusable.answer?.status == .badRequest)
+    }
+}

@@ -1,0 +1,91 @@
+import Settings
+import Testing
+
+@testable import ScenarioReplay
+
+@Suite struct FlowReadingTests {
+    private static func read(_ text: String) throws(SettingsError) -> Flow {
+        try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml")
+    }
+
+    private static func problems(in text: String) -> [String] {
+        do throws(SettingsError) {
+            _ = try read(text)
+            return []
+        } catch { return error.problems.map(\.description) }
+    }
+
+    @Test func `a flow names actors, commands, pushes and users`() throws {
+        let flow = try Self.read(
+            """
+            about: Bob's phone wakes.
+            users: {bob: secret}
+            tokens: {dead: {status: 410, reason: Unregistered}}
+            actors:
+              - name: caller
+                role: pbx
+                play: ../common/call.xml
+                start: {after: off, delay: 200ms}
+              - name: bob
+                play: wake.xml
+                transport: tcp
+                keys: {token: t1}
+                start: {push: t1, nth: 2}
+            commands:
+              - name: off
+                run: provider disable fcm
+                start: {answered: bob}
+            pushes:
+              - {token: t1, type: invite, count: 2, fields: {data.type: invite}}
+            quiet: 1s
+            """)
+        #expect(flow.about == "Bob's phone wakes.")
+        #expect(flow.users == [FlowUser(name: "bob", password: "secret")])
+        #expect(flow.tokens == [TokenFault(token: "dead", status: 410, reason: "Unregistered")])
+        #expect(flow.steps.map(\.name) == ["caller", "bob", "off"])
+        #expect(flow.steps[0].start == StartCondition(after: ["off"], delay: .milliseconds(200)))
+        #expect(flow.steps[0].actor?.place == "pbx")
+        #expect(flow.steps[1].actor?.transport.mode == "t1")
+        #expect(flow.steps[1].actor?.keys == ["token": "t1"])
+        #expect(flow.steps[1].start.push == StartCondition.Push(token: "t1", nth: 2))
+        #expect(flow.steps[2].work == .command(["provider", "disable", "fcm"]))
+        #expect(flow.pushes.count == 2)
+        #expect(flow.quiet == .seconds(1))
+    }
+
+    @Test func `an unknown key is refused where it stands`() {
+        let found = Self.problems(in: "actors:\n  - {name: bob, play: a.xml, tarnsport: udp}\n")
+        #expect(found.count == 1)
+        #expect(found.first?.hasPrefix("flow.yaml:2:30: unknown key \"tarnsport\" in an actor") == true)
+    }
+
+    @Test(arguments: [
+        ("{}", "expected at least one actor"),
+        ("actors: [{name: bob}]", "expected a play"),
+        ("actors: [{name: a, play: x, transport: sctp}]", "expected udp or tcp"),
+        ("actors: [{name: a, play: x}, {name: a, play: y}]", "two steps are called \"a\""),
+        ("actors: [{name: a, play: x, start: {after: b}}]", "cannot start after \"b\""),
+        ("actors: [{name: a, play: x, start: {after: a}}]", "cannot start after \"a\""),
+        ("actors: [{name: a, play: x, start: {answered: b}}]", "cannot wait for \"b\""),
+        ("actors: [{name: a, play: x, start: {delay: soon}}]", "expected a time such as 300ms"),
+        ("actors: [{name: a, play: x, start: {nth: 2}}]", "there is no push"),
+        ("actors: [{name: a, play: x}]\npushes: [{token: t, type: invite, count: 0}]", "count from 1 to 100"),
+        ("actors: [{name: a, play: x}]\npushes: [{type: invite}]", "expected a token"),
+        ("actors: [{name: a, play: x, exit: one}]", "expected a whole number"),
+        ("actors: {name: a}", "expected a list"),
+        ("actors: [a]", "expected a group of keys"),
+    ])
+    func `a mistake has a sentence`(text: String, sentence: String) {
+        #expect(Self.problems(in: text).contains { $0.contains(sentence) })
+    }
+
+    @Test func `a flow's wishes lie over the usual configuration`() throws {
+        let usual = try YAMLNode.read(Array("auth: off\ncall: {ring-timeout: 5s, other: \"1\"}\n".utf8), file: "usual")
+        let wishes = try YAMLNode.read(Array("call: {ring-timeout: 2s}\ndomains: [a, \"b c\"]\n".utf8), file: "wishes")
+        let merged = usual.overlaid(with: wishes)
+        #expect(merged.yaml == "auth: off\ncall:\n  ring-timeout: 2s\n  other: \"1\"\ndomains: [a, \"b c\"]\n")
+        let again = try YAMLNode.read(Array(merged.yaml.utf8), file: "again")
+        #expect(again["call"]?["ring-timeout"]?.text == "2s")
+        #expect(again["domains"]?.items?.compactMap(\.text) == ["a", "b c"])
+    }
+}

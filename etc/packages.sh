@@ -1,0 +1,70 @@
+# Sourced by etc/run and etc/check: which Debian packages are needed, and how they get here.
+
+# What the package links with: the names in Package.swift, and the parser, which has a C target of its own there.
+build_packages() {
+    echo pkg-config libosip2-dev
+    sed -n 's/.*debian: "\([^"]*\)".*/\1/p' Package.swift | LC_ALL=C sort -u
+}
+
+# What etc/run needs besides.
+run_packages() { echo openssl; }
+
+# What the checks need besides, and what they only use when it is there.
+check_packages() { echo openssl curl sqlite3 sip-tester; }
+optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli; }
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || echo "$package"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo -n "$@"
+    else
+        return 1
+    fi
+}
+
+apt_is_updated=no
+apt_install() {
+    if [ $apt_is_updated = no ]; then
+        as_root apt-get -q update || return 1
+        apt_is_updated=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
+}
+
+# install_packages PACKAGE...: installs those that are missing; says which when that is not possible.
+install_packages() {
+    local missing
+    if ! command -v dpkg-query >/dev/null; then
+        echo "Not a Debian system: these are taken to be here under their own names: $*"
+        return 0
+    fi
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    echo "Installing" $missing
+    apt_install $missing && return 0
+    echo "Cannot install packages here. As root: apt-get install" $missing >&2
+    return 1
+}
+
+# install_optional PACKAGE...: each by itself, since a name may be unknown to this release.
+install_optional() {
+    local package
+    command -v dpkg-query >/dev/null || return 0
+    for package in $(missing_packages "$@"); do
+        apt_install "$package" >/dev/null 2>&1 || echo "Without $package: what needs it is left out."
+    done
+}
+
+require_swift() {
+    command -v swift >/dev/null && return 0
+    echo "The Swift toolchain is missing: install Swift 6.3 or later from https://www.swift.org/install/linux/" >&2
+    return 1
+}
