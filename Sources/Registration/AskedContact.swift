@@ -2,7 +2,9 @@ import PushDelivery
 import SIPGrammar
 
 /// One Contact of a REGISTER: what it asks for, and what is made of it.
-struct AskedContact {
+///
+/// A class because it is looked at many times: a copy of the value would retain twenty slices of the message.
+final class AskedContact {
     let address: NameAddress
     /// In the form of ``ContactText``.
     let text: ByteString
@@ -25,12 +27,15 @@ struct AskedContact {
     }
 
     /// - Returns: `nil` when its text cannot be kept; the request then gets 400.
-    init?(_ address: NameAddress, in request: SIPRequest, settings: RegistrarSettings) {
+    init?(
+        _ address: NameAddress, in request: SIPRequest, settings: RegistrarSettings, limits: ExpiryLimits
+    ) {
         guard let text = ContactText.canonical(address) else { return nil }
+        let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.text = text
-        expires = address.expires ?? request.expires ?? settings.defaultExpires
-        triple = PushParameters.Triple(contact: address)
+        self.triple = triple
+        expires = address.expires ?? request.expires ?? limits.standard
         push = PushParameters(triple, settings: settings)
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }

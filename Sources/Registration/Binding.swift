@@ -37,8 +37,6 @@ package struct Binding: Sendable {
     package internal(set) var cseq: UInt32
     /// Seconds granted by its last REGISTER.
     package internal(set) var granted: UInt32
-    /// Its place in the table's queue of ordinary bindings.
-    var deadline = DeadlineID.none
     /// The AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
     var next: UInt32 = BindingTable.noSlot
 
@@ -85,10 +83,7 @@ extension Binding {
     func has(_ bytes: ByteString, at range: Range<Int>) -> Bool {
         guard bytes.count == range.count else { return false }
         let stored = block.span.extracting(range)
-        return bytes.withSpan { given in
-            for index in 0..<given.count where given[index] != stored[index] { return false }
-            return true
-        }
+        return bytes.withSpan { $0.hasSameBytes(as: stored) }
     }
 }
 
@@ -141,10 +136,8 @@ extension Binding {
         var out: [UInt8] = []
         for value in path {
             if !out.isEmpty { out.append(pathSeparator) }
-            for byte in value.array {
-                out.append(byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte)
-            }
+            out.append(unfolding: value)
         }
-        return ByteString(out)
+        return ByteString(copying: out.span)
     }
 }

@@ -20,9 +20,9 @@ extension BindingTable {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
                 // Refreshed since the entry was made.
-                self[slot].deadline = expiry.schedule(slot, at: self[slot].freshUntil)
+                scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
-                self[slot].deadline = expiry.schedule(slot, at: now + .seconds(1))
+                scheduleExpiry(of: slot, at: now + .seconds(1))
             } else {
                 ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
                 remove(slot: slot)

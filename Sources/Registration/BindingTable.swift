@@ -17,6 +17,8 @@ package struct BindingTable: ~Copyable, Sendable {
     private var byID = SlotIndex()
     /// Ordinary bindings by slot. One that is refreshed keeps its old entry; when that comes up, it gets a new one.
     var expiry = DeadlineQueue<UInt32>()
+    /// By slot: the entry in the queue. Only as long as ordinary bindings need it: push contacts have none.
+    private var deadlines: [DeadlineID] = []
     /// Providers that are switched on: only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The id that the next new binding gets.
@@ -116,7 +118,6 @@ extension BindingTable {
     mutating func insert(_ binding: consuming Binding, for aor: AddressOfRecord) {
         let id = binding.id
         binding.next = Self.noSlot
-        binding.deadline = .none
         let slot = takeSlot(for: binding)
         byID.insert(hash: Self.hash(id), slot: slot)
         if var last = firstSlot(of: aor) {
@@ -132,17 +133,25 @@ extension BindingTable {
     /// Puts a new record of the same device and AOR in place.
     mutating func replace(slot: UInt32, with binding: consuming Binding) {
         binding.next = self[slot].next
-        expiry.cancel(self[slot].deadline)
-        binding.deadline = .none
         self[slot] = binding
         scheduleExpiry(of: slot)
     }
 
     /// Push contacts have no deadline, ordinary ones their granted time.
     mutating func scheduleExpiry(of slot: UInt32) {
-        expiry.cancel(self[slot].deadline)
-        let isOrdinary = !isPush(self[slot])
-        self[slot].deadline = isOrdinary ? expiry.schedule(slot, at: self[slot].freshUntil) : .none
+        cancelExpiry(of: slot)
+        if !isPush(self[slot]) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
+    }
+
+    mutating func scheduleExpiry(of slot: UInt32, at instant: Instant) {
+        while deadlines.count <= Int(slot) { deadlines.append(.none) }
+        deadlines[Int(slot)] = expiry.schedule(slot, at: instant)
+    }
+
+    private mutating func cancelExpiry(of slot: UInt32) {
+        guard Int(slot) < deadlines.count else { return }
+        expiry.cancel(deadlines[Int(slot)])
+        deadlines[Int(slot)] = .none
     }
 
     mutating func remove(slot: UInt32) {
@@ -160,7 +169,7 @@ extension BindingTable {
             }
         }
         byID.remove(hash: Self.hash(self[slot].id), slot: slot)
-        expiry.cancel(self[slot].deadline)
+        cancelExpiry(of: slot)
         self[slot] = .vacant(next: freeSlot)
         freeSlot = slot
     }
@@ -193,6 +202,6 @@ extension BindingTable {
 
     /// Ids are our own numbers: spreading them is enough.
     private static func hash(_ id: BindingID) -> UInt32 {
-        UInt32(truncatingIfNeeded: id.rawValue &* 0x9e37_79b9_7f4a_7c15 >> 32)
+        UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }
 }

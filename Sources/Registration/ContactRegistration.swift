@@ -13,6 +13,7 @@ struct ContactRegistration {
     let stored: [StoredContact]
     let enabled: ProviderSet
     let settings: RegistrarSettings
+    let limits: ExpiryLimits
     let now: Moment
 
     /// Bytes of the Call-ID, and of all Path values together.
@@ -25,16 +26,19 @@ struct ContactRegistration {
 
     init(
         request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
-        now: Moment
+        limits: ExpiryLimits, now: Moment
     ) {
         self.request = request
         self.flow = flow
         self.stored = stored
         self.enabled = enabled
         self.settings = settings
+        self.limits = limits
         self.now = now
         taken = Array(repeating: false, count: stored.count)
-        announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
+        if request.frame.contains(.featureCaps) {
+            announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
+        }
     }
 
     /// The verdict. The first contact that is not known yet gets `firstNewID`; further ones count up.
@@ -77,31 +81,34 @@ struct ContactRegistration {
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
         for address in request.contacts {
-            guard let contact = AskedContact(address, in: request, settings: settings) else {
+            guard let contact = AskedContact(address, in: request, settings: settings, limits: limits) else {
                 return .rejected(.badRequest, [])
             }
             asked.append(contact)
         }
-        // What is on offer goes with the refusal, so that the app can choose (rules P3, P9).
-        let offer = enabled.providers.map { AddedField("Feature-Caps", caps($0)) }
         for contact in asked where !contact.isSignOut {
             // RFC 3261 section 10.3 step 7: an hour and more is never too brief.
-            guard contact.expires >= min(settings.minExpires, 3600) else {
-                let minimum = AddedField("Min-Expires", ByteString("\(settings.minExpires)"))
-                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer))
+            guard contact.expires >= min(limits.least, 3600) else {
+                let minimum = AddedField("Min-Expires", ByteString("\(limits.least)"))
+                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps)))
             }
         }
         for index in asked.indices where !asked[index].isSignOut {
             asked[index].notUsed = reasonNotToPush(asked[index])
             if case .unsupported = asked[index].notUsed, settings.unsupportedPush == .reject {
-                return .rejected(.pushNotSupported, offer)
+                return .rejected(.pushNotSupported, offer(caps))
             }
         }
         return nil
     }
 
+    /// What is on offer goes with a refusal, so that the app can choose (rules P3, P9).
+    private func offer(_ caps: (PushProvider) -> ByteString) -> [AddedField] {
+        enabled.providers.map { AddedField("Feature-Caps", caps($0)) }
+    }
+
     private func reasonNotToPush(_ contact: AskedContact) -> RegistrationFact.PushNotUsed? {
-        if let provider = contact.triple.provider, contact.triple.prid != nil,
+        if !announcedElsewhere.isEmpty, let provider = contact.triple.provider, contact.triple.prid != nil,
             FeatureCaps.names(announcedElsewhere, include: provider)
         {
             return .pushedElsewhere
@@ -155,13 +162,13 @@ struct ContactRegistration {
     // MARK: Changes
 
     private func install(_ contact: AskedContact, as id: BindingID, in plan: inout RegisterPlan) {
-        let granted = min(contact.expires, settings.maxExpires)
+        let granted = min(contact.expires, limits.most)
         // A provider that is off keeps its number: the contact turns into a push contact when it is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         let content = Binding.Content(
             aor: plan.aor, contact: contact.text, callID: request.callID, path: plan.path, flow: flow,
-            cseq: request.cseq.number, granted: granted, freshUntil: now.instant + .seconds(Int64(granted)),
+            cseq: request.cseq.number, granted: granted, freshUntil: now.instant.adding(seconds: granted),
             registeredAt: now.date, q: contact.address.q, provider: provider,
             marks: contact.address.marks(needsReview: contact.notUsed != nil || contact.push != .none && provider == 0))
         plan.installs.append(RegisterPlan.Install(id: id, content: content))
@@ -261,9 +268,15 @@ struct ContactRegistration {
             case .query(.provider(let provider)): enabled.contains(provider) ? [provider] : []
             case .query(.unknown), .none, .unsupported, .invalid: []
             }
-        let refresh = contact.address.parameters.contains("+sip.pnsreg") ? settings.announcedSeconds : nil
-        for provider in providers
-        where !FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue)) {
+        let refresh =
+            contact.address.parameters.contains("+sip.pnsreg")
+            ? settings.announcedRefresh.map(ExpiryLimits.seconds) : nil
+        for provider in providers {
+            if !announcedElsewhere.isEmpty,
+                FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue))
+            {
+                continue
+            }
             let value = refresh.map { FeatureCaps.value(for: provider, refresh: $0) } ?? caps(provider)
             if !plan.featureCaps.contains(value) { plan.featureCaps.append(value) }
         }

@@ -12,7 +12,7 @@ package enum ContactText {
     package static func canonical(_ contact: NameAddress) -> ByteString? {
         let uri = contact.uri
         guard uri.text.count <= longest, !uri.text.isEmpty else { return nil }
-        for index in 0..<uri.text.count where !uri.text[index].mayStandInURI { return nil }
+        guard uri.text.withSpan(mayStandInBrackets) else { return nil }
 
         var out: [UInt8] = []
         out.reserveCapacity(uri.text.count + 96)
@@ -36,12 +36,14 @@ package enum ContactText {
             out.append(parameter.name)
             guard let value = parameter.value else { continue }
             out.append("=")
-            // A fold is allowed inside quotes; as a line end in our own answer it would be one more thing to go wrong.
-            for byte in value.array {
-                out.append(byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte)
-            }
+            out.append(unfolding: value)
         }
-        return out.count <= longest ? ByteString(out) : nil
+        return out.count <= longest ? ByteString(copying: out.span) : nil
+    }
+
+    private static func mayStandInBrackets(_ uri: Span<UInt8>) -> Bool {
+        for index in 0..<uri.count where !uri[index].mayStandInURI { return false }
+        return true
     }
 
     /// Reads a stored value again.
@@ -56,22 +58,33 @@ package enum ContactText {
     /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
     /// section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
-        guard let uri = URIText.read(contact.text.withoutPushParameters()) else { return contact.text }
         var out: [UInt8] = []
-        out.reserveCapacity(uri.text.count)
-        out.append(uri.text[0..<URIText.addressEnd(of: uri.text)])
-        for parameter in uri.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
+        out.reserveCapacity(contact.text.count)
+        out.append(contact.text, 0..<URIText.addressEnd(of: contact.text))
+        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
             out.append(";")
             out.append(parameter.name)
             guard let value = parameter.value else { continue }
             out.append("=")
             out.append(value)
         }
-        return ByteString(out)
+        return ByteString(copying: out.span)
     }
 }
 
 extension [UInt8] {
+    /// Appends a value with line ends replaced by spaces: a fold is allowed inside quotes, but in our own answer it
+    /// would be one more thing to go wrong.
+    mutating func append(unfolding value: ByteString) {
+        guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
+            append(value)
+            return
+        }
+        for byte in value.array {
+            append(byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte)
+        }
+    }
+
     /// Appends a header parameter as a URI parameter: quotes gone, what a URI may not hold escaped.
     fileprivate mutating func append(asURIParameter parameter: Parameter) {
         append(";")

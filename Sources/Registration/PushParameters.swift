@@ -73,7 +73,7 @@ package enum PushParameters: Hashable, Sendable {
             self = .query(.all)
             return
         }
-        guard let known = PushProvider(provider) else {
+        guard let known = PushProvider(named: provider) else {
             self = .unsupported(.unknownProvider)
             return
         }
@@ -98,10 +98,26 @@ package enum PushParameters: Hashable, Sendable {
 
 extension PushParameters.Triple {
     package init(contact: NameAddress) {
-        let provider = contact.decodedParameter("pn-provider")
-        let singular = contact.decodedParameter("pn-param")
-        let plural = contact.decodedParameter("pn-params")
-        let prid = contact.decodedParameter("pn-prid")
+        var provider: ByteString?
+        var singular: ByteString?
+        var plural: ByteString?
+        var prid: ByteString?
+        // Header parameters first: those of the URI win. Of equal names in one place the first counts.
+        for (parameters, areQuoted) in [(contact.parameters, true), (contact.uri.parameters, false)] {
+            for parameter in parameters.reversed() where parameter.isPush {
+                var value = parameter.value ?? .empty
+                if areQuoted { value = value.unquoted() }
+                if parameter.name.equalsIgnoringCase("pn-prid") {
+                    prid = value.percentDecoded()
+                } else if parameter.name.equalsIgnoringCase("pn-provider") {
+                    provider = value.percentDecoded()
+                } else if parameter.name.equalsIgnoringCase("pn-param") {
+                    singular = value.percentDecoded()
+                } else if parameter.name.equalsIgnoringCase("pn-params") {
+                    plural = value.percentDecoded()
+                }
+            }
+        }
         if provider == nil, prid == nil, let legacy = Self(legacyOf: contact) {
             self = legacy
             return
@@ -158,6 +174,17 @@ extension ByteString {
 }
 
 extension PushProvider {
+    /// The same as `init(_:)`, without making a `String` of what nearly every phone sends.
+    init?(named value: ByteString) {
+        if value == "fcm" {
+            self = .fcm
+        } else if value == "apns" {
+            self = .apns
+        } else {
+            self.init(value)
+        }
+    }
+
     var isApple: Bool { self == .apns || self == .apnsDevelopment }
 }
 

@@ -6,6 +6,7 @@ extension BindingTable {
     /// The Contact, Path, Supported and Feature-Caps fields of the answer to an applied plan.
     package func okFields(for plan: RegisterPlan, now: Moment) -> [AddedField] {
         var fields: [AddedField] = []
+        fields.reserveCapacity(4 + plan.path.count)
         forEachSlot(of: plan.aor) { slot in
             guard isInForce(self[slot], now: now.instant) else { return }
             fields.append(AddedField("Contact", contactValue(slot: slot, plan, now: now.instant)))
@@ -32,8 +33,7 @@ extension BindingTable {
         }
         out.append(";expires=")
         // A push contact stays when its time is over, but 0 would say that it is gone (reading A8).
-        let remaining = self[slot].freshUntil - now
-        out.append(decimal: max(1, (remaining + .milliseconds(999)).components.seconds))
-        return ByteString(out)
+        out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
+        return ByteString(copying: out.span)
     }
 }

@@ -8,11 +8,13 @@ package import Timekeeping
 /// The caller has checked domain, Require and credentials (steps 1 to 5), and hands in the AOR of the To header field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
+    private let limits: ExpiryLimits
     /// The Feature-Caps value of each provider, by its number.
     private let featureCaps: [ByteString]
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
+        limits = ExpiryLimits(settings)
         featureCaps = [.empty] + PushProvider.allCases.map { FeatureCaps.value(for: $0) }
     }
 
@@ -41,7 +43,8 @@ package struct RegisterProcessor: Sendable {
         if request.contactIsStar { return removeAll(stored, request, plan) }
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
-            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, now: now)
+            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
+            now: now)
         return registration.decide(plan, firstNewID: table.nextID, caps: caps(of:))
     }
 
@@ -58,9 +61,9 @@ package struct RegisterProcessor: Sendable {
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan? {
-        let expires = request.expires ?? settings.defaultExpires
+        let expires = request.expires ?? limits.standard
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
-            expires >= settings.minExpires, expires > 0, let contact = request.frame.firstValue(of: .contact),
+            expires >= limits.least, let contact = request.frame.firstValue(of: .contact),
             var slot = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
         else { return nil }
 
@@ -77,11 +80,11 @@ package struct RegisterProcessor: Sendable {
         let isPush = table.isPush(binding)
         guard binding.flow == flow, binding.pathRange.isEmpty, !binding.marks.contains(.needsReview),
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
-            !(settings.announcedSeconds != nil && binding.marks.contains(.refreshesItself))
+            !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
         else { return nil }
 
-        let granted = min(expires, settings.maxExpires)
-        let freshUntil = now.instant + .seconds(Int64(granted))
+        let granted = min(expires, limits.most)
+        let freshUntil = now.instant.adding(seconds: granted)
         var plan = RegisterPlan(aor: aor)
         plan.refreshed = [binding.id]
         plan.echoed = plan.refreshed

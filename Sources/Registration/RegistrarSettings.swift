@@ -1,4 +1,5 @@
 package import Settings
+import Timekeeping
 
 /// How REGISTER requests are judged.
 package struct RegistrarSettings: SettingsGroup, Hashable {
@@ -76,13 +77,29 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     private static let maxDuration = Duration.seconds(31_536_000)
 }
 
-extension RegistrarSettings {
-    var defaultExpires: UInt32 { Self.seconds(defaultExpiry) }
-    var minExpires: UInt32 { Self.seconds(minExpiry) }
-    var maxExpires: UInt32 { Self.seconds(maxExpiry) }
-    var announcedSeconds: UInt32? { announcedRefresh.map(Self.seconds) }
+/// The settings about time in the whole seconds that SIP counts in.
+struct ExpiryLimits: Sendable {
+    let standard, least, most: UInt32
 
-    private static func seconds(_ duration: Duration) -> UInt32 {
-        UInt32(clamping: duration.components.seconds)
+    init(_ settings: RegistrarSettings) {
+        standard = Self.seconds(settings.defaultExpiry)
+        least = max(1, Self.seconds(settings.minExpiry))
+        most = Self.seconds(settings.maxExpiry)
+    }
+
+    static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
+}
+
+extension Instant {
+    /// Without the 128-bit arithmetic of `Duration`: for every REGISTER.
+    func adding(seconds: UInt32) -> Instant {
+        let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
+        return overflow ? .distantFuture : Instant(nanoseconds: sum)
+    }
+
+    /// Whole seconds until a later instant, rounded up.
+    func seconds(until later: Instant) -> Int64 {
+        let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
+        return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1
     }
 }

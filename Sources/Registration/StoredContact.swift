@@ -3,7 +3,9 @@ import SIPGrammar
 import Timekeeping
 
 /// A binding as the matching rules look at it: its text read, its token and label at hand.
-struct StoredContact {
+///
+/// A class for the same reason as ``AskedContact``.
+final class StoredContact {
     let id: BindingID
     let binding: Binding
     let address: NameAddress
@@ -23,11 +25,21 @@ struct StoredContact {
     ) -> [StoredContact] {
         table.bindings(for: aor, now: now).compactMap { binding in
             guard let address = ContactText.read(binding.contact) else { return nil }
-            var token: PushToken?
-            if case .push(let named) = PushParameters(contact: address, settings: settings) { token = named }
-            return StoredContact(
-                id: binding.id, binding: binding, address: address, token: token, isPush: table.isPush(binding),
-                label: DeviceLabel(contact: address, sources: settings.labelSources), callID: binding.callID)
+            return StoredContact(binding, address, isPush: table.isPush(binding), settings: settings)
         }
+    }
+
+    private init(_ binding: Binding, _ address: NameAddress, isPush: Bool, settings: RegistrarSettings) {
+        id = binding.id
+        self.binding = binding
+        self.address = address
+        self.isPush = isPush
+        if case .push(let token) = PushParameters(contact: address, settings: settings) {
+            self.token = token
+        } else {
+            token = nil
+        }
+        label = DeviceLabel(contact: address, sources: settings.labelSources)
+        callID = binding.callID
     }
 }

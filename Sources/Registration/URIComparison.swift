@@ -51,9 +51,12 @@ extension SIPURI {
 }
 
 extension Parameter {
-    /// `pn-*`, and `app-id` of the set that Linphone sent before RFC 8599: what must never leave toward a peer.
+    /// `pn-*`, and `app-id` of the set that Linphone sent before RFC 8599: what must never leave toward a peer, be its
+    /// name escaped or not. `pn-purr` is made to be seen by peers (RFC 8599 section 9.3).
     var isPush: Bool {
-        (name.count > 3 && name[0..<3].equalsIgnoringCase("pn-")) || name.equalsIgnoringCase("app-id")
+        let plain = name.contains(UInt8(ascii: "%")) ? name.percentDecoded() : name
+        if plain.count > 3, plain[0..<3].equalsIgnoringCase("pn-") { return !plain.equalsIgnoringCase("pn-purr") }
+        return plain.equalsIgnoringCase("app-id")
     }
 
     /// The parameters that match no URI without them, and the RFC 8599 triple.

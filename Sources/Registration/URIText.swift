@@ -49,21 +49,64 @@ enum URIText {
 
     /// Where the host and port of a `sip:` URI end: at the first `;` or `?` that does not belong to the user part.
     static func addressEnd(of text: ByteString) -> Int {
-        var index = (text.firstIndex(of: UInt8(ascii: "@")) ?? text.firstIndex(of: UInt8(ascii: ":")) ?? -1) + 1
-        while index < text.count, text[index] != UInt8(ascii: ";"), text[index] != UInt8(ascii: "?") { index += 1 }
-        return index
+        text.withSpan { span in
+            var end: Int?
+            for index in 0..<span.count {
+                switch span[index] {
+                case UInt8(ascii: "@"):
+                    // What looked like parameters before it was the user part.
+                    for index in index..<span.count where span[index].endsAddress { return index }
+                    return span.count
+                case UInt8(ascii: ";"), UInt8(ascii: "?"): if end == nil { end = index }
+                default: break
+                }
+            }
+            return end ?? span.count
+        }
     }
 
     /// `name[=value]` between semicolons; empty ones are left out, quoted values are kept whole.
     static func parameters(in text: ByteString) -> [Parameter] {
-        text.split(at: [UInt8(ascii: ";")]).compactMap { part in
-            guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else {
-                let name = part.trimmed()
-                return name.isEmpty ? nil : Parameter(name: name, value: nil)
+        guard !text.isEmpty else { return [] }
+        var parameters: [Parameter] = []
+        parameters.reserveCapacity(8)
+        text.withSpan { span in
+            var start = 0
+            var equals: Int?
+            var index = 0
+            while index <= span.count {
+                switch index < span.count ? span[index] : UInt8(ascii: ";") {
+                case UInt8(ascii: ";"):
+                    let name = trimmed(start..<(equals ?? index), in: span)
+                    let value = equals.map { text[trimmed($0 + 1..<index, in: span)] }
+                    if !name.isEmpty { parameters.append(Parameter(name: text[name], value: value)) }
+                    start = index + 1
+                    equals = nil
+                case UInt8(ascii: "=") where equals == nil: equals = index
+                case UInt8(ascii: "\""): index = quoteEnd(in: span, from: index + 1)
+                default: break
+                }
+                index += 1
             }
-            let name = part[0..<equals].trimmed()
-            return name.isEmpty ? nil : Parameter(name: name, value: part[equals + 1..<part.count].trimmed())
         }
+        return parameters
+    }
+
+    /// The place of the closing quote, or the last byte when there is none.
+    private static func quoteEnd(in span: Span<UInt8>, from start: Int) -> Int {
+        var index = start
+        while index < span.count, span[index] != UInt8(ascii: "\"") {
+            index += span[index] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return min(index, span.count - 1)
+    }
+
+    private static func trimmed(_ range: Range<Int>, in span: Span<UInt8>) -> Range<Int> {
+        var start = range.lowerBound
+        var end = range.upperBound
+        while start < end, span[start].isLinearSpace { start += 1 }
+        while end > start, span[end - 1].isLinearSpace { end -= 1 }
+        return start..<end
     }
 
     private static func hostAndPort(_ text: ByteString) -> (ByteString, UInt16?) {
@@ -76,4 +119,8 @@ enum URIText {
         guard end < text.count, text[end] == UInt8(ascii: ":") else { return (text[0..<end], nil) }
         return (text[0..<end], text[end + 1..<text.count].decimal())
     }
+}
+
+extension UInt8 {
+    fileprivate var endsAddress: Bool { self == UInt8(ascii: ";") || self == UInt8(ascii: "?") }
 }

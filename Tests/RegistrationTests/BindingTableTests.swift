@@ -2,6 +2,7 @@ import Addressing
 import PushDelivery
 import Registration
 import SIPGrammar
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -232,6 +233,24 @@ struct BindingTableTests {
             expected.remove(at: user % 3)
             #expect(registrar.bindings(of: "user\(user)").map(\.id) == expected)
         }
+    }
+
+    /// The index grows and shrinks many times; a removal must not cut off what stands behind it.
+    @Test func `bindings that come and go in any order stay findable`() throws {
+        var random = SeededGenerator(seed: 11)
+        var registrar = Registrar()
+        var ids: [Int: BindingID] = [:]
+        for _ in 0..<6000 {
+            let user = Int.random(in: 0..<700, using: &random)
+            if let id = ids.removeValue(forKey: user) {
+                #expect(registrar.remove(id) == .delete(id))
+            } else {
+                let reply = try registrar.register(PhoneContact.ordinary(), user: "u\(user)", callID: "c")
+                ids[user] = reply.refreshed.first
+            }
+        }
+        #expect(registrar.table.count == ids.count)
+        for user in 0..<700 { #expect(registrar.bindings(of: "u\(user)").map(\.id) == [ids[user]].compactMap { $0 }) }
     }
 
     // MARK: Fork targets
