@@ -84,7 +84,7 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "HTTPServer", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -117,6 +117,9 @@ let package = Package(
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
+        tests(
+            "PushSandboxTests",
+            ["PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
         tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
