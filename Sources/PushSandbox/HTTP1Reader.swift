@@ -1,32 +1,34 @@
 /// Splits the bytes of an HTTP/1.1 connection into requests (RFC 9112): bodies with a Content-Length only.
-struct HTTP1Reader {
+package struct HTTP1Reader {
     /// A request without its connection.
-    struct Request {
-        var method: String
-        var target: String
-        var headers: [String: String] = [:]
-        var repeatedHeaders: Set<String> = []
-        var body: [UInt8] = []
+    package struct Request {
+        package var method: String
+        package var target: String
+        package var headers: [String: String] = [:]
+        package var repeatedHeaders: Set<String> = []
+        package var body: [UInt8] = []
         /// Whether the connection stays open after the answer.
-        var staysOpen = true
+        package var staysOpen = true
     }
 
     /// What cannot be read, with the status to answer before the connection is closed.
-    struct Fault: Error {
-        let status: Int
+    package struct Fault: Error, Hashable {
+        package let status: Int
     }
 
     private var bytes: [UInt8] = []
 
+    package init() {}
+
     private static let bufferLimit = SandboxRequest.headLimit + SandboxRequest.bodyLimit
 
-    mutating func append(_ more: Span<UInt8>) throws(Fault) {
+    package mutating func append(_ more: Span<UInt8>) throws(Fault) {
         guard bytes.count + more.count <= 2 * Self.bufferLimit else { throw Fault(status: 413) }
         for index in more.indices { bytes.append(more[index]) }
     }
 
     /// The next complete request; `nil` until there is one.
-    mutating func next() throws(Fault) -> Request? {
+    package mutating func next() throws(Fault) -> Request? {
         // Empty lines before a request line are allowed.
         while bytes.starts(with: [13, 10]) { bytes.removeFirst(2) }
         guard let end = headEnd() else {

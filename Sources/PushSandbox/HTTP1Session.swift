@@ -58,7 +58,10 @@ final class HTTP1Session: SandboxSession {
         if !isReading, !readOn() { connection.close(flushing: true) }
     }
 
-    func goAway(refusing number: Int32?) { connection.close(flushing: true) }
+    func goAway(refusing number: Int32?) {
+        // An answer before it has closed already, and is still being sent.
+        if connection.isOpen { connection.close(flushing: true) }
+    }
 
     /// Answers by the status alone.
     ///

@@ -16,7 +16,9 @@ package final class ProviderSemantics {
     let accountKey: ProviderKey?
     let clock: () -> Int64
 
-    private static let recordLimit = 20_000
+    private static let recordLimit = 10_000
+    /// Of each body; more than any provider takes in one push.
+    private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
 
@@ -129,7 +131,8 @@ package final class ProviderSemantics {
         let record = PushRecord(
             time: clock(), service: service, interface: interface, token: token, type: type ?? "other",
             headers: request.headers.filter { $0.key.hasPrefix("apns-") }, credential: credential ?? "",
-            body: String(decoding: request.body, as: UTF8.self), status: status, reason: reason,
+            body: String(decoding: request.body.prefix(Self.recordedBodyLimit), as: UTF8.self), status: status,
+            reason: reason,
             connection: request.connection, version: request.version)
         if records.count >= Self.recordLimit { records.removeFirst(Self.recordLimit / 2) }
         records.append(record)
