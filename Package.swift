@@ -113,7 +113,8 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage",
+                "Crypto", "JSON",
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),

@@ -40,11 +40,11 @@ extension ProviderSemantics {
     ) -> Refusal? {
         func refusal(_ status: Int, _ reason: String) -> Refusal { Refusal(status: status, reason: reason) }
         guard request.method == "POST" else { return refusal(405, "MethodNotAllowed") }
-        if let complaint = apnsCredentialComplaint(request.headers["authorization"]) { return refusal(403, complaint) }
         guard !token.isEmpty else { return refusal(400, "MissingDeviceToken") }
         guard (8...200).contains(token.utf8.count), token.utf8.count.isMultiple(of: 2),
             token.utf8.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit })
         else { return refusal(400, "BadDeviceToken") }
+        if let complaint = apnsCredentialComplaint(request.headers["authorization"]) { return refusal(403, complaint) }
         if request.repeatedHeaders.contains(where: { $0.hasPrefix("apns-") || $0 == "authorization" }) {
             return refusal(400, "DuplicateHeaders")
         }

@@ -5,6 +5,11 @@ import Testing
 
 @Suite("What Apple says")
 struct APNsSemanticsTests {
+    /// Made at the earliest second that an integer can tell, with a signature of the right length.
+    private static let endOfTime =
+        "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJ0IiwiaWF0IjotOTIyMzM3MjAzNjg1NDc3NTgwOH0."
+        + String(repeating: "A", count: 86)
+
     @Test func `a call by VoIP push is accepted and recorded`() throws {
         let provider = try Provider()
         let id = "123e4567-e89b-12d3-a456-42665544000a"
@@ -38,6 +43,7 @@ struct APNsSemanticsTests {
         (["authorization": "bearer a.b"], 403, "InvalidProviderToken"),
         (["authorization": "bearer e30.e30.e30"], 403, "InvalidProviderToken"),
         (["authorization": "basic e30.e30.e30"], 403, "InvalidProviderToken"),
+        (["authorization": "bearer \(Self.endOfTime)"], 403, "InvalidProviderToken"),
     ])
     func `headers are checked`(changes: [String: String], status: Int, reason: String) throws {
         let answer = try Provider().apns(changes)
@@ -99,6 +105,15 @@ struct APNsSemanticsTests {
         #expect(try reason(provider.webToken(header: #"{"alg":"none","kid":"k"}"#)) == "InvalidProviderToken")
         let other = try ProviderKey(.bytes(SelfSignedCertificate(hosts: ["b"]).key), for: .es256)
         #expect(try reason(provider.webToken(key: other)) == "InvalidProviderToken")
+    }
+
+    @Test func `without a key the age still counts`() {
+        let semantics = ProviderSemantics { Provider.milliseconds }
+        let answer = semantics.answer(
+            SandboxRequest(
+                method: "POST", target: "/3/device/\(Provider.token)",
+                headers: ["authorization": "bearer \(Self.endOfTime)"], body: [], version: "h2", connection: 1))
+        #expect(answer.status == 403 && answer.reason == "ExpiredProviderToken")
     }
 
     @Test func `a credential is recorded as a digest`() throws {

@@ -61,6 +61,11 @@ struct FCMSemanticsTests {
         #expect(type.json["error"]?.string == "unsupported_grant_type")
     }
 
+    @Test(arguments: ["a=b&=", "", "=", "&&", "grant_type", "grant_type=%", "%3D%3d=1"])
+    func `an odd form is refused and harms nobody`(form: String) throws {
+        #expect(try Provider().post("/token", [:], form).status == 400)
+    }
+
     @Test func `the legacy interface takes the messages of ECSS-10`() throws {
         let provider = try Provider()
         let answer = provider.legacy(
