@@ -5,27 +5,32 @@ import Reactor
 ///
 /// Lives on its connection's loop. Sole owner of the nghttp2 session.
 @safe
-final class HTTP2Session {
-    /// A complete request with the stream to answer on.
-    var received: (SandboxRequest, _ stream: Int32) -> Void = { _, _ in }
-
+final class HTTP2Session: SandboxSession {
     private var session: OpaquePointer?
     private let connection: StreamConnection
+    private let received: (SandboxRequest, Int32) -> Void
     private var streams: [Int32: Stream] = [:]
+    /// Requests that became complete while nghttp2 was reading; it must not be called back from its callbacks.
     private var complete: [(SandboxRequest, Int32)] = []
 
     private final class Stream {
         var method = ""
         var path = ""
         var headers: [String: String] = [:]
+        var repeatedHeaders: Set<String> = []
+        var headCount = 0
         var body: [UInt8] = []
+        var isBodyCut = false
         var answer: [UInt8] = []
+        var sentCount = 0
     }
 
-    private static let bodyLimit = 1 << 20
+    private static let streamLimit: UInt32 = 256
 
-    init?(_ connection: StreamConnection) {
+    /// `received` gets each complete request with the number of the stream to answer on.
+    init?(_ connection: StreamConnection, received: @escaping (SandboxRequest, Int32) -> Void) {
         self.connection = connection
+        self.received = received
         var callbacks: OpaquePointer?
         guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0 else { return nil }
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
@@ -36,45 +41,53 @@ final class HTTP2Session {
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_server_new(&session, callbacks, context) == 0 else { return nil }
         var settings = nghttp2_settings_entry(
-            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: 1000)
+            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: Self.streamLimit)
         unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &settings, 1)
         flush()
     }
 
     deinit { unsafe nghttp2_session_del(session) }
 
-    /// Takes bytes of the connection.
-    ///
-    /// - Returns: whether they were HTTP/2.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
         }
-        flush()
-        // Answered only now: nghttp2 may not be made to write while it reads.
         let requests = complete
         complete = []
-        for (request, stream) in requests { received(request, stream) }
-        return used == bytes.count
+        for (request, stream) in requests where connection.isOpen { received(request, stream) }
+        flush()
+        return used == bytes.count && isWanted
+    }
+
+    /// Whether nghttp2 has anything left to do: not after a GOAWAY with no streams left, nor after the peer's errors.
+    private var isWanted: Bool {
+        unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard let stream = streams[number] else { return }
         stream.answer = answer.body
-        let fields = [(":status", "\(answer.status)")] + answer.headers.map { ($0.key, $0.value) }
-        var texts = fields.map { (Array($0.0.utf8), Array($0.1.utf8)) }
-        unsafe withHeaderFields(&texts) { list in
+        let fields = [(":status", "\(answer.status)")] + answer.headers.sorted { $0.key < $1.key }
+        let texts = fields.map { (Array($0.0.utf8), Array($0.1.utf8)) }
+        unsafe withHeaderFields(texts) { list in
             var source = unsafe nghttp2_data_provider()
             unsafe source.read_callback = bodyWanted
-            unsafe nghttp2_submit_response(session, number, list.baseAddress, list.count, &source)
+            if answer.body.isEmpty {
+                unsafe nghttp2_submit_response(session, number, list.baseAddress, list.count, nil)
+            } else {
+                unsafe nghttp2_submit_response(session, number, list.baseAddress, list.count, &source)
+            }
         }
         flush()
     }
 
-    /// Tells the peer that no more streams are taken.
-    func goAway() {
+    func goAway(refusing number: Int32?) {
+        let last = unsafe nghttp2_session_get_last_proc_stream_id(session)
+        // As APNs says it, with its reason. nghttp2 refuses the streams behind the last one by itself.
+        let reason = Array("{\"reason\":\"Shutdown\"}".utf8)
         unsafe nghttp2_submit_goaway(
-            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(session), 0, nil, 0)
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), number.map { max(0, $0 - 2) } ?? last,
+            NGHTTP2_NO_ERROR.rawValue, reason, reason.count)
         flush()
     }
 
@@ -88,7 +101,7 @@ final class HTTP2Session {
     }
 
     private func withHeaderFields(
-        _ texts: inout [([UInt8], [UInt8])], _ body: (UnsafeMutableBufferPointer<nghttp2_nv>) -> Void
+        _ texts: [([UInt8], [UInt8])], _ body: (UnsafeMutableBufferPointer<nghttp2_nv>) -> Void
     ) {
         var bytes: [UInt8] = []
         for (name, value) in texts { bytes += name + value }
@@ -108,39 +121,51 @@ final class HTTP2Session {
 
     // MARK: From nghttp2
 
-    fileprivate func header(_ name: String, _ value: String, on number: Int32) {
+    /// - Returns: whether it is still within the limit.
+    fileprivate func header(_ name: String, _ value: String, on number: Int32) -> Bool {
         let stream = streams[number] ?? Stream()
         streams[number] = stream
+        stream.headCount += name.utf8.count + value.utf8.count + 32
+        guard stream.headCount <= SandboxRequest.headLimit else { return false }
         switch name {
         case ":method": stream.method = value
         case ":path": stream.path = value
-        default: stream.headers[name] = value
+        default:
+            if stream.headers[name] == nil { stream.headers[name] = value } else { stream.repeatedHeaders.insert(name) }
         }
+        return true
     }
 
     fileprivate func data(_ bytes: UnsafeBufferPointer<UInt8>, on number: Int32) {
-        guard let stream = streams[number], stream.body.count + bytes.count <= Self.bodyLimit else { return }
+        guard let stream = streams[number], !stream.isBodyCut else { return }
+        guard stream.body.count + bytes.count <= SandboxRequest.bodyLimit else {
+            stream.isBodyCut = true
+            return
+        }
         unsafe stream.body.append(contentsOf: bytes)
     }
 
     fileprivate func ended(_ number: Int32) {
         guard let stream = streams[number] else { return }
-        let request = SandboxRequest(
+        var request = SandboxRequest(
             method: stream.method, target: stream.path, headers: stream.headers, body: stream.body, version: "h2",
             connection: connection.id)
+        request.repeatedHeaders = stream.repeatedHeaders
+        request.isBodyCut = stream.isBodyCut
+        request.mayControl = false
         complete.append((request, number))
     }
 
     fileprivate func closed(_ number: Int32) { streams[number] = nil }
 
-    fileprivate func takeBody(of number: Int32, into buffer: UnsafeMutableBufferPointer<UInt8>) -> (
-        count: Int, isLast: Bool
-    ) {
+    fileprivate func takeBody(
+        of number: Int32, into buffer: UnsafeMutableBufferPointer<UInt8>
+    ) -> (count: Int, isLast: Bool) {
         guard let stream = streams[number] else { return (0, true) }
-        let count = min(buffer.count, stream.answer.count)
-        for index in 0..<count { unsafe buffer[index] = stream.answer[index] }
-        stream.answer.removeFirst(count)
-        return (count, stream.answer.isEmpty)
+        let count = min(buffer.count, stream.answer.count - stream.sentCount)
+        for index in 0..<count { unsafe buffer[index] = stream.answer[stream.sentCount + index] }
+        stream.sentCount += count
+        return (count, stream.sentCount == stream.answer.count)
     }
 }
 
@@ -155,8 +180,9 @@ private func headerArrived(
     guard let frame = unsafe frame else { return 0 }
     let nameText = unsafe String(decoding: UnsafeBufferPointer(start: name, count: nameLength), as: UTF8.self)
     let valueText = unsafe String(decoding: UnsafeBufferPointer(start: value, count: valueLength), as: UTF8.self)
-    unsafe owner(context)?.header(nameText, valueText, on: frame.pointee.hd.stream_id)
-    return 0
+    let isTaken = unsafe owner(context)?.header(nameText, valueText, on: frame.pointee.hd.stream_id) ?? true
+    // Ends the stream, not the connection.
+    return isTaken ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
 }
 
 private func dataArrived(

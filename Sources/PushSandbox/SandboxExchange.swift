@@ -3,12 +3,23 @@ package struct SandboxRequest: Sendable {
     package let method: String
     /// With query, percent-encoded.
     package let target: String
-    /// Names in lower case.
+    /// Names in lower case; of repeated ones the first.
     package let headers: [String: String]
     package let body: [UInt8]
     /// `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
+    /// Names that came more than once.
+    package var repeatedHeaders: Set<String> = []
+    /// The body was longer than a connection keeps, ``bodyLimit``, and is not complete.
+    package var isBodyCut = false
+    /// The control resources answer: only on the plain port.
+    package var mayControl = true
+
+    /// More than any provider takes.
+    package static let bodyLimit = 64 << 10
+    /// For the names and values of all headers together.
+    package static let headLimit = 16 << 10
 
     package init(
         method: String, target: String, headers: [String: String], body: [UInt8], version: String, connection: UInt64
@@ -21,11 +32,16 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
-    var path: String { String(target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)[0]) }
+    /// Still percent-encoded.
+    var path: String { String(target.prefix { $0 != "?" }) }
+
+    /// Decoded.
+    var query: [String: String] { FormText.values(target.drop { $0 != "?" }.dropFirst()) }
 }
 
 /// What the stand-in answers.
 package struct SandboxAnswer: Sendable {
+    /// 0: there is no answer, only the fault.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
@@ -34,8 +50,8 @@ package struct SandboxAnswer: Sendable {
     /// The answer waits that long.
     package var delay: Duration = .zero
 
-    package enum Fault: String, Codable, Sendable {
-        /// The connection is told to end after this answer.
+    package enum Fault: String, Sendable {
+        /// The connection is told to end after this answer; without an answer, that the request was not looked at.
         case goaway
         /// The connection breaks; there is no answer.
         case reset
@@ -47,9 +63,9 @@ package struct SandboxAnswer: Sendable {
         self.body = body
     }
 
-    init(status: Int, json: String, headers: [String: String] = [:]) {
+    init(status: Int, json: JSONText, headers: [String: String] = [:]) {
         self.init(
             status: status, headers: headers.merging(["content-type": "application/json"]) { mine, _ in mine },
-            body: Array(json.utf8))
+            body: json.bytes)
     }
 }

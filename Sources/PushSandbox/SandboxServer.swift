@@ -1,107 +1,130 @@
 package import Addressing
 package import Crypto
-import HTTPServer
 package import Reactor
 import Timekeeping
 
-/// Listens for pushes: HTTP/2 over TLS, and HTTP/1.1 on a plain port.
+/// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for those who do not offer `h2`, and HTTP/1.1 on a plain port,
+/// where the controls are.
 ///
 /// Lives on its loop.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
-    private var listener: StreamListener?
-    private var plain: HTTPListener?
-    private var sessions: [UInt64: (StreamConnection, HTTP2Session)] = [:]
+    private var listeners: [StreamListener] = []
+    private var peers: [UInt64: Peer] = [:]
+    private var timers: [UInt64: LoopTimer] = [:]
+    private var lastTimer: UInt64 = 0
+
+    private struct Peer {
+        let connection: StreamConnection
+        let isPlain: Bool
+        /// `nil` until TLS is established.
+        var session: (any SandboxSession)?
+    }
+
+    private static let connectionLimit = 1000
+    /// Providers' connections stay open for long.
+    private static let idleTimeout: Duration = .seconds(3600)
+    private static let delayLimit = 10_000
+    /// The list of all pushes may be long.
+    private static let outputLimit = 256 << 20
 
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics
     }
 
+    deinit {
+        for peer in peers.values { peer.connection.close() }
+    }
+
     /// - Returns: where it listens, with the port the kernel chose for port 0.
     package func listen(tls endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
-        let made = try StreamListener(boundTo: endpoint, on: loop, tls: context, limit: 1000) {
-            [weak self] connection in
-            self?.accepted(connection)
-        }
-        listener = made
+        try listen(endpoint, context)
+    }
+
+    package func listen(plain endpoint: Endpoint) throws(SystemError) -> Endpoint { try listen(endpoint, nil) }
+
+    private func listen(_ endpoint: Endpoint, _ context: TLSContext?) throws(SystemError) -> Endpoint {
+        let isPlain = context == nil
+        var limits = StreamConnection.Limits()
+        limits.output = Self.outputLimit
+        let made = try StreamListener(
+            boundTo: endpoint, on: loop, tls: context, limit: Self.connectionLimit, connectionLimits: limits
+        ) { [weak self] connection in self?.accepted(connection, isPlain: isPlain) }
+        listeners.append(made)
         return made.local
     }
 
-    package func listen(plain endpoint: Endpoint) throws(SystemError) -> Endpoint {
-        let made = try HTTPListener(on: loop) { [weak self] request, reply in
-            guard let self else { return }
-            let seen = SandboxRequest(
-                method: request.method, target: request.target,
-                headers: Dictionary(
-                    request.fields.map { ($0.name.lowercased(), $0.value) }, uniquingKeysWith: { first, _ in first }),
-                body: request.body, version: "http/1.1", connection: 0)
-            let answer = semantics.answer(seen)
-            later(answer.delay) {
-                reply.send(
-                    HTTPResponse(
-                        status: answer.status, fields: answer.headers.map { HTTPField($0.key, $0.value) },
-                        body: answer.body))
-            }
-        }
-        plain = made
-        return try made.listen(on: endpoint)
-    }
+    // MARK: Connections
 
-    private func accepted(_ connection: StreamConnection) {
+    private func accepted(_ connection: StreamConnection, isPlain: Bool) {
         let handlers = StreamConnection.Handlers(
             connected: { [weak self] connection in self?.connected(connection) },
             received: { [weak self] connection, bytes in
-                if let session = self?.sessions[connection.id]?.1, !session.take(bytes) { self?.drop(connection) }
+                if let session = self?.peers[connection.id]?.session, !session.take(bytes) {
+                    self?.drop(connection, flushing: true)
+                }
                 return bytes.count
-            }, closed: { [weak self] connection, _ in self?.sessions[connection.id] = nil })
-        pending[connection.id] = connection
+            }, closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
+        peers[connection.id] = Peer(connection: connection, isPlain: isPlain)
         do {
             try connection.start(handlers)
         } catch {
-            pending[connection.id] = nil
+            peers[connection.id] = nil
         }
     }
-
-    /// Accepted, TLS not yet established.
-    private var pending: [UInt64: StreamConnection] = [:]
 
     private func connected(_ connection: StreamConnection) {
-        pending[connection.id] = nil
-        guard connection.tls?.applicationProtocol == "h2", let session = HTTP2Session(connection) else {
-            return connection.close()
+        guard let isPlain = peers[connection.id]?.isPlain else { return }
+        connection.setIdleTimeout(Self.idleTimeout)
+        let id = connection.id
+        let received = { [weak self] (request: SandboxRequest, stream: Int32) -> Void in
+            self?.received(request, from: id, on: stream)
         }
-        sessions[connection.id] = (connection, session)
-        session.received = { [weak self, weak session] request, stream in
-            guard let self, let session else { return }
-            let answer = semantics.answer(request)
-            later(answer.delay) { [weak self] in
-                switch answer.fault {
-                case .reset: self?.drop(connection)
-                case .goaway:
-                    session.answer(answer, on: stream)
-                    session.goAway()
-                case nil: session.answer(answer, on: stream)
-                }
-            }
+        if connection.tls?.applicationProtocol == "h2" {
+            guard let session = HTTP2Session(connection, received: received) else { return drop(connection) }
+            peers[id]?.session = session
+        } else {
+            peers[id]?.session = HTTP1Session(connection, mayControl: isPlain, received: received)
         }
     }
 
-    private func drop(_ connection: StreamConnection) {
-        sessions[connection.id] = nil
-        connection.close()
+    private func drop(_ connection: StreamConnection, flushing: Bool = false) {
+        peers[connection.id] = nil
+        connection.close(flushing: flushing)
     }
 
-    private var timers: [UInt64: LoopTimer] = [:]
-    private var lastTimer: UInt64 = 0
+    // MARK: Requests
 
-    private func later(_ delay: Duration, _ job: @escaping () -> Void) {
-        guard delay > .zero else { return job() }
+    private func received(_ request: SandboxRequest, from id: UInt64, on stream: Int32) {
+        let answer = semantics.answer(request)
+        after(answer.delay) { [weak self] in self?.give(answer, to: id, on: stream) }
+    }
+
+    private func give(_ answer: SandboxAnswer, to id: UInt64, on stream: Int32) {
+        guard let peer = peers[id], let session = peer.session else { return }
+        switch answer.fault {
+        case .reset: drop(peer.connection)
+        case .goaway:
+            if answer.status != 0 { session.answer(answer, on: stream) }
+            session.goAway(refusing: answer.status == 0 ? stream : nil)
+        case nil: session.answer(answer, on: stream)
+        }
+        // HTTP/1.1 closes by itself and its end is told to nobody.
+        if !peer.connection.isOpen { peers[id] = nil }
+    }
+
+    private func after(_ delay: Duration, _ job: @escaping () -> Void) {
+        guard delay > .zero, timers.count < Self.delayLimit else { return job() }
         lastTimer += 1
         let number = lastTimer
-        timers[number] = try? loop.schedule(at: SystemClock.now + delay) { [weak self] in
-            self?.timers[number] = nil
+        do throws(SystemError) {
+            timers[number] = try loop.schedule(at: loop.now + delay) { [weak self] in
+                self?.timers[number] = nil
+                job()
+            }
+        } catch {
             job()
         }
     }

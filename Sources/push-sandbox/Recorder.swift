@@ -1,16 +1,11 @@
 import Foundation
 import PushSandbox
 
-/// Writes each push as a line, and runs the hook for those that were accepted.
+/// Writes each push as a line.
 final class Recorder {
     private let output: FileHandle
-    private let hook: String?
-    private var running: [Process] = []
 
-    private static let hookLimit = 32
-
-    init(file: String?, hook: String?) throws {
-        self.hook = hook
+    init(file: String?) throws {
         guard let file else {
             output = .standardOutput
             return
@@ -23,29 +18,6 @@ final class Recorder {
         output = opened
     }
 
-    func write(_ record: PushRecord) {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        if let line = try? encoder.encode(record) { output.write(line + Data("\n".utf8)) }
-        if let hook, record.status == 200 { run(hook, record) }
-    }
-
-    /// The payload travels in the environment: nothing of it becomes part of the command.
-    private func run(_ hook: String, _ record: PushRecord) {
-        running.removeAll { !$0.isRunning }
-        guard running.count < Self.hookLimit else { return }
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        process.arguments = ["-c", hook]
-        process.environment = ProcessInfo.processInfo.environment.merging([
-            "PUSH_SERVICE": record.service, "PUSH_TOKEN": record.token, "PUSH_TYPE": record.type,
-            "PUSH_BODY": record.body,
-        ]) { _, new in new }
-        do {
-            try process.run()
-            running.append(process)
-        } catch {
-            FileHandle.standardError.write(Data("push-sandbox: the hook does not start: \(error)\n".utf8))
-        }
-    }
+    /// A full disk or a reader that went away is no reason to stop answering.
+    func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

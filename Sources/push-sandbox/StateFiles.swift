@@ -3,8 +3,8 @@ import Foundation
 
 /// Certificate and keys in a folder, made once.
 struct StateFiles {
-    let certificate, certificateKey, apnsKey: String
-    private let accountKey, account: String
+    let certificate, certificateKey, apnsKey, accountKey: String
+    private let account: String
 
     init(folder: String) throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -30,14 +30,20 @@ struct StateFiles {
             "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox", "private_key": key,
             "client_email": "sippushd@sandbox.invalid", "token_uri": tokenEndpoint,
         ]
-        try write(Array(JSONSerialization.data(withJSONObject: fields, options: [.sortedKeys])), to: account)
+        try write(
+            Array(JSONSerialization.data(withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])),
+            to: account)
     }
 
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
+        // Never half a file, nor a key that others may read for a moment.
+        let part = path + ".part"
         guard
-            FileManager.default.createFile(atPath: path, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
-        else { throw Complaint("cannot write \(path)") }
+            FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])
+        else { throw Complaint("cannot write \(part)") }
+        if exists(path) { try FileManager.default.removeItem(atPath: path) }
+        try FileManager.default.moveItem(atPath: part, toPath: path)
     }
 }

@@ -1,0 +1,58 @@
+import JSON
+
+/// How pushes to a token are to fail.
+struct FailurePlan {
+    /// 200 with no reason: judged as usual.
+    var status: Int?
+    /// The provider's word; by default the usual one for the status.
+    var reason: String?
+    /// Milliseconds, in the answer 410 of APNs.
+    var timestamp: Int64?
+    /// How often; without it, always.
+    var times: Int64?
+    var delay: Duration = .zero
+    var fault: SandboxAnswer.Fault?
+    /// Seconds.
+    var retryAfter: Int64?
+
+    init(status: Int, reason: String? = nil) {
+        self.status = status
+        self.reason = reason
+    }
+
+    /// The plan in the body of a `PUT`; the error names the member that is unknown or out of its range.
+    init(json bytes: [UInt8]) throws(Fault) {
+        guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
+        for member in members {
+            let value = member.value
+            switch member.key {
+            case "status": status = Int(try Self.number(member, 200...599))
+            case "timestamp": timestamp = try Self.number(member, 0...Int64.max)
+            case "times": times = try Self.number(member, 1...1_000_000)
+            case "delay_ms": delay = .milliseconds(try Self.number(member, 0...600_000))
+            case "retry_after": retryAfter = try Self.number(member, 0...86_400)
+            case "reason":
+                guard let text = value.string, text.utf8.count <= 100 else { throw Fault(member: member.key) }
+                reason = text.isEmpty ? nil : text
+            case "action":
+                guard let fault = value.string.flatMap(SandboxAnswer.Fault.init) else {
+                    throw Fault(member: member.key)
+                }
+                self.fault = fault
+            default: throw Fault(member: member.key)
+            }
+        }
+    }
+
+    struct Fault: Error {
+        let member: String
+    }
+
+    private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int64>) throws(Fault) -> Int64 {
+        guard let number = member.value.integer, range.contains(number) else { throw Fault(member: member.key) }
+        return number
+    }
+
+    /// Whether the provider refuses the push, rather than judging it.
+    var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
+}

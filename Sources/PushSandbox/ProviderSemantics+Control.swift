@@ -1,0 +1,34 @@
+/// The control resources: what was pushed, and what is to fail.
+extension ProviderSemantics {
+    func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
+        switch (request.method, path.first, path.count) {
+        case ("GET", "pushes", 1):
+            let wanted = request.query["token"]
+            return SandboxAnswer(
+                status: 200, json: .array(records.filter { wanted == nil || $0.token == wanted }.map(\.text)))
+        case ("DELETE", "pushes", 1):
+            records = []
+            return SandboxAnswer(status: 200, json: .object([]))
+        case ("PUT", "tokens", 2): return put(request, token: path[1])
+        case ("DELETE", "tokens", 2):
+            plans[path[1]] = nil
+            return SandboxAnswer(status: 200, json: .object([]))
+        case (_, "pushes", 1), (_, "tokens", 2): return SandboxAnswer(status: 405, json: .object([]))
+        default: return SandboxAnswer(status: 404, json: .object([]))
+        }
+    }
+
+    private func put(_ request: SandboxRequest, token: String) -> SandboxAnswer {
+        do throws(FailurePlan.Fault) {
+            let plan = try FailurePlan(json: request.body)
+            guard plans[token] != nil || plans.count < Self.planLimit else {
+                return SandboxAnswer(status: 507, json: .object([("error", "too many plans")]))
+            }
+            plans[token] = plan
+            return SandboxAnswer(status: 200, json: .object([]))
+        } catch {
+            return SandboxAnswer(
+                status: 400, json: .object([("error", "not a failure plan"), ("member", JSONText(error.member))]))
+        }
+    }
+}

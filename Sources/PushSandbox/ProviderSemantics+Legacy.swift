@@ -1,0 +1,98 @@
+import JSON
+
+/// FCM's legacy interface, `POST /fcm/send`: a failed delivery is still a 200.
+extension ProviderSemantics {
+    private static let recipientLimit = 1000
+
+    func legacy(_ request: SandboxRequest) -> SandboxAnswer {
+        let message = JSONValue.object(in: request.body)
+        let type = message?["data"]?["type"]?.string
+        if let status = legacyRefusal(request, message) {
+            let token = message?["to"]?.string ?? ""
+            let reason = status == 401 ? "Unauthorized" : "InvalidParameters"
+            record(
+                request, service: "fcm", interface: "legacy", token: token, type: type, status: status,
+                reason: reason)
+            return SandboxAnswer(status: status, json: .object([("error", JSONText(reason))]))
+        }
+        let complaint = message.flatMap(Self.complaint)
+        var effects = Effects()
+        // A status that is none of a token's: it is the whole answer.
+        var status = 200
+        let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONText) in
+            let refusal =
+                token.isEmpty
+                ? Refusal(status: 200, reason: "MissingRegistration")
+                : complaint.map { Refusal(status: 200, reason: $0) }
+            switch judge(token, refusal, &effects) {
+            case .accepted(let id): return (token, nil, .object([("message_id", JSONText("0:\(id)"))]))
+            case .refused(let refusal):
+                let word = Self.word(for: refusal)
+                if word.isEmpty { status = refusal.status }
+                return (token, word.isEmpty ? "HTTP \(refusal.status)" : word, .object([("error", JSONText(word))]))
+            }
+        }
+        let failures = results.count { $0.error != nil }
+        let answer = effects.applied(
+            to: status == 200
+                ? SandboxAnswer(
+                    status: 200,
+                    json: .object([
+                        ("multicast_id", 1), ("success", JSONText(Int64(results.count - failures))),
+                        ("failure", JSONText(Int64(failures))), ("canonical_ids", 0),
+                        ("results", .array(results.map(\.result))),
+                    ])) : SandboxAnswer(status: status))
+        for result in results {
+            record(
+                request, service: "fcm", interface: "legacy", token: result.token, type: type, status: answer.status,
+                reason: result.error)
+        }
+        return answer
+    }
+
+    /// A status for the request as a whole, when it is not worth looking at its recipients.
+    private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
+        guard request.method == "POST" else { return 405 }
+        let authorization = request.headers["authorization"] ?? ""
+        guard authorization.hasPrefix("key="), authorization.utf8.count > 4 else { return 401 }
+        guard let message, !request.isBodyCut, Self.recipients(of: message).count <= Self.recipientLimit else {
+            return 400
+        }
+        return nil
+    }
+
+    /// At least one, which is empty when none is named.
+    private static func recipients(of message: JSONValue?) -> [String] {
+        if let several = message?["registration_ids"]?.array, !several.isEmpty {
+            return several.map { $0.string ?? "" }
+        }
+        return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
+    }
+
+    /// What is wrong with the parameters. ECSS-10 sends the integer 10 as priority, which passes.
+    private static func complaint(about message: JSONValue) -> String? {
+        if let ttl = message["time_to_live"] {
+            guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
+        }
+        if let priority = message["priority"] {
+            let isKnown =
+                priority.string.map { ["high", "normal", "10", "5"].contains($0) }
+                ?? priority.integer.map { $0 == 10 || $0 == 5 } ?? false
+            guard isKnown else { return "InvalidParameters" }
+        }
+        guard let data = message["data"] else { return nil }
+        guard let members = data.members else { return "InvalidParameters" }
+        guard !members.contains(where: { isReserved($0.key) }) else { return "InvalidDataKey" }
+        return JSONText(data).bytes.count <= 4096 ? nil : "MessageTooBig"
+    }
+
+    /// The error of one result; empty when the failure is one of the whole answer.
+    private static func word(for refusal: Refusal) -> String {
+        switch refusal.status {
+        // Whatever the plan calls it, after Apple's or Google's newer words.
+        case 404, 410: "NotRegistered"
+        case 200: refusal.reason
+        default: ""
+        }
+    }
+}

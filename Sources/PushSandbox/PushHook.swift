@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+package import Reactor
+import Timekeeping
+
+/// A shell command that is run for each accepted push. What was pushed travels in its environment, and nothing of that
+/// becomes part of the command.
+///
+/// Lives on its loop. Children that still run at the end are left to themselves.
+package final class PushHook {
+    private let command: String
+    private let loop: EventLoop
+    private var waiting: [PushRecord] = []
+    private var running: [pid_t] = []
+    private var timer: LoopTimer?
+    /// Pushes for which the command could not be run.
+    private(set) package var droppedCount = 0
+
+    package static let runningLimit = 32
+    private static let waitingLimit = 1000
+    /// How soon the end of a child is seen: a signal handler is the loop's to have, once in a process.
+    private static let reapInterval: Duration = .milliseconds(20)
+
+    package init(_ command: String, on loop: EventLoop) throws(SystemError) {
+        self.command = command
+        self.loop = loop
+        timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
+    }
+
+    /// Runs the command, or later when enough of them run.
+    package func pushAccepted(_ record: PushRecord) {
+        guard waiting.count < Self.waitingLimit else {
+            droppedCount += 1
+            return
+        }
+        waiting.append(record)
+        startWaiting()
+    }
+
+    package var runningCount: Int { running.count }
+
+    private func startWaiting() {
+        while running.count < Self.runningLimit, !waiting.isEmpty {
+            if let child = spawn(waiting.removeFirst()) { running.append(child) } else { droppedCount += 1 }
+        }
+        if !running.isEmpty { timer?.arm(at: loop.now + Self.reapInterval) }
+    }
+
+    private func reap() {
+        running.removeAll { child in
+            var status: Int32 = 0
+            return unsafe waitpid(child, &status, WNOHANG) != 0
+        }
+        startWaiting()
+    }
+
+    /// Its standard output is our standard error, since ours may be the record.
+    private func spawn(_ record: PushRecord) -> pid_t? {
+        var environment = ProcessInfo.processInfo.environment
+        environment["PUSH_SERVICE"] = record.service
+        environment["PUSH_TOKEN"] = record.token
+        environment["PUSH_TYPE"] = record.type
+        environment["PUSH_BODY"] = record.body
+
+        var actions = unsafe posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        guard unsafe posix_spawn_file_actions_init(&actions) == 0 else { return nil }
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        guard unsafe posix_spawnattr_init(&attributes) == 0 else { return nil }
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
+        // The loop ignores broken pipes; a shell expects them to end its parts.
+        var (standard, blocked) = (sigset_t(), sigset_t())
+        unsafe sigemptyset(&blocked)
+        unsafe sigemptyset(&standard)
+        unsafe sigaddset(&standard, SIGPIPE)
+        unsafe posix_spawnattr_setsigdefault(&attributes, &standard)
+        unsafe posix_spawnattr_setsigmask(&attributes, &blocked)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
+
+        let variables = environment.map { "\($0.key)=\($0.value)" }
+        return unsafe withCStrings(["/bin/sh", "-c", command]) { arguments in
+            unsafe withCStrings(variables) { variables in
+                var child: pid_t = 0
+                let code = unsafe posix_spawn(&child, "/bin/sh", &actions, &attributes, arguments, variables)
+                return code == 0 ? child : nil
+            }
+        }
+    }
+
+    /// Lends the texts as C wants arguments: a list with a null pointer at its end.
+    private func withCStrings<Result>(
+        _ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result?
+    ) -> Result? {
+        let pointers = unsafe texts.map { unsafe strdup($0) }
+        defer { unsafe pointers.forEach { unsafe free($0) } }
+        return unsafe (pointers + [nil]).withUnsafeBufferPointer { list in
+            unsafe list.baseAddress.flatMap { unsafe body($0) }
+        }
+    }
+}
