@@ -113,10 +113,12 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage", "Crypto", "JSON",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage",
+                "Crypto", "JSON",
                 "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
+        tests("PushSandboxTests", ["PushSandbox"]),
         tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
         tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),

@@ -13,7 +13,8 @@ struct chunk {
     size_t unused; /* keeps what follows aligned to 16 */
 };
 
-static _Thread_local struct {
+/* The allocators are called hundreds of times for a message; the programs link this statically. */
+__attribute__((tls_model("initial-exec"))) static _Thread_local struct {
     char *base;
     size_t size;
     size_t top;

@@ -35,6 +35,8 @@ struct OfferedCall {
     let ref: CallRef
     let key: OfferKey
     let receivedAt: UnixTime
+    /// When a push for it is worth nothing any more: the end of the hold (A12, A26).
+    let pushDeadline: UnixTime
 }
 
 /// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).

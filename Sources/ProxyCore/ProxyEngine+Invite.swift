@@ -144,7 +144,8 @@ extension ProxyEngine {
         }
         sendTrying(incoming, now: now)
         let call = OfferedCall(
-            aor: aor, ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date)
+            aor: aor, ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
+            pushDeadline: now.date + holdTime(of: request))
         let branches = targets.map { ForkBranch(state: .sleeping, device: $0.id) }
         let fork = makeFork(incoming, branches: branches, call: call)
         offers[key] = fork

@@ -18,12 +18,11 @@ extension ProxyEngine {
         let incomingCall = IncomingCall(
             callRef: call.ref, callerURI: caller.uri, displayName: caller.displayName, isAnonymous: caller.isAnonymous,
             receivedAt: call.receivedAt)
-        let deadline = now.date + settings.ringTimeout
         act(
             .push(
                 PushRequest(
                     id: id, token: token, registeredAt: target.registeredAt, message: .incomingCall(incomingCall),
-                    badge: buckets.unread(target.id, of: call.aor), deadline: deadline)))
+                    badge: buckets.unread(target.id, of: call.aor), deadline: call.pushDeadline)))
     }
 
     /// The list of calls a returning device missed, in one push (R22-R27).

@@ -110,7 +110,8 @@ package final class ProxyEngine {
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
         counters.unusable += 1
         guard let answer = message.answer else { return }
-        act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: .empty, fields: []), on: flow))
+        let via = answer.frame.viaAddition(source: flow.remote)
+        act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: []), on: flow))
     }
 
     package func sendFailed(on flow: Flow, now: Moment) {

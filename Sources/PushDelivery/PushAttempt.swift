@@ -32,10 +32,13 @@ package struct PushAttempt: Hashable, Sendable {
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
-        /// A phone rings about half a minute.
-        package static let call = Pauses(durations: [.milliseconds(300), .seconds(1), .seconds(3)])
+        package init(durations: [Duration]) { self.durations = durations }
+
+        /// Quick at first, for a phone rings about half a minute; then steady until that is over.
+        package static let call = Pauses(
+            durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
         /// A list of missed calls can wait; when it fails for good it comes with the next return of its device.
-        package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25)])
+        package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
     }
 
     package private(set) var state = State.queued
@@ -81,7 +84,7 @@ package struct PushAttempt: Hashable, Sendable {
         switch outcome {
         case .retry(let wish): return pause(atLeast: wish ?? .zero, chance: chance, outcome, now: now)
         case .renewCredential:
-            guard !hasRenewedCredential else { return end(.credentialsRefused("a new credential was refused too")) }
+            guard !hasRenewedCredential else { return end(.credentialsRefused("the credential was refused again")) }
             hasRenewedCredential = true
             tries = max(0, tries - 1)
             state = .queued

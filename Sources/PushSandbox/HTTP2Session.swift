@@ -12,6 +12,7 @@ final class HTTP2Session {
     private var session: OpaquePointer?
     private let connection: StreamConnection
     private var streams: [Int32: Stream] = [:]
+    private var complete: [(SandboxRequest, Int32)] = []
 
     private final class Stream {
         var method = ""
@@ -50,6 +51,10 @@ final class HTTP2Session {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
         }
         flush()
+        // Answered only now: nghttp2 may not be made to write while it reads.
+        let requests = complete
+        complete = []
+        for (request, stream) in requests { received(request, stream) }
         return used == bytes.count
     }
 
@@ -120,10 +125,10 @@ final class HTTP2Session {
 
     fileprivate func ended(_ number: Int32) {
         guard let stream = streams[number] else { return }
-        received(
-            SandboxRequest(
-                method: stream.method, target: stream.path, headers: stream.headers, body: stream.body, version: "h2",
-                connection: connection.id), number)
+        let request = SandboxRequest(
+            method: stream.method, target: stream.path, headers: stream.headers, body: stream.body, version: "h2",
+            connection: connection.id)
+        complete.append((request, number))
     }
 
     fileprivate func closed(_ number: Int32) { streams[number] = nil }

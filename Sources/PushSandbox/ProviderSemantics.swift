@@ -45,7 +45,8 @@ package final class ProviderSemantics {
         return conclude(request, service: "apns", token: token, fault: fault) { plan in
             let time = plan.timestamp ?? (plan.status == 410 ? self.clock() : nil)
             let stamp = time.map { ",\"timestamp\":\($0)" } ?? ""
-            return SandboxAnswer(status: plan.status, json: "{\"reason\":\"\(plan.reason ?? "Unregistered")\"\(stamp)}")
+            return SandboxAnswer(
+                status: plan.status, json: "{\"reason\":\"\(plan.reason ?? Self.apnsReason(plan.status))\"\(stamp)}")
         } accepted: {
             SandboxAnswer(
                 status: 200, headers: ["apns-id": request.headers["apns-id"] ?? "00000000-0000-4000-8000-000000000000"])
@@ -89,7 +90,7 @@ package final class ProviderSemantics {
         let parts = words[1].split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let signature = Base64.url.decode(Array(parts[2].utf8)), signature.count == 64,
             let claims = Base64.url.decode(Array(parts[1].utf8)).flatMap(object), let made = claims["iat"] as? Int64,
-            abs(clock() / 1000 - made) < 3600
+            made > clock() / 1000 &- 3600, made < clock() / 1000 &+ 3600
         else { return false }
         return apnsKey?.isValid(signature, for: Array("\(parts[0]).\(parts[1])".utf8)) ?? true
     }
@@ -100,7 +101,7 @@ package final class ProviderSemantics {
         let message = object(request.body)?["message"] as? [String: Any]
         let token = message?["token"] as? String ?? ""
         return conclude(request, service: "fcm", token: token, fault: fcmFault(request, message)) { plan in
-            let code = plan.reason ?? (plan.status == 404 ? "UNREGISTERED" : "INTERNAL")
+            let code = plan.reason ?? Self.fcmCode(plan.status)
             return SandboxAnswer(
                 status: plan.status,
                 json: """
@@ -161,7 +162,7 @@ package final class ProviderSemantics {
         let fields = Dictionary(
             form.split(separator: "&").map { pair in
                 let parts = pair.split(separator: "=", maxSplits: 1).map(String.init)
-                return (parts[0], parts.count > 1 ? parts[1].removingPercentEncoding ?? "" : "")
+                return (parts.first ?? "", parts.count > 1 ? parts[1].removingPercentEncoding ?? "" : "")
             }, uniquingKeysWith: { first, _ in first })
         guard fields["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer",
             fields["assertion"]?.split(separator: ".").count == 3
@@ -173,6 +174,32 @@ package final class ProviderSemantics {
     }
 
     // MARK: Recording and failing
+
+    /// What Apple says with a status when the plan names no reason.
+    private static func apnsReason(_ status: Int) -> String {
+        switch status {
+        case 400: "BadDeviceToken"
+        case 403: "InvalidProviderToken"
+        case 404: "BadPath"
+        case 410: "Unregistered"
+        case 413: "PayloadTooLarge"
+        case 429: "TooManyRequests"
+        case 503: "ServiceUnavailable"
+        default: "InternalServerError"
+        }
+    }
+
+    private static func fcmCode(_ status: Int) -> String {
+        switch status {
+        case 400: "INVALID_ARGUMENT"
+        case 401: "UNAUTHENTICATED"
+        case 403: "SENDER_ID_MISMATCH"
+        case 404, 410: "UNREGISTERED"
+        case 429: "QUOTA_EXCEEDED"
+        case 503: "UNAVAILABLE"
+        default: "INTERNAL"
+        }
+    }
 
     private func conclude(
         _ request: SandboxRequest, service: String, token: String, fault: FailurePlan?,

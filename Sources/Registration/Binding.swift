@@ -4,10 +4,12 @@ package import SIPGrammar
 package import Timekeeping
 
 /// Names one device of one AOR from its first REGISTER to its last; the row number in the store.
-package struct BindingID: RawRepresentable, Hashable, Comparable, Sendable {
+package struct BindingID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    package var description: String { String(rawValue) }
 
     package static func < (left: BindingID, right: BindingID) -> Bool { left.rawValue < right.rawValue }
 }

@@ -16,7 +16,10 @@ package struct ByteStorage: @unchecked Sendable {
     /// New storage; its content is undefined until it has been written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    @inlinable package var capacityInBytes: Int { buffer.header }
+    // Through the pointer: the property would be checked for exclusive access each time.
+    @inlinable package var capacityInBytes: Int {
+        unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
+    }
 
     /// Copies bytes to the front of the storage, before any slice of it exists.
     package func fill(from bytes: Span<UInt8>) {

@@ -4,18 +4,16 @@ extension UInt8 {
     /// Space or tab.
     var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-    /// A byte of an RFC 3261 token: method and header names.
+    /// A byte of an RFC 3261 token: letters, digits and `-.!%*_+`'~`.
     var isToken: Bool {
-        switch self {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "!"),
-            UInt8(ascii: "%"), UInt8(ascii: "*"), UInt8(ascii: "_"), UInt8(ascii: "+"), UInt8(ascii: "`"),
-            UInt8(ascii: "'"), UInt8(ascii: "~"):
-            true
-        default: false
-        }
+        let set: UInt64 = self < 64 ? 0x03ff_6ca2_0000_0000 : self < 128 ? 0x47ff_ffff_87ff_fffe : 0
+        return set &>> UInt64(self & 63) & 1 != 0
     }
 }
+
+/// A byte below 64 as part of a set for ``Span/next(_:from:to:)``; folded into a constant, which a loop would not be.
+@inline(__always)
+func bit(_ byte: UInt8) -> UInt64 { 1 &<< UInt64(byte) }
 
 extension Span<UInt8> {
     /// The next control byte (below 0x20, or 0x7F) at or after `start`, or `end`; looks at eight bytes at a time.
@@ -45,6 +43,25 @@ extension Span<UInt8> {
         return index
     }
 
+    /// The next byte at or after `start` that may matter to the caller, or `end`: one whose bit is set in `below64`, or
+    /// `@`, or a backslash, or 0x7F.
+    func next(_ below64: UInt64, from start: Int, to end: Int) -> Int {
+        precondition(start >= 0 && end <= count, "scan outside the bytes")
+        var index = start
+        unsafe withUnsafeBytes { raw in
+            while index < end {
+                let byte = unsafe raw[index]
+                if byte < 64 {
+                    if below64 &>> UInt64(byte) & 1 != 0 { return }
+                } else if byte == UInt8(ascii: "@") || byte == UInt8(ascii: "\\") || byte == 0x7f {
+                    return
+                }
+                index += 1
+            }
+        }
+        return index
+    }
+
     /// `range` without white space and folds at both ends.
     func trimmed(_ range: Range<Int>) -> Range<Int> {
         var start = range.lowerBound
@@ -52,6 +69,12 @@ extension Span<UInt8> {
         while start < end, self[start].isLinearSpace { start += 1 }
         while start < end, self[end - 1].isLinearSpace { end -= 1 }
         return start..<end
+    }
+
+    func skipSpace(from start: Int, to end: Int) -> Int {
+        var index = start
+        while index < end, self[index].isLinearSpace { index += 1 }
+        return index
     }
 
     /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
@@ -88,11 +111,20 @@ extension Span<UInt8> {
         }
     }
 
+    /// Whether there are tabs or folds, white space that libosip2 does not know everywhere.
+    func hasOddBlanks(_ range: Range<Int>) -> Bool {
+        nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
+    }
+
     func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
-        for index in range where self[index].asciiLowercased != lowercase.byte(at: index - range.lowerBound) {
-            return false
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
+        return unsafe withUnsafeBytes { raw in
+            for index in 0..<range.count {
+                let byte = unsafe raw[range.lowerBound &+ index]
+                if unsafe byte.asciiLowercased != lowercase.utf8Start[index] { return false }
+            }
+            return true
         }
-        return true
     }
 }

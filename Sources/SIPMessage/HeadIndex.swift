@@ -136,12 +136,16 @@ struct HeadIndex {
         readList(bytes, name, row, value)
     }
 
+    private static let listBytes = bit(UInt8(ascii: "\"")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ","))
+
     /// Splits at commas outside of quotes and angle brackets.
     private mutating func readList(_ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
         var start = value.lowerBound
         var index = start
         var row = row
-        while index < value.upperBound {
+        while true {
+            index = bytes.next(Self.listBytes, from: index, to: value.upperBound)
+            guard index < value.upperBound else { break }
             switch bytes[index] {
             case UInt8(ascii: "\""):
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: value.upperBound) else {

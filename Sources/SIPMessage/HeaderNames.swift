@@ -4,9 +4,60 @@ import SIPGrammar
 enum HeaderNames {
     /// The name in `range`, in any case.
     static func name(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
-        guard range.count > 1 else { return compact(bytes[range.lowerBound].asciiLowercased) }
-        for (name, text) in candidates(range.count) where matches(bytes, range, text) { return name }
-        return .other
+        func isName(_ lowercase: StaticString) -> Bool { bytes.equalsIgnoringCase(range, lowercase) }
+        return switch range.count {
+        case 1: compact(bytes[range.lowerBound].asciiLowercased)
+        case 2: isName("to") ? .to : .other
+        case 3: isName("via") ? .via : .other
+        case 4:
+            isName("from")
+                ? .from
+                : isName("cseq")
+                    ? .cseq
+                    : isName("date")
+                        ? .date
+                        : isName("path") ? .path : .other
+        case 5: isName("route") ? .route : isName("allow") ? .allow : isName("event") ? .event : .other
+        case 6: isName("accept") ? .accept : isName("reason") ? .reason : .other
+        case 7:
+            isName("contact")
+                ? .contact
+                : isName("call-id")
+                    ? .callID
+                    : isName("expires")
+                        ? .expires
+                        : isName("require")
+                            ? .require
+                            : isName("privacy") ? .privacy : .other
+        case 8: isName("replaces") ? .replaces : .other
+        case 9: isName("supported") ? .supported : isName("timestamp") ? .timestamp : .other
+        case 10: isName("user-agent") ? .userAgent : .other
+        case 11:
+            isName("max-breadth")
+                ? .maxBreadth
+                : isName("min-expires")
+                    ? .minExpires
+                    : isName("retry-after")
+                        ? .retryAfter
+                        : isName("unsupported") ? .unsupported : .other
+        case 12:
+            isName("max-forwards")
+                ? .maxForwards
+                : isName("content-type")
+                    ? .contentType
+                    : isName("record-route")
+                        ? .recordRoute
+                        : isName("feature-caps") ? .featureCaps : .other
+        case 13: isName("authorization") ? .authorization : isName("proxy-require") ? .proxyRequire : .other
+        case 14: isName("content-length") ? .contentLength : .other
+        case 16: isName("www-authenticate") ? .wwwAuthenticate : .other
+        case 18: isName("proxy-authenticate") ? .proxyAuthenticate : .other
+        case 19:
+            isName("p-asserted-identity")
+                ? .pAssertedIdentity
+                : isName("proxy-authorization") ? .proxyAuthorization : .other
+        default: .other
+        }
     }
 
     private static func compact(_ letter: UInt8) -> HeaderName {
@@ -23,39 +74,6 @@ enum HeaderNames {
         default: .other
         }
     }
-
-    private static func matches(_ bytes: Span<UInt8>, _ range: Range<Int>, _ lowercase: StaticString) -> Bool {
-        for index in range where bytes[index].asciiLowercased != lowercase.byte(at: index - range.lowerBound) {
-            return false
-        }
-        return true
-    }
-
-    private static func candidates(_ length: Int) -> [(HeaderName, StaticString)] {
-        length < byLength.count ? byLength[length] : []
-    }
-
-    private static let byLength: [[(HeaderName, StaticString)]] = {
-        var table: [[(HeaderName, StaticString)]] = []
-        for (name, text) in names {
-            while table.count <= text.utf8CodeUnitCount { table.append([]) }
-            table[text.utf8CodeUnitCount].append((name, text))
-        }
-        return table
-    }()
-
-    private static let names: [(HeaderName, StaticString)] = [
-        (.via, "via"), (.from, "from"), (.to, "to"), (.callID, "call-id"), (.cseq, "cseq"), (.contact, "contact"),
-        (.contentLength, "content-length"), (.contentType, "content-type"), (.maxForwards, "max-forwards"),
-        (.route, "route"), (.recordRoute, "record-route"), (.supported, "supported"), (.allow, "allow"),
-        (.accept, "accept"), (.expires, "expires"), (.userAgent, "user-agent"), (.authorization, "authorization"),
-        (.proxyAuthorization, "proxy-authorization"), (.date, "date"), (.event, "event"),
-        (.featureCaps, "feature-caps"), (.maxBreadth, "max-breadth"), (.minExpires, "min-expires"),
-        (.pAssertedIdentity, "p-asserted-identity"), (.path, "path"), (.privacy, "privacy"),
-        (.proxyAuthenticate, "proxy-authenticate"), (.proxyRequire, "proxy-require"), (.reason, "reason"),
-        (.replaces, "replaces"), (.require, "require"), (.retryAfter, "retry-after"), (.timestamp, "timestamp"),
-        (.unsupported, "unsupported"), (.wwwAuthenticate, "www-authenticate"),
-    ]
 }
 
 extension HeaderName {

@@ -27,7 +27,8 @@ package struct MessageReader: Sendable {
         // Longer ones are refused in any case: what is needed is their head, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        var spare = 2048 + 2 * min(message.count, 2048)
+        // The second try has room for everything: what libosip2 makes of a value is of its size, and values are few.
+        var spare = 1024 + min(message.count, 2048) / 2
         while true {
             let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
                 var attempt = ReadAttempt(memory, limits, isStream: isStream)
@@ -165,7 +166,7 @@ private struct ReadAttempt {
 
     /// From or To; a tag without a value would make two of the one that we add.
     private func address(_ name: HeaderName) -> NameAddress? {
-        guard let address = first(name).flatMap({ values.nameAddress($0) }) else { return nil }
+        guard let address = first(name).flatMap({ values.nameAddress($0, growing: true) }) else { return nil }
         return address.tag == nil && address.parameters.contains("tag") ? nil : address
     }
 

@@ -45,17 +45,14 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// How a text must be changed before libosip2 may see it, and what is put around it.
+    /// How a text must be changed before libosip2 may see it.
     struct Preparation {
         /// `%` becomes another byte: libosip2 undoes escapes, and ends the text at `%00`.
         var hidesEscapes = false
         /// Tabs and folds become spaces, the only white space that libosip2 knows everywhere.
         var spacesBlanks = false
-        /// What is put in place of the bytes in this range.
-        var cut: Range<Int>?
-        var replacement: StaticString = ""
 
-        var isNeeded: Bool { hidesEscapes || spacesBlanks || cut != nil }
+        var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
     /// The byte that stands for `%`: as a control byte it was refused in every message.
@@ -75,29 +72,17 @@ struct ParserMemory {
             defer { unsafe base[range.upperBound] = kept }
             return unsafe body(UnsafeRawPointer(base + range.lowerBound).assumingMemoryBound(to: CChar.self))
         }
-        let size = range.count + preparation.replacement.utf8CodeUnitCount + 1
-        guard let place = unsafe cosip_arena_take(size) else { return nil }
-        let copy = unsafe UnsafeMutableBufferPointer(start: place.assumingMemoryBound(to: UInt8.self), count: size)
-        var end = 0
-        var index = range.lowerBound
-        while index < range.upperBound {
-            if let cut = preparation.cut, index == cut.lowerBound {
-                for place in 0..<preparation.replacement.utf8CodeUnitCount {
-                    unsafe copy[end] = preparation.replacement.byte(at: place)
-                    end += 1
-                }
-                index = max(index, cut.upperBound)
-                if !cut.isEmpty { continue }
+        guard let place = unsafe cosip_arena_take(range.count + 1) else { return nil }
+        let copy = unsafe UnsafeMutableBufferPointer(
+            start: place.assumingMemoryBound(to: UInt8.self), count: range.count + 1)
+        for (index, source) in range.enumerated() {
+            switch unsafe base[source] {
+            case UInt8(ascii: "%") where preparation.hidesEscapes: unsafe copy[index] = Self.hiddenEscape
+            case let byte where byte.isLinearSpace: unsafe copy[index] = UInt8(ascii: " ")
+            case let byte: unsafe copy[index] = byte
             }
-            switch unsafe base[index] {
-            case UInt8(ascii: "%") where preparation.hidesEscapes: unsafe copy[end] = Self.hiddenEscape
-            case let byte where byte.isLinearSpace: unsafe copy[end] = UInt8(ascii: " ")
-            case let byte: unsafe copy[end] = byte
-            }
-            end += 1
-            index += 1
         }
-        unsafe copy[end] = 0
+        unsafe copy[range.count] = 0
         return unsafe body(UnsafeRawPointer(place).assumingMemoryBound(to: CChar.self))
     }
 
@@ -116,14 +101,5 @@ struct ParserMemory {
             }
         }
         return ByteString(storage: storage, start: start, count: count)
-    }
-
-    /// Room for bytes of our own beside the parser's, for a value that it took apart.
-    func joined(_ before: StaticString, _ middle: ByteString, _ after: StaticString) -> ByteString {
-        var bytes: [UInt8] = []
-        bytes.append(before)
-        bytes.append(middle)
-        bytes.append(after)
-        return ByteString(bytes)
     }
 }

@@ -13,8 +13,8 @@ package struct ReaderLimits: Sendable {
 
     /// Header rows and the further values of rows that hold several.
     var values: Int { 2 * headerFields }
-    /// Parameters of one value: libosip2's lists cost the square of their length.
+    /// Parameters of one value.
     static let parameters = 64
-    /// Commas in one Authorization row, for the same reason.
+    /// Commas in one Authorization row: libosip2 looks at each part many times.
     static let credentialParts = 64
 }

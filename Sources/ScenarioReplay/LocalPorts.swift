@@ -12,8 +12,14 @@ struct LocalPorts {
     }
 
     static func used() -> Set<Int> {
-        let files = ["/proc/net/udp", "/proc/net/tcp", "/proc/net/udp6", "/proc/net/tcp6"]
-        return Set(files.compactMap { try? String(contentsOfFile: $0, encoding: .ascii) }.flatMap { ports(in: $0) })
+        Set(["udp", "tcp", "udp6", "tcp6"].flatMap { used(by: $0) })
+    }
+
+    /// Whether somebody takes datagrams and connections there.
+    static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
+
+    private static func used(by table: String) -> [Int] {
+        (try? String(contentsOfFile: "/proc/net/" + table, encoding: .ascii)).map { ports(in: $0) } ?? []
     }
 
     /// The local ports of a table such as `/proc/net/udp`: the second word of a line is an address and a port in hex.

@@ -71,7 +71,7 @@ final class Stage {
                 "sippushd", sippushd, ["serve", "--config", configuration.path],
                 log: folder.appending(path: "sippushd.log"))
             children.append(daemon)
-            try daemon.wait(for: "its port") { LocalPorts.used().contains(port) }
+            try daemon.wait(for: "its ports") { LocalPorts.isServed(port) }
             for user in flow.users { try add(user) }
         } catch {
             stop()

@@ -22,17 +22,27 @@ struct PushAttemptTests {
         #expect(push.answered(.accepted(nil), chance: 0.5, now: at(60)) == .none)
     }
 
-    @Test func `a failing provider is tried after 0_3, 1 and 3 seconds`() {
+    @Test func `a failing provider is tried after 0_3, 1 and 3 seconds, then every 5 until the call is over`() {
         var push = attempt()
         var now = 0
-        for pause in [300, 1_000, 3_000] {
+        for pause in [300, 1_000, 3_000, 5_000, 5_000, 5_000, 5_000] {
             #expect(push.turnCame(now: at(now)) == .send(until: at(now + 5_000)))
             #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(now)) == .arm(at(now + pause)))
             now += pause
             #expect(push.deadlineReached(now: at(now)) == .enqueue)
         }
-        #expect(push.turnCame(now: at(now)) == .send(until: at(now + 5_000)))
+        now += 1_000
+        #expect(push.turnCame(now: at(now)) == .send(until: at(now + 4_700)))
         #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(now)) == .finish(.retry(after: nil)))
+    }
+
+    @Test func `there are only so many tries`() {
+        var push = attempt(deadline: 1_000_000, pauses: PushAttempt.Pauses(durations: [.seconds(1)]))
+        _ = push.turnCame(now: at(0))
+        #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(0)) == .arm(at(1_000)))
+        _ = push.deadlineReached(now: at(1_000))
+        _ = push.turnCame(now: at(1_000))
+        #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(1_000)) == .finish(.retry(after: nil)))
     }
 
     @Test func `a list of missed calls takes its time`() {
@@ -87,12 +97,12 @@ struct PushAttemptTests {
     @Test func `a missing credential counts as a try`() {
         var push = attempt()
         var now = 0
-        for pause in [300, 1_000, 3_000] {
+        for pause in [300, 1_000, 3_000, 5_000, 5_000, 5_000, 5_000] {
             #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(now)) == .arm(at(now + pause)))
             now += pause
             #expect(push.deadlineReached(now: at(now)) == .enqueue)
         }
-        #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(now)) == .finish(.retry(after: nil)))
+        #expect(push.tries == 7)
     }
 
     @Test(arguments: [

@@ -65,6 +65,7 @@ struct APNsReasonTests {
         (400, "IdleTimeout", .retry(after: .zero)), (429, "TooManyRequests", .retry(after: nil)),
         (429, "TooManyProviderTokenUpdates", .retry(after: nil)), (500, "InternalServerError", .retry(after: nil)),
         (503, "Shutdown", .retry(after: nil)), (503, "SomethingNew", .retry(after: nil)),
+        (503, "Unregistered", .retry(after: nil)),
     ])
     func `each reason has its consequence`(status: Int, reason: String, expected: PushOutcome) {
         #expect(apns(status, reason) == expected)
@@ -136,7 +137,8 @@ struct FCMReasonTests {
         (429, failure("RESOURCE_EXHAUSTED", code: "QUOTA_EXCEEDED"), .retry(after: .seconds(60))),
         (429, failure("RESOURCE_EXHAUSTED"), .retry(after: .seconds(60))),
         (500, failure("INTERNAL", code: "INTERNAL"), .retry(after: nil)),
-        (503, failure("UNAVAILABLE", code: "UNAVAILABLE"), .retry(after: nil)), (502, "<html>", .retry(after: nil)),
+        (503, failure("UNAVAILABLE", code: "UNAVAILABLE"), .retry(after: nil)),
+        (503, failure("UNAVAILABLE", code: "UNREGISTERED"), .retry(after: nil)), (502, "<html>", .retry(after: nil)),
         (418, failure("TEAPOT"), .payloadRefused("TEAPOT")), (404, "<html>", .payloadRefused("status 404")),
     ])
     func `each error has its consequence`(status: Int, body: String, expected: PushOutcome) {

@@ -107,6 +107,19 @@ struct ReaderTests {
         #expect(try unusable(Draft().changed { $0.cseq = "CSeq: 1 ACK" }.bytes).answer == nil)
     }
 
+    @Test func `a method is made of exactly the token bytes`() throws {
+        for byte in UInt8(0x21)...0xff {
+            let isToken = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.!%*_+`'~".utf8)
+                .contains(byte)
+            var bytes = Draft().changed {
+                $0.startLine = "X? sip:pn.test SIP/2.0"
+                $0.cseq = "CSeq: 1 X?"
+            }.bytes
+            for index in bytes.indices where bytes[index] == UInt8(ascii: "?") { bytes[index] = byte }
+            if case .request = read(bytes) { #expect(isToken) } else { #expect(!isToken) }
+        }
+    }
+
     @Test func `a row without a colon or a name is answered 400`() throws {
         for row in ["no colon here", ": no name", "na me: x", "n\u{e4}me: x"] {
             #expect(try unusable(Draft.with(row).bytes).answer?.status == .badRequest)
@@ -119,6 +132,16 @@ struct ReaderTests {
     @Test func `a head without its empty line is no message`() throws {
         let bytes = Draft().bytes
         #expect(try unusable(Array(bytes.dropLast(2))).answer?.status == .badRequest)
+    }
+
+    @Test(arguments: ["<sip:b@h>;a=", "<sip:b@h>;a= ;b", "<sip:b@h>;", "<sip:b@h>; =b", "sip:b@h;"])
+    func `nothing is left open where parameters of ours will follow`(value: String) throws {
+        #expect(try unusable(Draft().changed { $0.to = "To: \(value)" }.bytes).reason == .headerSyntax(.to))
+    }
+
+    @Test func `a contact may end with an empty parameter`() throws {
+        #expect(try contact("<sip:u@h>;q=")?.parameters == [Parameter(name: ByteString("q"), value: nil)])
+        #expect(try contact("<sip:u@h>;q=1;")?.parameters.count == 1)
     }
 
     @Test func `a tag must have a value`() throws {
@@ -143,7 +166,7 @@ struct ReaderTests {
     @Test(arguments: [
         "", ",", "<sip:u@h", "sip:u@h>", "<sip:u@h>x", "<>", "<u@h>", "\"a <sip:u@h>", "a, b <sip:u@h>",
         "<sip:u@h> ;;a",
-        "<sip:u@h>;=a", "<sip:u@h>;a=;b", "<sip:u@h>;a=", "<sip:u@h>;a= ;b", "<sip:u@h>;", "<sip:u@h>; =b",
+        "<sip:u@h>;=a", "<sip:u@h>;a=b c", "<sip:u@h>;a=\"b\"c",
         "<sip:u@h>;a=\"b", "<sip:u@ h>", "sip:u@h?a=b", "<sip:u@h>,",
         "*, <sip:u@h>",
         "<sip:u@h:123456>", "<sip:u@h:>", "<sip:u@[zz]>", "<sip:u@[1.2.3.4]>",

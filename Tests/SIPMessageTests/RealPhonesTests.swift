@@ -73,4 +73,28 @@ struct RealPhonesTests {
                 == Array("a=b\u{0}c&1111:remote".utf8))
         #expect(contact.uri.text.hasPrefix("sip:nul%00-%3D@127"))
     }
+
+    @Test(
+        arguments: [
+            "<sip:u@127.0.0.1:42988;ob;pn-provider=apns;pn-prid=TOK:voip;pn-param=T.com.example>",
+            "<sip:u@127.0.0.1:43349;transport=TCP;ob;pn-provider=apns;pn-prid=TOK:voip;pn-param=T.com.example>;reg-id=1"
+                + ";+sip.instance=\"<urn:uuid:00000000-0000-0000-0000-0000a1b2c3d4>\"",
+            "<sip:u-0x55f2d753bcf0@127.0.0.1:51985>;q=0.5;pn-provider=apns;pn-prid=TOK:voip;pn-param=T.com.example",
+            "<sip:u@127.0.0.1:59962;pn-prid=TOK:voip;pn-provider=apns;pn-param=T.com.example;pn-silent=1;transport=tcp>",
+        ])
+    func `push parameters of pjsua, baresip and linphone stand in the URI or behind it`(value: String) throws {
+        let text = Self.linphone.replacing(/Contact: .*/, with: "Contact: \(value)")
+        let contact = try #require(try request(text).contacts.first)
+        let parameters = contact.uri.parameters + contact.parameters
+        #expect(parameters.value(of: "pn-provider") == "apns")
+        #expect(parameters.value(of: "pn-prid") == "TOK:voip")
+        #expect(parameters.value(of: "pn-param") == "T.com.example")
+        #expect(ByteString(value).withoutPushParameters().string.contains("pn-") == false)
+    }
+
+    @Test func `a Content-Length may stand behind two spaces, or before other rows`() throws {
+        let text = Self.linphone.replacing("Content-Length: 0", with: "Content-Length:  0")
+        #expect(try request(text).frame.body.isEmpty)
+        #expect(try request(text).authorization.count == 1)
+    }
 }

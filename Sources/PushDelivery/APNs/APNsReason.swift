@@ -58,6 +58,8 @@ package enum APNsReason: Hashable, Sendable {
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(answer.id.map { ByteString($0) }) }
+        // A server in trouble knows nothing about tokens.
+        guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         guard let text = body?["reason"]?.string else {
             guard answer.status == 410 else { return .unexplained(answer.status, nil, retryAfter) }

@@ -34,6 +34,8 @@ package enum FCMReason: Hashable, Sendable {
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
+        // A server in trouble knows nothing about tokens.
+        guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let error = body?["error"]
         guard let text = code(error) ?? error?["status"]?.string else {
