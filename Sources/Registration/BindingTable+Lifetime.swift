@@ -63,7 +63,9 @@ extension BindingTable {
     ///
     /// - Returns: false when the binding is not in force any more, or cannot be read: the row is to be deleted.
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Bool {
-        guard slot(of: row.id) == nil, let contact = ContactText.read(row.contact) else { return false }
+        guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = ContactText.read(row.contact) else {
+            return false
+        }
         var provider: UInt8 = 0
         let push = PushParameters(contact: contact, settings: settings)
         if row.isPush, case .push(let token) = push { provider = token.provider.number }

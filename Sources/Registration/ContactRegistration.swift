@@ -194,7 +194,7 @@ struct ContactRegistration {
     /// Nothing changes that a restart must not lose.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
-        return old.isPush && enabled.contains(number: content.provider) && binding.provider == content.provider
+        return enabled.contains(number: content.provider) && binding.provider == content.provider
             && binding.flow == content.flow && binding.has(content.contact, at: binding.contactRange)
             && binding.has(Binding.joined(content.path), at: binding.pathRange)
     }

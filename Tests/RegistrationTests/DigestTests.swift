@@ -280,9 +280,23 @@ struct DigestTests {
         for cseq in 3...40 {
             #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
         }
+        #expect(gate.authenticator.rememberedCount <= 8)
         #expect(try gate.check(DigestClient().answer(first), cseq: 2) == .stale)
         #expect(try gate.check(DigestClient().answer(first, count: 2), cseq: 50) == .stale)
         #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: 51) == .passed("bob"))
+    }
+
+    @Test func `answers are forgotten when their challenges are out of time`() throws {
+        var gate = Gate()
+        for cseq in 2...20 {
+            #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
+        }
+        #expect(gate.authenticator.rememberedCount == 19)
+        for cseq in 21...22 {
+            gate.now = gate.now + .seconds(61)
+            #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
+        }
+        #expect(gate.authenticator.rememberedCount == 2)
     }
 
     // MARK: Directory

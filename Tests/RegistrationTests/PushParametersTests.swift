@@ -107,6 +107,7 @@ struct PushParametersTests {
         ("AA:voip&BB:voip", "T.com.ex.app.voip&remote"), ("AA&BB:remote", "T.com.ex.app.voip&remote"),
         ("AA:voip&BB:remote", "T.com.ex.app.voip"), ("AA:voip&BB:remote&CC:x", "T.com.ex.app.voip&remote"),
         (":voip", "T.com.ex.app.voip"), ("AA", "T.com.ex.app.voip&remote"), ("AA:", "T.com.ex.app.voip"),
+        ("AA:voip&BB:voip", "T.com.ex.app.voip&voip"),
     ])
     func `tokens that do not pair up are invalid and not unsupported`(prid: String, param: String) throws {
         let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"

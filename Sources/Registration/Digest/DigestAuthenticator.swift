@@ -43,6 +43,9 @@ package struct DigestAuthenticator: Sendable {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
 
+    /// Answered challenges that are remembered; at most ``DigestSettings/nonceMemory``.
+    package var rememberedCount: Int { ledger.count }
+
     // MARK: Challenge
 
     /// One field for each algorithm, the preferred one first (RFC 8760 section 2.3); all with the same nonce.

@@ -61,7 +61,8 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    private var began = Instant.distantPast
+    /// When the current generation was begun.
+    private var began: Instant?
     /// Nonces up to this number that are not in a generation may have been used.
     private var forgotten: UInt64 = 0
 
@@ -90,7 +91,8 @@ struct NonceLedger {
     }
 
     private mutating func rotate(now: Instant) {
-        guard current.uses.count >= max(1, limit / 2) || now - began >= lifetime else { return }
+        let isOld = began.map { now - $0 >= lifetime } ?? true
+        guard isOld || current.uses.count >= max(1, limit / 2) else { return }
         forgotten = max(forgotten, previous.lastSerial)
         previous = current
         current = Generation()
