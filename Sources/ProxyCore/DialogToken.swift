@@ -78,7 +78,7 @@ package struct DialogToken: Hashable, Sendable {
             append(side.flow.remote.address.low, bytes: 8, to: &out)
         }
         append(UInt64(side.flow.remote.port), bytes: 2, to: &out)
-        if let binding = side.binding { append(binding.rawValue, bytes: 6, to: &out) }
+        if let binding = side.binding { append(binding.rawValue, bytes: 8, to: &out) }
     }
 
     private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DialogSide? {
@@ -101,7 +101,7 @@ package struct DialogToken: Hashable, Sendable {
         guard let port = take(2, from: &bytes) else { return nil }
         var binding: BindingID?
         if flags & 2 != 0 {
-            guard let number = take(6, from: &bytes) else { return nil }
+            guard let number = take(8, from: &bytes) else { return nil }
             binding = BindingID(rawValue: number)
         }
         let flow = Flow(

@@ -56,7 +56,6 @@ extension ProxyEngine {
             refuse(incoming, status, fields: fields, now: now)
         case .accepted(let plan) where plan.persist.isEmpty:
             completeRegister(incoming, plan, for: aor, now: now)
-            noteBookkeeping(of: plan, now: now)
         case .accepted(let plan):
             let ticket = CommitTicket(nextNumber())
             let aor = aor.compacted()
@@ -99,6 +98,7 @@ extension ProxyEngine {
     ) {
         bindings.apply(plan)
         note(plan, for: aor, on: incoming.flow)
+        noteBookkeeping(of: plan, now: now)
         counters.registersAccepted += 1
         let fields = bindings.okFields(for: plan, now: now)
         if let server = incoming.server {

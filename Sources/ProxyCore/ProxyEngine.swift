@@ -49,9 +49,10 @@ package final class ProxyEngine {
     private var actions: [ProxyAction] = []
     private var outputs: [TransactionOutput] = []
 
+    /// - Parameter date: the start of this run; ids of bindings begin there, beyond those of earlier runs.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
-        restoring stored: StoredState = StoredState()
+        restoring stored: StoredState = StoredState(), startedAt date: UnixTime
     ) {
         self.settings = settings
         self.identity = identity
@@ -65,7 +66,7 @@ package final class ProxyEngine {
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
-            enabled: ProviderSet(settings.configuredProviders.subtracting(stored.disabledProviders)))
+            enabled: ProviderSet(enabledProviders), startedAt: date)
     }
 
     /// The actions since the last call, in the order to perform them.

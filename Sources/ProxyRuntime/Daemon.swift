@@ -129,7 +129,7 @@ package final class Daemon {
         let engine = ProxyEngine(
             settings: settings.engineSettings,
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
-            functions: functions, log: log, restoring: state)
+            functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
         return engine
     }

@@ -33,7 +33,7 @@ package final class SimulatedWorld {
     package var violations: [String] = []
 
     package private(set) var engine: ProxyEngine
-    private let makeEngine: (StoredState) -> ProxyEngine
+    private let makeEngine: (StoredState, UnixTime) -> ProxyEngine
     private let reader = SimulatedReader()
     private(set) var disk = SimulatedDisk()
     private var agenda = Agenda()
@@ -52,11 +52,11 @@ package final class SimulatedWorld {
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
     private static let patience: Duration = .seconds(8)
 
-    package init(seed: UInt64, plan: Plan = Plan(), makeEngine: @escaping (StoredState) -> ProxyEngine) {
+    package init(seed: UInt64, plan: Plan = Plan(), makeEngine: @escaping (StoredState, UnixTime) -> ProxyEngine) {
         self.plan = plan
         random = SeededGenerator(seed: seed)
         self.makeEngine = makeEngine
-        engine = makeEngine(StoredState())
+        engine = makeEngine(StoredState(), now.date)
         for user in 0..<plan.users {
             for device in 0..<Int.random(in: plan.devicesPerUser, using: &random) {
                 let isOrdinary = random.chance(plan.ordinaryDevices)
@@ -166,7 +166,7 @@ package final class SimulatedWorld {
         for index in calls.indices where !calls[index].isOver { calls[index].sawCrash = true }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
-        engine = makeEngine(disk.restored())
+        engine = makeEngine(disk.restored(), now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         phoneOn = [:]
         for index in phones.indices where phones[index].transport == .tcp { phones[index].connection = nil }

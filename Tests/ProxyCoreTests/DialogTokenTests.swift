@@ -25,7 +25,7 @@ struct DialogTokenTests {
     @Test func `comes back as it was written, for IPv4 and IPv6, UDP and streams`() throws {
         let sides = [
             try side("192.0.2.7:5060", .udp), try side("[2001:db8::9]:65535", .tcp, connection: 281_474_976_710_655),
-            try side("198.51.100.1:1", .tcp, connection: 77, binding: 4_000_000_000),
+            try side("198.51.100.1:1", .tcp, connection: 77, binding: 1 << 62 | 5),
         ]
         for caller in sides {
             for callee in sides {

@@ -6,11 +6,13 @@ import SIPGrammar
 import SIPMessage
 import Telemetry
 import TestSupport
+import Timekeeping
 
 /// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
 enum EngineFixture {
     static func engine(
-        _ stored: StoredState, seed: UInt64, _ change: (inout ProxySettings) -> Void = { _ in }
+        _ stored: StoredState, seed: UInt64, startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
+        _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> ProxyEngine {
         var settings = ProxySettings()
         settings.domains = [ByteString("example.net")]
@@ -33,7 +35,8 @@ enum EngineFixture {
                 return request
             }, digest: DigestFunctions(hash: { _, bytes in bytes }, code: Self.seal))
         return ProxyEngine(
-            settings: settings, identity: identity, functions: functions, log: .silent, restoring: stored)
+            settings: settings, identity: identity, functions: functions, log: .silent, restoring: stored,
+            startedAt: date)
     }
 
     /// Not secure, but a function of every byte: enough for a network in which nobody lies.

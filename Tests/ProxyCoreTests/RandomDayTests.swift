@@ -6,7 +6,9 @@ import TestSupport
 struct RandomDayTests {
     @Test(arguments: 0..<12)
     func `nothing that must not happen happens on a random day`(seed: UInt64) {
-        let world = SimulatedWorld(seed: seed) { stored in EngineFixture.engine(stored, seed: seed &+ 1) }
+        let world = SimulatedWorld(seed: seed) { stored, date in
+            EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date)
+        }
         world.run()
         #expect(world.violations.isEmpty)
         // A day on which little happened would prove little.
