@@ -27,7 +27,7 @@ extension ProxyEngine {
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        guard buckets.hasEntries(for: aor), let target = bindings.forkTarget(device, now: now.instant),
+        guard buckets.hasMissedCalls(device, of: aor), let target = bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken
         else { return }
         var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
