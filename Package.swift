@@ -111,7 +111,7 @@ let package = Package(
                 "Addressing", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
-        tests("BenchmarksTests", ["Benchmarks", "Addressing", "SIPMessage", "Timekeeping"]),
+        tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),

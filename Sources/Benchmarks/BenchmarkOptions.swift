@@ -24,6 +24,7 @@ package struct BenchmarkOptions: Sendable {
     /// - Parameters:
     ///   - words: the command line without the program's name.
     ///   - program: the path of the program, beside which the daemon is looked for.
+    /// - Throws: ``BenchmarkError`` with what is not understood.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
         var rest = words[...]

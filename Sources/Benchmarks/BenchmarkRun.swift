@@ -4,6 +4,7 @@ package enum BenchmarkRun {
     ///   - options: what to measure.
     ///   - allocationCount: how often this thread has asked for memory so far.
     /// - Returns: what was found.
+    /// - Throws: ``BenchmarkError`` when a benchmark could not be run to its end.
     package static func run(
         _ options: BenchmarkOptions, allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> Report {

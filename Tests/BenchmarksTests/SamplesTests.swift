@@ -19,7 +19,7 @@ struct SamplesTests {
         #expect(samples.percentile(99) == .nanoseconds(7))
     }
 
-    @Test(arguments: [([], 0.0), ([3], 3), ([3, 1, 2], 2), ([4, 1, 2, 3], 2.5)])
+    @Test(arguments: [([], 0), ([3], 3), ([3, 1, 2], 2), ([4, 1, 2, 3], 2.5)] as [([Double], Double)])
     func `the median is the middle`(values: [Double], expected: Double) {
         #expect(values.median == expected)
     }

@@ -13,7 +13,7 @@ package struct Machine: Sendable, Encodable {
         processor = Self.processor(of: (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? "")
     }
 
-    /// - Parameter information: the text of `/proc/cpuinfo`.
+    /// The model that `/proc/cpuinfo` names.
     static func processor(of information: String) -> String {
         let line = information.split(separator: "\n").first { $0.hasPrefix("model name") }
         return line?.split(separator: ":", maxSplits: 1).last?.trimmingCharacters(in: .whitespaces) ?? "unknown"

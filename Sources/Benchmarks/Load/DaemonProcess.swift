@@ -21,7 +21,11 @@ final class DaemonProcess {
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
     ///   - loop: the load's.
+    /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
     init(program: String, caller: Endpoint, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
+        guard FileManager.default.isExecutableFile(atPath: program) else {
+            throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
+        }
         let wait = LoopWait(on: loop)
         let words = LastWords()
         let process = Process()
@@ -44,10 +48,12 @@ final class DaemonProcess {
             }
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
-            // A daemon must not outlive its benchmark.
+            // Neither daemon nor store may outlive the benchmark.
+            let folder = folder
             signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
                 try SignalWatch(signal, on: loop) {
-                    process.terminate()
+                    kill(process.processIdentifier, SIGKILL)
+                    try? FileManager.default.removeItem(at: folder)
                     exit(130)
                 }
             }

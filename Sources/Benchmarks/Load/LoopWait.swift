@@ -8,8 +8,7 @@ final class LoopWait {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// - Parameter condition: asked at each ``check()``.
-    /// - Returns: whether it came to hold in time.
+    /// Says whether the condition, which is asked at each ``check()``, came to hold in time.
     func wait(atMost bound: Duration, until condition: @escaping () -> Bool) throws(BenchmarkError) -> Bool {
         guard !condition() else { return true }
         self.condition = condition

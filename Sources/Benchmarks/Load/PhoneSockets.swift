@@ -9,7 +9,7 @@ final class PhoneSockets {
 
     private static let count = 4
 
-    /// - Parameter received: gets each datagram with the number of its socket.
+    /// `received` gets each datagram with the number of its socket.
     init(
         daemon: Endpoint, on loop: EventLoop, received: @escaping (Span<UInt8>, Int) -> Void,
         batchEnded: @escaping () -> Void

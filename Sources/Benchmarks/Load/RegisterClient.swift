@@ -51,7 +51,7 @@ final class RegisterClient {
         latencies = Samples()
     }
 
-    /// - Parameter cseq: greater than at this user's last time.
+    /// `cseq` must be greater than at this user's last time.
     func register(_ user: Int, cseq: Int) {
         let now = loop.now
         if free.isEmpty {

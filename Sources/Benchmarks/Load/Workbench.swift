@@ -10,9 +10,7 @@ final class Workbench {
     private let caller: UDPSocket
     private let sink: PushSink
 
-    /// - Parameters:
-    ///   - options: where the daemon's program is.
-    ///   - callers: how many calls there may be; they go to the users 0 and up.
+    /// Calls, of which there may be `callCount`, go to the users 0 and up.
     init(_ options: BenchmarkOptions, calls callCount: Int = 0) throws(BenchmarkError) {
         let loop: EventLoop
         do {
