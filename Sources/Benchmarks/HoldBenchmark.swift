@@ -26,7 +26,7 @@ enum HoldBenchmark {
         report.add("hold", "\(name), wake", bench.calls.wakeLatencies)
         report.add(
             "hold", "\(name), daemon's CPU", "µs/call", (after.cpu - before.cpu).seconds * 1e6 / Double(users.count))
-        report.add("hold", "\(name), messages sent again", "", Double(bench.calls.sentAgain))
+        report.add("hold", "\(name), sent again", "messages", Double(bench.calls.sentAgain))
         complain(of: bench, users, into: &report)
     }
 

@@ -13,6 +13,7 @@ final class CallLoad {
     /// INVITE sent to request at the push gateway, and REGISTER sent to INVITE at the phone.
     private(set) var pushLatencies = Samples()
     private(set) var wakeLatencies = Samples()
+    /// INVITEs and 200s since ``hold(_:rate:)`` began.
     private(set) var sentAgain = 0
     private var pushedCount = 0
     private var overCount = 0
@@ -67,13 +68,14 @@ final class CallLoad {
     /// - Returns: how many of them wait.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {
         beginStep(users)
+        sentAgain = 0
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             invite(users.lowerBound + $0)
         }
         _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
             pacer.done == users.count && pushedCount + overCount >= users.count
         }
-        return pushedCount - overCount
+        return users.count { calls[$0].pushed != nil && !calls[$0].isOver }
     }
 
     /// Lets the phones of these users, whose calls wait, register at a rate, until all calls are over.
@@ -82,7 +84,8 @@ final class CallLoad {
         client.forgetCounts()
         client.finished = { [unowned self] user, status in calls[user].registerStatus = status }
         defer { client.finished = { _, _ in } }
-        let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in wake(users.lowerBound + $0)
+        let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
+            wake(users.lowerBound + $0)
         }
         _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
             pacer.done == users.count && overCount >= users.count
@@ -91,7 +94,8 @@ final class CallLoad {
 
     private func beginStep(_ users: Range<Int>) {
         active = users
-        (pushedCount, overCount, completed) = (0, 0, 0)
+        (pushedCount, completed) = (0, 0)
+        overCount = users.count { calls[$0].isOver }
         (pushLatencies, wakeLatencies) = (Samples(), Samples())
         timer?.arm(at: loop.now + Self.retransmission / 4)
     }
@@ -114,7 +118,7 @@ final class CallLoad {
         guard case .response(let response) = reader.read(bytes, isStream: false), response.cseq.method == .invite,
             let user = user(of: bytes)
         else { return }
-        calls[user].hasTrying = true
+        if response.status == .trying { calls[user].hasTrying = true }
         guard response.status.isFinal else {
             if calls[user].delivered == nil { calls[user].next = .distantFuture }
             return
@@ -150,6 +154,8 @@ final class CallLoad {
     }
 
     private func wake(_ user: Int) {
+        // Calls that were refused need no phone.
+        guard !calls[user].isOver else { return }
         calls[user].woken = loop.now
         client.register(user, cseq: Self.cseqOfWaking)
     }

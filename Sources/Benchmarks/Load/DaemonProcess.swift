@@ -107,6 +107,7 @@ final class DaemonProcess {
             endpoint: http://127.0.0.1:\(pushPort)
             server-key: k
             limits: {queue: 1000000}
+
         """
     }
 }
