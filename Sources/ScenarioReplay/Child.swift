@@ -1,10 +1,21 @@
 import Foundation
+import Glibc
 
 /// A process that this one started.
 final class Child {
     let name: String
     let log: URL
     private let process = Process()
+
+    /// What a program can read.
+    enum Input {
+        case none
+        case text(String)
+        /// Nothing, but no end either, while this process lives: a program of a terminal ends with its input.
+        case silence
+    }
+
+    private var silence: Pipe?
 
     /// Starts a program.
     ///
@@ -14,8 +25,12 @@ final class Child {
     ///   - arguments: its words.
     ///   - log: receives its output and errors.
     ///   - input: all that it can read.
+    ///   - environment: laid over this process's own.
     /// - Throws: ``ReplayError`` when it cannot be started.
-    init(_ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "") throws(ReplayError) {
+    init(
+        _ name: String, _ program: String, _ arguments: [String], log: URL, input: Input = .none,
+        environment: [String: String] = [:]
+    ) throws(ReplayError) {
         self.name = name
         self.log = log
         do {
@@ -24,22 +39,36 @@ final class Child {
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
             // Message traces carry times of day; see MessageTrace.
-            process.environment = ProcessInfo.processInfo.environment.merging(["TZ": "UTC"]) { $1 }
+            process.environment = ProcessInfo.processInfo.environment
+                .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
             process.standardError = output
-            if input.isEmpty {
+            switch input {
+            case .none:
                 process.standardInput = FileHandle.nullDevice
                 try process.run()
-            } else {
+            case .text(let text):
                 let pipe = Pipe()
                 process.standardInput = pipe
                 try process.run()
-                try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+                try pipe.fileHandleForWriting.write(contentsOf: Data(text.utf8))
                 try pipe.fileHandleForWriting.close()
+            case .silence:
+                let pipe = Pipe()
+                process.standardInput = pipe
+                try process.run()
+                silence = pipe
             }
             try output.close()
         } catch {
             throw ReplayError("cannot start \(program): \(error.localizedDescription)")
+        }
+    }
+
+    /// Whether a program of this name is in one of the folders of `PATH`.
+    static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
+        (path ?? "").split(separator: ":").contains { folder in
+            FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
         }
     }
 
@@ -73,13 +102,18 @@ final class Child {
         }
     }
 
+    /// Ends the process without a chance to say goodbye.
+    func kill() {
+        if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
+    }
+
     /// Asks the process to end, insists after three seconds.
     func stop() {
         guard process.isRunning else { return }
         process.terminate()
         let end = Date.now.addingTimeInterval(3)
         while process.isRunning, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
-        if process.isRunning { _ = kill(process.processIdentifier, SIGKILL) }
+        kill()
     }
 }
 
