@@ -7,16 +7,6 @@ final class Child {
     let log: URL
     private let process = Process()
 
-    /// What a program can read.
-    enum Input {
-        case none
-        case text(String)
-        /// Nothing, but no end either, while this process lives: a program of a terminal ends with its input.
-        case silence
-    }
-
-    private var silence: Pipe?
-
     /// Starts a program.
     ///
     /// - Parameters:
@@ -28,7 +18,7 @@ final class Child {
     ///   - environment: laid over this process's own.
     /// - Throws: ``ReplayError`` when it cannot be started.
     init(
-        _ name: String, _ program: String, _ arguments: [String], log: URL, input: Input = .none,
+        _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
         environment: [String: String] = [:]
     ) throws(ReplayError) {
         self.name = name
@@ -43,21 +33,15 @@ final class Child {
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
             process.standardError = output
-            switch input {
-            case .none:
+            if input.isEmpty {
                 process.standardInput = FileHandle.nullDevice
                 try process.run()
-            case .text(let text):
+            } else {
                 let pipe = Pipe()
                 process.standardInput = pipe
                 try process.run()
-                try pipe.fileHandleForWriting.write(contentsOf: Data(text.utf8))
+                try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
                 try pipe.fileHandleForWriting.close()
-            case .silence:
-                let pipe = Pipe()
-                process.standardInput = pipe
-                try process.run()
-                silence = pipe
             }
             try output.close()
         } catch {

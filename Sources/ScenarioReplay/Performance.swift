@@ -129,7 +129,7 @@ final class Performance {
             running[step.name] = try Child(step.name, "sipp", arguments(for: step, actor), log: log)
         case .run(let program):
             running[step.name] = try Child(
-                step.name, flowFolder.appending(path: program.script).path, [], log: log, input: .silence,
+                step.name, flowFolder.appending(path: program.script).path, [], log: log,
                 environment: environment(for: program))
         }
     }

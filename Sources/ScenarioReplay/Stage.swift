@@ -85,7 +85,7 @@ final class Stage {
     }
 
     /// Starts a control command of the daemon.
-    func command(_ words: [String], log: URL, input: Child.Input = .none) throws(ReplayError) -> Child {
+    func command(_ words: [String], log: URL, input: String = "") throws(ReplayError) -> Child {
         guard let configuration else { throw ReplayError("control commands need --config") }
         let arguments = words + ["--config", configuration]
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
@@ -106,7 +106,7 @@ final class Stage {
     private func add(_ user: FlowUser) throws(ReplayError) {
         let command = try command(
             ["user", "add", "\(user.name)@\(domain)", "--password-stdin"],
-            log: folder.appending(path: "user-\(user.name).log"), input: .text(user.password + "\n"))
+            log: folder.appending(path: "user-\(user.name).log"), input: user.password + "\n")
         try Self.finish(command)
     }
 }
