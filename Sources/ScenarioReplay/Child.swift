@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 
 /// A process that this one started.
 final class Child {
@@ -14,8 +15,12 @@ final class Child {
     ///   - arguments: its words.
     ///   - log: receives its output and errors.
     ///   - input: all that it can read.
+    ///   - environment: laid over this process's own.
     /// - Throws: ``ReplayError`` when it cannot be started.
-    init(_ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "") throws(ReplayError) {
+    init(
+        _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
+        environment: [String: String] = [:]
+    ) throws(ReplayError) {
         self.name = name
         self.log = log
         do {
@@ -24,7 +29,8 @@ final class Child {
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
             // Message traces carry times of day; see MessageTrace.
-            process.environment = ProcessInfo.processInfo.environment.merging(["TZ": "UTC"]) { $1 }
+            process.environment = ProcessInfo.processInfo.environment
+                .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
             process.standardError = output
             if input.isEmpty {
@@ -40,6 +46,13 @@ final class Child {
             try output.close()
         } catch {
             throw ReplayError("cannot start \(program): \(error.localizedDescription)")
+        }
+    }
+
+    /// Whether a program of this name is in one of the folders of `PATH`.
+    static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
+        (path ?? "").split(separator: ":").contains { folder in
+            FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
         }
     }
 
@@ -73,13 +86,18 @@ final class Child {
         }
     }
 
+    /// Ends the process without a chance to say goodbye.
+    func kill() {
+        if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
+    }
+
     /// Asks the process to end, insists after three seconds.
     func stop() {
         guard process.isRunning else { return }
         process.terminate()
         let end = Date.now.addingTimeInterval(3)
         while process.isRunning, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
-        if process.isRunning { _ = kill(process.processIdentifier, SIGKILL) }
+        kill()
     }
 }
 

@@ -43,10 +43,11 @@ package struct TokenFault: Hashable, Sendable {
     package let reason: String
 }
 
-/// One thing that is done once in a flow: a SIPp file is played or a control command is run.
+/// One thing that is done once in a flow: a SIPp file is played, a phone's program is run, or a control command.
 package struct FlowStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
+        case run(PhoneProgram)
         /// The words after `sippushd`, without `--config`.
         case command([String])
     }
@@ -61,6 +62,37 @@ package struct FlowStep: Hashable, Sendable {
         guard case .play(let actor) = work else { return nil }
         return actor
     }
+
+    package var isCommand: Bool { actor == nil && program == nil }
+
+    /// Whose step this is; `nil` for a command.
+    var role: Actor.Role? { program == nil ? actor?.role : .phone }
+    var place: String? { program?.place ?? actor?.place }
+
+    package var program: PhoneProgram? {
+        guard case .run(let program) = work else { return nil }
+        return program
+    }
+}
+
+/// A real phone: a script that becomes its program, and is killed in the end.
+///
+/// The script finds what it needs in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_HOME` (a folder
+/// that all programs of its place share), and the flow's keys as `PHONE_USER`, `PHONE_TOKEN` and so on.
+package struct PhoneProgram: Hashable, Sendable {
+    /// Exit code of a program that was killed, as a shell tells it.
+    package static let killed = 128 + 9
+
+    /// Relative to the flow's folder.
+    package let script: String
+    /// Looked for in `PATH`; the flow is skipped without it.
+    package let needs: String?
+    package let place: String
+    package let keys: [String: String]
+    /// What its output says when it has received a 200; `nil` when nothing waits for that.
+    package let says: String?
+    /// When it gets SIGKILL.
+    package let kill: StartCondition
 }
 
 /// Who plays a SIPp file.
@@ -91,7 +123,7 @@ package struct Actor: Hashable, Sendable {
     package let keys: [String: String]
 }
 
-/// When a step begins: `delay` after all that is asked for has happened.
+/// When a step begins, or a program is killed: `delay` after all that is asked for has happened.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
@@ -104,6 +136,8 @@ package struct StartCondition: Hashable, Sendable {
     /// An actor that has received a 200.
     package var answered: String?
     package var push: Push?
+    /// A token for which the sandbox has run its hook.
+    package var hook: String?
     package var delay: Duration = .zero
 
     package static let atOnce = StartCondition()

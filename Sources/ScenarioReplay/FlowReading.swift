@@ -24,7 +24,7 @@ private struct FlowReader {
     mutating func flow(_ root: YAMLNode, name: String) -> Flow {
         let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "pushes", "quiet"]
         let entries = known(keys, in: root, "a flow")
-        let actors = list(entries["actors"]).compactMap { actor($0) }
+        let actors = list(entries["actors"]).compactMap { $0["run"] == nil ? actor($0) : program($0) }
         let commands = list(entries["commands"]).compactMap { command($0) }
         if actors.isEmpty { problems.report("expected at least one actor", at: root.position) }
         checkNames(actors + commands)
@@ -51,6 +51,25 @@ private struct FlowReader {
         return (step, node.position)
     }
 
+    private mutating func program(_ node: YAMLNode) -> PlacedStep? {
+        let keys = ["name", "run", "needs", "place", "keys", "says", "start", "kill", "exit"]
+        let entries = known(keys, in: node, "a program")
+        guard let name = required("name", entries, node), let script = required("run", entries, node) else {
+            return nil
+        }
+        guard let kill = entries["kill"] else {
+            problems.report("expected a kill: a phone does not end by itself", at: node.position)
+            return nil
+        }
+        let program = PhoneProgram(
+            script: script, needs: text(entries["needs"]), place: text(entries["place"]) ?? name,
+            keys: texts(entries["keys"]), says: text(entries["says"]), kill: start(kill))
+        let step = FlowStep(
+            name: name, start: start(entries["start"]), work: .run(program),
+            exit: integer(entries["exit"]) ?? PhoneProgram.killed)
+        return (step, node.position)
+    }
+
     private mutating func command(_ node: YAMLNode) -> PlacedStep? {
         let entries = known(["name", "run", "start", "exit"], in: node, "a command")
         guard let run = required("run", entries, node) else { return nil }
@@ -62,7 +81,7 @@ private struct FlowReader {
 
     private mutating func start(_ node: YAMLNode?) -> StartCondition {
         guard let node else { return .atOnce }
-        let entries = known(["after", "answered", "push", "nth", "delay"], in: node, "a start condition")
+        let entries = known(["after", "answered", "push", "nth", "hook", "delay"], in: node, "a start condition")
         var start = StartCondition()
         if let after = entries["after"] {
             start.after = after.text.map { [$0] } ?? list(after).compactMap { text($0) }
@@ -73,6 +92,7 @@ private struct FlowReader {
         } else if let nth = entries["nth"] {
             problems.report("nth says which push, but there is no push", at: nth.position)
         }
+        start.hook = text(entries["hook"])
         start.delay = duration(entries["delay"]) ?? .zero
         return start
     }
@@ -116,14 +136,23 @@ private struct FlowReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        let actors = Set(steps.filter { $0.step.actor != nil }.map(\.step.name))
+        // Who tells that it has received a 200.
+        let told = Set(steps.filter { $0.step.actor != nil || $0.step.program?.says != nil }.map(\.step.name))
         for (step, position) in steps {
-            for name in step.start.after where !names.contains(name) || name == step.name {
-                problems.report("cannot start after \(quoted(name)): no such step", at: position)
-            }
-            if let name = step.start.answered, !actors.contains(name) || name == step.name {
-                problems.report("cannot wait for \(quoted(name)): no such actor", at: position)
-            }
+            check(step.start, of: names.subtracting([step.name]), told: told.subtracting([step.name]), at: position)
+            guard let program = step.program else { continue }
+            check(program.kill, of: names.subtracting([step.name]), told: told, at: position)
+        }
+    }
+
+    private mutating func check(
+        _ condition: StartCondition, of names: Set<String>, told: Set<String>, at position: YAMLPosition
+    ) {
+        for name in condition.after where !names.contains(name) {
+            problems.report("cannot come after \(quoted(name)): no such step", at: position)
+        }
+        if let name = condition.answered, !told.contains(name) {
+            problems.report("cannot wait for \(quoted(name)): no such actor", at: position)
         }
     }
 }

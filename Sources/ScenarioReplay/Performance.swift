@@ -9,12 +9,17 @@ final class Performance {
     private let places: [String: Int]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When a step's conditions first held, and when it was started.
-    private var due: [String: Date] = [:]
+    /// When the conditions of a moment first held; when steps were started, and programs killed.
+    private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
+    private var killed: [String: Date] = [:]
     private let begin = Date.now
     private var lastSeenRunning = Date.now
     private let recordStart: Int
+
+    private enum Moment: Hashable {
+        case start(String), kill(String)
+    }
 
     /// Longer than any actor may take; see `-timeout`.
     private static let limit: TimeInterval = 25
@@ -24,7 +29,7 @@ final class Performance {
     /// - Parameters:
     ///   - flow: what to play.
     ///   - stage: where.
-    ///   - flowFolder: where the flow's SIPp files are.
+    ///   - flowFolder: where the flow's SIPp files and scripts are.
     ///   - folder: receives traces.
     ///   - places: each place's local port.
     init(_ flow: Flow, on stage: Stage, flowFolder: URL, folder: URL, places: [String: Int]) {
@@ -52,10 +57,14 @@ final class Performance {
                 ended[name] = exit
                 running[name] = nil
             }
-            for step in flow.steps where started[step.name] == nil && isDue(step) { try start(step) }
+            for step in flow.steps where started[step.name] == nil && isDue(step.start, .start(step.name)) {
+                try start(step)
+            }
+            killPrograms()
             if let reason = reasonToStop() {
-                let missing = flow.steps.map(\.name).filter { ended[$0] == nil }
-                outcome.complaints.append("\(reason): \(missing.joined(separator: ", "))")
+                let missing = flow.steps.filter { ended[$0.name] == nil }
+                let names = missing.map(\.name).joined(separator: ", ")
+                outcome.complaints.append("\(reason): \(names)" + missing.map { why($0) }.joined())
                 break
             }
             Thread.sleep(forTimeInterval: 0.004)
@@ -78,16 +87,37 @@ final class Performance {
         return Date.now.timeIntervalSince(lastSeenRunning) > Self.patience ? "never started" : nil
     }
 
-    private func isDue(_ step: FlowStep) -> Bool {
-        let start = step.start
-        guard start.after.allSatisfy({ ended[$0] != nil }) else { return false }
-        if let name = start.answered, !trace(of: name).contains(where: { !$0.isSent && $0.label.hasPrefix("200 ") }) {
-            return false
+    private func isDue(_ condition: StartCondition, _ moment: Moment) -> Bool {
+        guard condition.after.allSatisfy({ ended[$0] != nil }) else { return false }
+        if let name = condition.answered, !hasAnswer(name) { return false }
+        if let push = condition.push, pushes().count(where: { $0.token == push.token }) < push.nth { return false }
+        if let token = condition.hook, !isHooked(token) { return false }
+        let since = due[moment, default: .now]
+        due[moment] = since
+        return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
+    }
+
+    /// Whether an actor or a program has received a 200.
+    private func hasAnswer(_ name: String) -> Bool {
+        guard let step = flow.steps.first(where: { $0.name == name }) else { return false }
+        if let says = step.program?.says { return Self.text(file(step, "log")).contains(says) }
+        return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
+    }
+
+    /// A sandbox that runs elsewhere has a hook of its own, and there its record must do.
+    private func isHooked(_ token: String) -> Bool {
+        guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
+        return Self.text(hooked).split(separator: "\n").contains { $0 == token }
+    }
+
+    private func killPrograms() {
+        for step in flow.steps where killed[step.name] == nil {
+            guard let program = step.program, let child = running[step.name],
+                isDue(program.kill, .kill(step.name))
+            else { continue }
+            child.kill()
+            killed[step.name] = .now
         }
-        if let push = start.push, pushes().count(where: { $0.token == push.token }) < push.nth { return false }
-        let since = due[step.name, default: .now]
-        due[step.name] = since
-        return Date.now.timeIntervalSince(since) >= start.delay / .seconds(1)
     }
 
     private func start(_ step: FlowStep) throws(ReplayError) {
@@ -97,16 +127,32 @@ final class Performance {
         case .command(let words): running[step.name] = try stage.command(words, log: log)
         case .play(let actor):
             running[step.name] = try Child(step.name, "sipp", arguments(for: step, actor), log: log)
+        case .run(let program):
+            running[step.name] = try Child(
+                step.name, flowFolder.appending(path: program.script).path, [], log: log,
+                environment: environment(for: program))
         }
     }
 
-    private func arguments(for step: FlowStep, _ actor: Actor) -> [String] {
-        let defaults = [
-            "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
-            "token": "bob-token",
-            "expires": "3600",
+    private func environment(for program: PhoneProgram) -> [String: String] {
+        let given = [
+            "target": stage.target, "home": folder.appending(path: "home-\(program.place)").path,
         ]
-        let keys = defaults.merging(actor.keys) { $1 }.sorted { $0.key < $1.key }
+        let all = keys(program.keys).merging(given) { $1 }
+        return Dictionary(uniqueKeysWithValues: all.map { ("PHONE_" + $0.key.uppercased(), $0.value) })
+    }
+
+    /// What every flow says when it does not say otherwise.
+    private func keys(_ own: [String: String]) -> [String: String] {
+        let usual = [
+            "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
+            "token": "bob-token", "expires": "3600",
+        ]
+        return usual.merging(own) { $1 }
+    }
+
+    private func arguments(for step: FlowStep, _ actor: Actor) -> [String] {
+        let keys = keys(actor.keys).sorted { $0.key < $1.key }
         return [
             stage.target, "-sf", flowFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
             "-i", "127.0.0.1", "-p", String(places[actor.place] ?? 0), "-m", "1", "-cid_str", "call", "-auth_uri",
@@ -143,10 +189,14 @@ extension Performance {
             }
         }
         for step in flow.steps {
-            guard case .command(let words) = step.work, let time = started[step.name] else { continue }
-            let milliseconds = time.timeIntervalSince1970 * 1000
-            events.append(
-                Ladder.Event(time: milliseconds, from: "sippushd", to: nil, label: words.joined(separator: " ")))
+            switch step.work {
+            case .play: break
+            case .command(let words):
+                events += remark(words.joined(separator: " "), of: "sippushd", at: started[step.name])
+            case .run(let program):
+                events += remark("\(program.needs ?? program.script) starts", of: program.place, at: started[step.name])
+                events += remark("is killed", of: program.place, at: killed[step.name])
+            }
         }
         let pushes = pushes()
         events += pushes.map { push in
@@ -156,7 +206,7 @@ extension Performance {
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
         func places(_ role: Actor.Role) -> [String] {
-            actors.map(\.actor).filter { $0.role == role }.map(\.place).reduce(into: []) { places, place in
+            flow.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
                 if !places.contains(place) { places.append(place) }
             }
         }
@@ -164,11 +214,15 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// The first error an actor noted, or the last words of a command.
+    private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
+        time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
+    }
+
+    /// The first error an actor noted, or the last words of a command or a program.
     private func why(_ step: FlowStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
-        let lines = Self.text(file).split(whereSeparator: \.isNewline).prefix(3)
-        return lines.map { "\n      \($0)" }.joined()
+        let lines = Self.text(file).split(whereSeparator: \.isNewline)
+        return (step.program == nil ? lines.prefix(3) : lines.suffix(6)).map { "\n      \($0)" }.joined()
     }
 
     private func file(_ step: FlowStep, _ ending: String) -> URL {

@@ -89,14 +89,16 @@ package struct Replay {
         return places
     }
 
-    /// What a daemon that runs already must offer for this flow and does not.
-    private func reasonToSkip(_ flow: Flow) -> String? {
+    /// What this machine or a daemon that runs already must offer for this flow and does not.
+    func reasonToSkip(_ flow: Flow) -> String? {
+        let missing = flow.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
+        if let missing { return "\(missing) is not installed" }
         guard let target = options.target else { return nil }
         if !flow.daemon.isNull { return "it needs its own daemon settings" }
         if !flow.tokens.isEmpty { return "it needs its own push sandbox" }
         if !flow.users.isEmpty { return "it needs its own users" }
         if target.record == nil, !flow.pushes.isEmpty { return "it needs --record to see pushes" }
-        if target.configuration == nil, flow.steps.contains(where: { $0.actor == nil }) { return "it needs --config" }
+        if target.configuration == nil, flow.steps.contains(where: \.isCommand) { return "it needs --config" }
         if Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place)).count > 1 {
             return "it needs two trusted ports"
         }

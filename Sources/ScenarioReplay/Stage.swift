@@ -10,6 +10,8 @@ final class Stage {
     let domain: String
     /// Who is called when a flow does not say; on a daemon that keeps its contacts somebody new.
     let user: String
+    /// Tokens for which the sandbox has run its hook, a line each; `nil` when it has none that tells us.
+    let hooked: URL?
     /// The configuration that control commands name; `nil` when there can be none.
     let configuration: String?
     private let sippushd: String
@@ -20,6 +22,7 @@ final class Stage {
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
+        hooked = nil
         configuration = target.configuration
         domain = target.domain
         user = "bob-\(Int.random(in: 1000...9999))"
@@ -45,6 +48,8 @@ final class Stage {
         sippushd = programs.appending(path: "sippushd").path
         target = "127.0.0.1:\(port)"
         self.record = record
+        let hooked = folder.appending(path: "hooked")
+        self.hooked = hooked
         self.configuration = configuration.path
         domain = Target.usualDomain
         user = "bob"
@@ -54,7 +59,7 @@ final class Stage {
             "push-sandbox", programs.appending(path: "push-sandbox").path,
             [
                 "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0", "--state", folder.path,
-                "--record", record.path,
+                "--record", record.path, "--on-push", "echo \"$PUSH_TOKEN\" >>'\(hooked.path)'",
             ], log: folder.appending(path: "push-sandbox.log"))
         children.append(sandbox)
         do throws(ReplayError) {

@@ -53,6 +53,38 @@ import Testing
         #expect(flow.quiet == .seconds(1))
     }
 
+    @Test func `an actor that is run is a program with an end`() throws {
+        let flow = try Self.read(
+            """
+            actors:
+              - name: sleeps
+                run: phone
+                needs: linphonec
+                place: bob
+                says: registered
+                keys: {token: t1}
+                kill: {answered: sleeps, delay: 1s}
+              - name: wakes
+                run: phone
+                start: {after: sleeps, hook: t1}
+                kill: {after: caller}
+                exit: 0
+              - {name: caller, role: pbx, play: call.xml, start: {answered: sleeps}}
+            """)
+        let sleeps = try #require(flow.steps[0].program)
+        #expect(sleeps.script == "phone")
+        #expect(sleeps.needs == "linphonec")
+        #expect(sleeps.says == "registered")
+        #expect(sleeps.keys == ["token": "t1"])
+        #expect(sleeps.kill == StartCondition(answered: "sleeps", delay: .seconds(1)))
+        #expect(flow.steps.map(\.exit) == [137, 0, 0])
+        #expect(flow.steps.map(\.place) == ["bob", "wakes", "pbx"])
+        #expect(flow.steps.map(\.role) == [.phone, .phone, .pbx])
+        #expect(flow.steps[1].start == StartCondition(after: ["sleeps"], hook: "t1"))
+        #expect(flow.steps[1].program?.needs == nil)
+        #expect(flow.steps.contains { $0.isCommand } == false)
+    }
+
     @Test func `an unknown key is refused where it stands`() {
         let found = Self.problems(in: "actors:\n  - {name: bob, play: a.xml, tarnsport: udp}\n")
         #expect(found.count == 1)
@@ -64,14 +96,20 @@ import Testing
         ("actors: [{name: bob}]", "expected a play"),
         ("actors: [{name: a, play: x, transport: sctp}]", "expected udp or tcp"),
         ("actors: [{name: a, play: x}, {name: a, play: y}]", "two steps are called \"a\""),
-        ("actors: [{name: a, play: x, start: {after: b}}]", "cannot start after \"b\""),
-        ("actors: [{name: a, play: x, start: {after: a}}]", "cannot start after \"a\""),
+        ("actors: [{name: a, play: x, start: {after: b}}]", "cannot come after \"b\""),
+        ("actors: [{name: a, play: x, start: {after: a}}]", "cannot come after \"a\""),
         ("actors: [{name: a, play: x, start: {answered: b}}]", "cannot wait for \"b\""),
         ("actors: [{name: a, play: x, start: {delay: soon}}]", "expected a time such as 300ms"),
         ("actors: [{name: a, play: x, start: {nth: 2}}]", "there is no push"),
         ("actors: [{name: a, play: x}]\npushes: [{token: t, type: invite, count: 0}]", "count from 1 to 100"),
         ("actors: [{name: a, play: x}]\npushes: [{type: invite}]", "expected a token"),
         ("actors: [{name: a, play: x, exit: one}]", "expected a whole number"),
+        ("actors: [{name: a, run: x}]", "expected a kill"),
+        ("actors: [{name: a, run: x, play: y, kill: {}}]", "unknown key \"play\" in a program"),
+        ("actors: [{name: a, run: x, kill: {after: a}}]", "cannot come after \"a\""),
+        ("actors: [{name: a, run: x, kill: {after: b}}]", "cannot come after \"b\""),
+        ("actors: [{name: a, run: x, kill: {answered: a}}]", "cannot wait for \"a\""),
+        ("actors: [{name: a, run: x, says: ok, start: {answered: a}, kill: {}}]", "cannot wait for \"a\""),
         ("actors: {name: a}", "expected a list"),
         ("actors: [a]", "expected a group of keys"),
     ])

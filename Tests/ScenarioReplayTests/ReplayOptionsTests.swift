@@ -24,6 +24,23 @@ import Testing
         #expect(LocalPorts.ports(in: table) == [5060, 8080])
     }
 
+    @Test func `a program is looked for in the folders of the path`() {
+        #expect(Child.isInstalled("sh", path: "/nowhere:/bin"))
+        #expect(!Child.isInstalled("sh", path: "/nowhere"))
+        #expect(!Child.isInstalled("no-such-phone", path: "/bin:/usr/bin"))
+        #expect(!Child.isInstalled("sh", path: nil))
+    }
+
+    @Test func `a flow is skipped without the program that it needs`() throws {
+        let replay = Replay(try ReplayOptions([]), program: "scenario-replay")
+        func reason(_ needs: String) throws -> String? {
+            let text = "actors: [{name: a, run: phone, needs: \(needs), kill: {}}]"
+            return replay.reasonToSkip(try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml"))
+        }
+        #expect(try reason("no-such-phone") == "no-such-phone is not installed")
+        #expect(try reason("sh") == nil)
+    }
+
     @Test func `the sandbox's addresses are read from its greeting`() {
         let found = Stage.addresses(in: "listening tls=127.0.0.1:1 plain=127.0.0.1:2\n")
         #expect(found == ["tls": "127.0.0.1:1", "plain": "127.0.0.1:2"])
