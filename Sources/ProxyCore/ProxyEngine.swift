@@ -51,7 +51,7 @@ package final class ProxyEngine {
     /// Outputs before it are carried out.
     private var nextOutput = 0
 
-    /// - Parameter date: the start of this run; ids of bindings begin there, beyond those of earlier runs.
+    /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime

@@ -45,7 +45,9 @@ extension BindingTable {
 
     /// The token of a device, read from its contact; `nil` for an ordinary contact.
     package func pushToken(of id: BindingID) -> PushToken? {
-        guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else { return nil }
+        guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
+            return nil
+        }
         return binding.token(in: uri)
     }
 
