@@ -16,7 +16,8 @@ extension ProxyEngine {
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
         counters.pushesRequested += 1
         let incomingCall = IncomingCall(
-            callRef: call.ref, callerURI: caller.uri, displayName: caller.displayName, isAnonymous: caller.isAnonymous,
+            callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous,
             receivedAt: call.receivedAt)
         act(
             .push(
