@@ -100,7 +100,7 @@ extension ProxyEngine {
         note(plan, for: aor, on: incoming.flow)
         noteBookkeeping(of: plan, now: now)
         counters.registersAccepted += 1
-        let fields = bindings.okFields(for: plan, now: now)
+        let fields = bindings.okFields(for: plan, date: dateField.field(at: now.date), now: now)
         if let server = incoming.server {
             respond(server, .ok, incoming.response(.ok, toTag: newTag(), fields: fields), now: now)
             settle(now: now)

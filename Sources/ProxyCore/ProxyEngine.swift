@@ -43,6 +43,7 @@ package final class ProxyEngine {
     /// Bindings whose expiry and CSeq in the store are behind.
     var refreshedLately = Set<BindingID>()
     var lastNumber: UInt64 = 0
+    var dateField = DateField()
     private let tagKey: UInt64
 
     package internal(set) var counters = EngineCounters()

@@ -3,10 +3,10 @@ package import Timekeeping
 
 /// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// The Contact, Path, Supported and Feature-Caps fields of the answer to an applied plan.
-    package func okFields(for plan: RegisterPlan, now: Moment) -> [AddedField] {
+    /// The Contact, Path, Supported, Feature-Caps and Date fields of the answer to an applied plan.
+    package func okFields(for plan: RegisterPlan, date: AddedField, now: Moment) -> [AddedField] {
         var fields: [AddedField] = []
-        fields.reserveCapacity(4 + plan.path.count)
+        fields.reserveCapacity(5 + plan.path.count)
         forEachSlot(of: plan.aor) { slot in
             guard isInForce(self[slot], now: now.instant) else { return }
             fields.append(AddedField("Contact", contactValue(slot: slot, plan, now: now.instant)))
@@ -16,6 +16,7 @@ extension BindingTable {
             fields.append(AddedField("Supported", ByteString("path")))
         }
         for value in plan.featureCaps { fields.append(AddedField("Feature-Caps", value)) }
+        fields.append(date)
         return fields
     }
 

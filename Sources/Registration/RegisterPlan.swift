@@ -5,7 +5,7 @@ import Timekeeping
 ///
 /// Order of use: ``RegisterProcessor/plan(_:for:on:in:now:)``; if ``persist`` has something, ``BindingTable/begin(_:)``,
 /// then the store, then ``BindingTable/apply(_:)`` (or ``BindingTable/cancel(_:)`` when the store failed); then the
-/// 200, whose fields come from ``BindingTable/okFields(for:now:)``. One plan at a time for each AOR.
+/// 200, whose fields come from ``BindingTable/okFields(for:date:now:)``. One plan at a time for each AOR.
 package struct RegisterPlan: Sendable {
     package let aor: AddressOfRecord
     /// Must be in the store before the 200 is sent. Empty when nothing changed that a restart could lose: a push

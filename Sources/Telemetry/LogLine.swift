@@ -132,15 +132,13 @@ struct LogLine {
 
     /// ISO 8601 in UTC with milliseconds, by the proleptic Gregorian calendar.
     private mutating func appendDate(_ date: UnixTime) {
-        let seconds = date.seconds
-        let day = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
-        let time = seconds - day * 86_400
-        let (year, month, dayOfMonth) = Self.civil(fromDay: day)
-        appendPadded(year, width: 4)
+        let civil = date.civil
+        let time = civil.secondOfDay
+        appendPadded(civil.year, width: 4)
         append("-")
-        appendPadded(month, width: 2)
+        appendPadded(civil.month, width: 2)
         append("-")
-        appendPadded(dayOfMonth, width: 2)
+        appendPadded(civil.day, width: 2)
         append("T")
         appendPadded(time / 3600, width: 2)
         append(":")
@@ -148,7 +146,7 @@ struct LogLine {
         append(":")
         appendPadded(time % 60, width: 2)
         append(".")
-        appendPadded(date.milliseconds - seconds * 1000, width: 3)
+        appendPadded(date.milliseconds - date.seconds * 1000, width: 3)
         append("Z")
     }
 
@@ -159,17 +157,5 @@ struct LogLine {
             limit *= 10
         }
         bytes.append(decimal: value)
-    }
-
-    /// Year, month and day of a day number since 1970-01-01 (Hinnant's `civil_from_days`).
-    private static func civil(fromDay day: Int64) -> (Int64, Int64, Int64) {
-        let shifted = day + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let monthFromMarch = (5 * dayOfYear + 2) / 153
-        let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
     }
 }

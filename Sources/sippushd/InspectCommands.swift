@@ -40,10 +40,10 @@ let bindingShowCommand = Command(
     let aor = try invocation.onlyArgument("AOR")
     let bindings: [BindingReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/bindings")
-    print("DEVICE".padded(to: 10) + "PUSH".padded(to: 24) + "FLOW".padded(to: 30) + "FRESH".padded(to: 8) + "CONTACT")
+    print("DEVICE".padded(to: 21) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
     for binding in bindings {
         print(
-            "\(binding.id)".padded(to: 10) + (binding.token ?? "-").padded(to: 24) + binding.flow.padded(to: 30)
+            "\(binding.id)".padded(to: 21) + (binding.token ?? "-").padded(to: 24) + binding.flow.padded(to: 32)
                 + (binding.isFresh ? "yes" : "no").padded(to: 8) + binding.contact)
     }
 }

@@ -12,7 +12,9 @@ struct EngineStoryTests {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText())
         #expect(story(first) == ["commit"])
-        #expect(story(bench.commitAll(in: first)) == ["200 register > phone"])
+        let answer = bench.commitAll(in: first)
+        #expect(story(answer) == ["200 register > phone"])
+        #expect(answer.texts.first?.contains("\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n") == true)
     }
 
     @Test func `a failed commit is 503 and leaves nothing behind`() {
