@@ -34,7 +34,9 @@ struct Registrar: ~Copyable {
         case .accepted(let plan):
             if !plan.persist.isEmpty { table.begin(plan) }
             table.apply(plan)
-            return Reply(status: 200, fields: table.okFields(for: plan, date: AddedField("Date", ByteString("now")), now: now), plan: plan)
+            return Reply(
+                status: 200, fields: table.okFields(for: plan, date: AddedField("Date", ByteString("now")), now: now),
+                plan: plan)
         }
     }
 
