@@ -22,6 +22,8 @@ package struct SimulatedPhone {
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
     var registrations = 0
+    /// REGISTERs sent again on the present flow, as apps do that are told of the network twice.
+    var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
     /// Call-ID to the Via branch of the INVITE that came for it.
@@ -46,6 +48,7 @@ package struct SimulatedPhone {
         isAwake = true
         isRegistered = false
         registrations += 1
+        refreshes = 0
     }
 
     mutating func registered() { isRegistered = true }
@@ -54,8 +57,8 @@ package struct SimulatedPhone {
         let push = isOrdinary ? "" : ";pn-provider=fcm;pn-param=proj;pn-prid=\(token)"
         let stream = transport == .tcp ? ";transport=tcp" : ""
         return SIPText.register(
-            user: user, from: endpoint, transport: transport, callID: registerCallID, cseq: 20,
-            branch: "reg\(name)x\(registrations)",
+            user: user, from: endpoint, transport: transport, callID: registerCallID,
+            cseq: 20 + refreshes, branch: "reg\(name)x\(registrations)x\(refreshes)",
             contact: "<sip:\(name)@\(endpoint)\(push)\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"")
     }
 }

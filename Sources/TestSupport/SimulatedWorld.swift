@@ -22,6 +22,7 @@ package final class SimulatedWorld {
         package var crashes = 2
         package var pushFailure = 0.05
         package var wakes = 0.8
+        package var refreshes = 0.3
 
         package init() {}
     }
@@ -50,7 +51,8 @@ package final class SimulatedWorld {
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
-    private static let patience: Duration = .seconds(8)
+    /// The ring timeout of 30 s, and time for a lost INVITE to be sent again.
+    private static let longestHold: Duration = .seconds(45)
 
     package init(seed: UInt64, plan: Plan = Plan(), makeEngine: @escaping (StoredState, UnixTime) -> ProxyEngine) {
         self.plan = plan
@@ -304,12 +306,23 @@ package final class SimulatedWorld {
         }
     }
 
+    private func phoneRefreshes(_ phone: Int) {
+        guard phones[phone].isRegistered, flow(of: phone).connection != 0 || !phones[phone].transport.isReliable else {
+            return
+        }
+        phones[phone].refreshes += 1
+        deliver(phones[phone].registerText(), on: flow(of: phone))
+    }
+
     private func phoneReceived(_ message: ReadMessage, _ phone: Int, on flow: Flow) {
         guard phones[phone].isAwake, flow.transport.isReliable || phones[phone].endpoint == flow.remote else { return }
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.callID.string == phones[phone].registerCallID {
-                if response.status.isSuccess { phones[phone].registered() }
+                if response.status.isSuccess {
+                    phones[phone].registered()
+                    if random.chance(plan.refreshes) { at(random.milliseconds(5...250)) { $0.phoneRefreshes(phone) } }
+                }
             }
         case .request(let request): phoneReceived(request, phone, on: flow)
         case .unusable: break
@@ -391,6 +404,12 @@ package final class SimulatedWorld {
     private func callerGivesUp(_ index: Int) {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
         calls[index].gaveUp = true
+        let call = calls[index]
+        if now.instant - call.startedAt > Self.longestHold, !call.sawCrash,
+            !phones.contains(where: { $0.invited[call.callID] != nil })
+        {
+            violate("\(call.callID) is held although its time is over")
+        }
         sendCancel(index, invite, attempt: 0)
     }
 
