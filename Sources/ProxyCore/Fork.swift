@@ -35,6 +35,9 @@ package struct Fork: Sendable {
     package enum Order: Sendable {
         /// Send this response upstream.
         case relay(SIPResponse)
+        /// The same for a challenge, with those of other branches: the caller can answer all at once (RFC 3261 section
+        /// 16.7 item 7).
+        case relayChallenge(SIPResponse, others: [SIPResponse])
         /// Send a response of our own upstream.
         case respond(Status)
         /// Send nothing at all: a non-INVITE that no branch answered (RFC 4320 section 4.2).
@@ -50,6 +53,8 @@ package struct Fork: Sendable {
     package private(set) var wasAnswered = false
     package var branches: [ForkBranch]
     private var best: (status: Status, response: SIPResponse?)?
+    /// Responses 401 and 407 besides the best.
+    private var challenges: [SIPResponse] = []
 
     package init(isInvite: Bool, branches: [ForkBranch]) {
         self.isInvite = isInvite
@@ -97,7 +102,7 @@ package struct Fork: Sendable {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if response != nil { noteDevice(branch, status) }
         branches[branch].state = .ended
-        if isBetter(status) { best = (status, response) }
+        choose(status, response)
         var orders: [Order] = []
         if status.statusClass == 6, phase == .proceeding {
             phase = .declined
@@ -169,10 +174,28 @@ package struct Fork: Sendable {
             guard let best else { return isInvite ? [.respond(.requestTimeout)] : [.giveUp] }
             // A 503 speaks of one next hop, not of this proxy (RFC 3261 section 16.7 item 6).
             if best.status == .serviceUnavailable { return [.respond(.serverError)] }
-            if let response = best.response { return [.relay(response)] }
+            if let response = best.response {
+                let isChallenge = Self.isChallenge(best.status) && !challenges.isEmpty
+                return [isChallenge ? .relayChallenge(response, others: challenges) : .relay(response)]
+            }
             if best.status == .requestTimeout, !isInvite { return [.giveUp] }
             return [.respond(best.status)]
         }
+    }
+
+    private mutating func choose(_ status: Status, _ response: SIPResponse?) {
+        var other = response
+        if isBetter(status) {
+            other = best.flatMap { Self.isChallenge($0.status) ? $0.response : nil }
+            best = (status, response)
+        } else if !Self.isChallenge(status) {
+            other = nil
+        }
+        if let other { challenges.append(other) }
+    }
+
+    private static func isChallenge(_ status: Status) -> Bool {
+        status == .unauthorized || status == .proxyAuthenticationRequired
     }
 
     /// 6xx before all; then the lowest class; within 4xx those that tell the caller how to go on.

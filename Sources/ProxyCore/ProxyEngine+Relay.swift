@@ -114,6 +114,9 @@ extension ProxyEngine {
         switch order {
         case .relay(let response):
             respond(context.server, response.status, response.withoutTopVia(), now: now)
+        case .relayChallenge(let response, let others):
+            let fields = others.flatMap(Self.challenges)
+            respond(context.server, response.status, response.withoutTopVia(adding: fields), now: now)
         case .respond(let status):
             guard let incoming = revive(context) else { return }
             respond(context.server, status, incoming.response(status, toTag: newTag(), fields: []), now: now)
@@ -127,6 +130,11 @@ extension ProxyEngine {
             dropPush(of: branch, in: id)
             if let device = context.fork.branches[branch].device { stopWaiting(for: device, fork: id) }
         }
+    }
+
+    private static func challenges(of response: SIPResponse) -> [AddedField] {
+        response.frame.values(of: .wwwAuthenticate).map { AddedField("WWW-Authenticate", $0) }
+            + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
     private static func reasons(_ reason: Fork.CancelReason, _ callerReasons: [ByteString]) -> [ByteString] {

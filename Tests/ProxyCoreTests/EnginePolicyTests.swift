@@ -58,6 +58,25 @@ struct EnginePolicyTests {
         #expect(story(bench.receive(Array(text.utf8), from: EngineBench.pbx)) == ["\(status) invite > pbx"])
     }
 
+    @Test func `the challenges of all devices reach the caller in one response`() {
+        let bench = EngineBench()
+        let other = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
+        bench.register(token: nil)
+        bench.register(token: nil, callID: "r2", from: other)
+        var answers: [ProxyAction] = []
+        for (index, action) in bench.invite().enumerated() {
+            guard case .send(let bytes, let flow) = action, flow.remote != EngineBench.pbx,
+                case .request(let request) = MessageReader().read(bytes.span, isStream: false)
+            else { continue }
+            let answer = String(decoding: SIPText.response(401, to: request, tag: "t\(index)"), as: UTF8.self)
+                .replacing("Call-ID:", with: "WWW-Authenticate: Digest realm=\"\(flow.remote.address)\"\r\nCall-ID:")
+            answers += bench.receive(Array(answer.utf8), from: flow.remote)
+        }
+        let final = answers.texts.first { $0.hasPrefix("SIP/2.0 401") }
+        #expect(final?.contains("WWW-Authenticate: Digest realm=\"192.0.2.5\"\r\n") == true)
+        #expect(final?.contains("WWW-Authenticate: Digest realm=\"192.0.2.6\"\r\n") == true)
+    }
+
     @Test func `a forged dialog token is refused`() {
         let bench = EngineBench()
         let route = "Route: <sip:00112233445566778899aabbccddeeff00112233@10.0.0.1:5060;lr>"

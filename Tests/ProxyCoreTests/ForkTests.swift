@@ -36,6 +36,8 @@ struct ForkTests {
         orders.map { order in
             switch order {
             case .relay(let response): "relay \(response.status)"
+            case .relayChallenge(let response, let others):
+                "relay \(response.status) with \(others.map { "\($0.status)" }.joined(separator: ","))"
             case .respond(let status): "respond \(status)"
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
@@ -66,6 +68,20 @@ struct ForkTests {
         #expect(text(fork.failed(0, with: 503, response: response(503))).isEmpty)
         #expect(text(fork.failed(1, with: 486, response: response(486))).isEmpty)
         #expect(text(fork.deadlineReached()) == ["drop 2", "relay 486"])
+    }
+
+    @Test(arguments: [
+        ([401, 407, 486], "relay 401 with 407"), ([486, 407, 401], "relay 407 with 401"),
+        ([401, 486, 480], "relay 401"), ([407, 401, 603], "relay 603"),
+    ])
+    func `challenges go up together`(answers: [UInt16], order: String) {
+        let clients = (1...3).map { ForkBranch(state: .calling(ClientTransactionID(rawValue: $0)), device: nil) }
+        var fork = Fork(isInvite: true, branches: clients)
+        var orders: [String] = []
+        for (branch, code) in answers.enumerated() {
+            orders = text(fork.failed(branch, with: Status(code: code), response: response(Status(code: code))))
+        }
+        #expect(orders == [order])
     }
 
     @Test func `nobody woke: 480`() {
