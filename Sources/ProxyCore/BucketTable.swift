@@ -35,9 +35,9 @@ package struct BucketTable: Sendable {
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
     /// Nearly every REGISTER asks, and nearly none has anything to be told.
-    package var isEmpty: Bool { buckets.isEmpty }
-
-    package func hasEntries(for aor: AddressOfRecord) -> Bool { !buckets.isEmpty && buckets[aor] != nil }
+    func hasMissedCalls(_ device: BindingID, of aor: AddressOfRecord) -> Bool {
+        !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device.rawValue) == true
+    }
 
     package func unread(_ device: BindingID, of aor: AddressOfRecord) -> Int {
         buckets[aor]?.unread(of: device.rawValue) ?? 0

@@ -1,24 +1,34 @@
 import SIPGrammar
 
+/// How pushes write the caller (reading A14).
+package enum CallerIDFormat: String, CaseIterable, Sendable {
+    /// As ECSS-10: the URI in the push of a call, the user part in a list of missed calls.
+    case ecss10
+    /// The URI in both.
+    case uri
+    /// The user part in both.
+    case user
+}
+
 /// Who calls, as a push may tell it (R14, R15, readings A14 to A16).
 struct CallerIdentity: Sendable {
-    /// The From URI without parameters; meaningless when anonymous.
-    let uri: ByteString
-    /// Its user part; empty when it has none.
-    let user: ByteString
+    /// As the push of a call names the caller; meaningless when anonymous.
+    let number: ByteString
+    /// As a list of missed calls names it.
+    let remoteURI: ByteString
     let displayName: ByteString
     let isAnonymous: Bool
 
-    init(_ request: SIPRequest) {
+    init(_ request: SIPRequest, format: CallerIDFormat) {
         let from = request.from
         isAnonymous = Self.isAnonymous(request)
-        uri = Self.bare(from.uri)
-        user = (from.uri.user ?? .empty).percentDecoded().compacted()
+        let uri = Self.bare(from.uri)
+        let decoded = (from.uri.user ?? .empty).percentDecoded().compacted()
+        let user = decoded.isEmpty ? uri : decoded
+        number = format == .user ? user : uri
+        remoteURI = isAnonymous ? ByteString("anonymous") : format == .uri ? uri : user
         displayName = (from.displayName ?? .empty).unquoted().compacted()
     }
-
-    /// As a list of missed calls names it (A14, A15).
-    var remoteURI: ByteString { isAnonymous ? ByteString("anonymous") : user.isEmpty ? uri : user }
 
     /// A15: the caller asked for privacy, or says nothing of itself.
     private static func isAnonymous(_ request: SIPRequest) -> Bool {

@@ -9,16 +9,11 @@ struct IncomingRequest {
     /// `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded request.
     let viaAddition: ByteString
     let responseFlow: Flow
-    let server: ServerTransactionID?
+    private(set) var server: ServerTransactionID?
 
     init(_ request: SIPRequest, on flow: Flow) {
-        self.init(request, on: flow, server: nil)
-    }
-
-    private init(_ request: SIPRequest, on flow: Flow, server: ServerTransactionID?) {
         self.request = request
         self.flow = flow
-        self.server = server
         viaAddition = request.viaAddition(source: flow.remote)
         responseFlow =
             flow.transport.isReliable
@@ -29,12 +24,9 @@ struct IncomingRequest {
     }
 
     func matched(_ server: ServerTransactionID) -> IncomingRequest {
-        IncomingRequest(request, on: flow, server: server)
-    }
-
-    /// A request kept as bytes and read again.
-    static func revived(_ request: SIPRequest, on flow: Flow, server: ServerTransactionID) -> IncomingRequest {
-        IncomingRequest(request, on: flow, server: server)
+        var matched = self
+        matched.server = server
+        return matched
     }
 
     func response(_ status: Status, toTag: ByteString?, fields: [AddedField]) -> [UInt8] {

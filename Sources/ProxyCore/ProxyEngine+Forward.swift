@@ -157,6 +157,6 @@ extension ProxyEngine {
     /// The request of a fork, read again from its bytes.
     func revive(_ context: ForkContext) -> IncomingRequest? {
         guard let request = functions.reread(context.request) else { return nil }
-        return .revived(request, on: context.source, server: context.server)
+        return IncomingRequest(request, on: context.source).matched(context.server)
     }
 }

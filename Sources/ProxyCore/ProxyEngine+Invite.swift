@@ -157,8 +157,8 @@ extension ProxyEngine {
                 .count: .number(targets.count),
             ])
 
-        let caller = CallerIdentity(request)
-        let sleepers = targets.filter { $0.pushToken != nil }
+        let caller = CallerIdentity(request, format: settings.callerIDFormat)
+        let sleepers = targets.filter { mustBeWoken($0, now: now) }
         if !sleepers.isEmpty {
             tellBucket(of: aor) { bucket, settings in
                 bucket.callOffered(
@@ -168,13 +168,19 @@ extension ProxyEngine {
             hold(fork, for: request, now: now)
         }
         for (index, target) in targets.enumerated() {
-            if let token = target.pushToken {
+            if mustBeWoken(target, now: now), let token = target.pushToken {
                 waiting[target.id, default: []].append(fork)
                 push(token, to: target, call, caller, fork: fork, branch: index, now: now)
             } else {
                 send(incoming, to: target, fork: fork, branch: index, now: now)
             }
         }
+    }
+
+    /// A push contact, unless it has just been here (reading A9).
+    private func mustBeWoken(_ target: ForkTarget, now: Moment) -> Bool {
+        guard target.pushToken != nil else { return false }
+        return settings.skipPushWithin == .zero || now.date - target.registeredAt >= settings.skipPushWithin
     }
 
     // MARK: Common

@@ -16,7 +16,8 @@ extension ProxyEngine {
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
         counters.pushesRequested += 1
         let incomingCall = IncomingCall(
-            callRef: call.ref, callerURI: caller.uri, displayName: caller.displayName, isAnonymous: caller.isAnonymous,
+            callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous,
             receivedAt: call.receivedAt)
         act(
             .push(
@@ -27,7 +28,7 @@ extension ProxyEngine {
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        guard buckets.hasEntries(for: aor), let target = bindings.forkTarget(device, now: now.instant),
+        guard buckets.hasMissedCalls(device, of: aor), let target = bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken
         else { return }
         var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])

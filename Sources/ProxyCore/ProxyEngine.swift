@@ -48,8 +48,10 @@ package final class ProxyEngine {
     package internal(set) var counters = EngineCounters()
     private var actions: [ProxyAction] = []
     private var outputs: [TransactionOutput] = []
+    /// Outputs before it are carried out.
+    private var nextOutput = 0
 
-    /// - Parameter date: the start of this run; ids of bindings begin there, beyond those of earlier runs.
+    /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -72,8 +74,14 @@ package final class ProxyEngine {
     /// The actions since the last call, in the order to perform them.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
-        swap(&taken, &actions)
+        takeActions(into: &taken)
         return taken
+    }
+
+    /// The same for whoever brings an array whose room can be used again; what it held is dropped.
+    package func takeActions(into taken: inout [ProxyAction]) {
+        taken.removeAll(keepingCapacity: true)
+        swap(&taken, &actions)
     }
 
     package var nextDeadline: Instant? {
@@ -140,22 +148,23 @@ package final class ProxyEngine {
 
     /// Carries out what the transactions put out, until nothing new comes.
     func settle(now: Moment) {
-        while !outputs.isEmpty {
-            var batch: [TransactionOutput] = []
-            swap(&batch, &outputs)
-            for output in batch {
-                switch output {
-                case .send(let bytes, let flow): act(.send(bytes, on: flow))
-                case .responseReceived(let client, let response): relay(response, of: client, now: now)
-                case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
-                case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
-                case .clientEnded(let client): legEnded(client)
-                case .serverEnded(let server): serverEnded(server)
-                case .serverTimedOut: break
-                case .strayResponse: counters.strayResponses += 1
-                }
+        // Carrying one out may lead here again: the inner call goes on where the outer one stands.
+        while nextOutput < outputs.count {
+            let output = outputs[nextOutput]
+            nextOutput += 1
+            switch output {
+            case .send(let bytes, let flow): act(.send(bytes, on: flow))
+            case .responseReceived(let client, let response): relay(response, of: client, now: now)
+            case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
+            case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
+            case .clientEnded(let client): legEnded(client)
+            case .serverEnded(let server): serverEnded(server)
+            case .serverTimedOut: break
+            case .strayResponse: counters.strayResponses += 1
             }
         }
+        outputs.removeAll(keepingCapacity: true)
+        nextOutput = 0
     }
 
     private func dispatch(_ incoming: IncomingRequest, now: Moment) {
@@ -216,11 +225,15 @@ package final class ProxyEngine {
         let before = outputs.count
         body(&transactions, &outputs)
         // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
-        guard outputs.count > before else { return }
-        let added = outputs[before...]
-        outputs.removeLast(added.count)
-        for output in added {
-            if case .send(let bytes, let flow) = output { act(.send(bytes, on: flow)) } else { outputs.append(output) }
+        var end = before
+        for index in before..<max(before, outputs.count) {
+            if case .send(let bytes, let flow) = outputs[index] {
+                act(.send(bytes, on: flow))
+            } else {
+                outputs.swapAt(end, index)
+                end += 1
+            }
         }
+        outputs.removeLast(outputs.count - end)
     }
 }

@@ -55,6 +55,9 @@ package struct ProxySettings: Sendable {
     package var configuredProviders: Set<PushProvider> = []
     /// How long an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
+    /// A push contact that registered within this time gets the INVITE at once, without a push; zero: never (A9).
+    package var skipPushWithin: Duration = .zero
+    package var callerIDFormat = CallerIDFormat.ecss10
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit: Duration = .seconds(190)
     /// How long a missed-calls push is worth sending.

@@ -16,6 +16,8 @@ extension DaemonSettings {
         engine.configuredProviders = push.enabledProviders
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
+        engine.skipPushWithin = call.skipPushWithin
+        engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls
         return engine
     }

@@ -101,6 +101,8 @@ package struct DaemonSettings: SettingsGroup {
 package struct CallSettings: SettingsGroup {
     package var ringTimeout: Duration = .seconds(30)
     package var ringLimit: Duration = .seconds(190)
+    package var skipPushWithin: Duration = .zero
+    package var callerIDFormat = CallerIDFormat.ecss10
 
     package init() {}
 
@@ -112,6 +114,14 @@ package struct CallSettings: SettingsGroup {
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
             "How long a phone may ring without an answer (Timer C, more than three minutes)."),
+        .duration(
+            "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
+            "A phone that registered within this time gets the INVITE at once, without a push. 0s: always push, since "
+                + "the app may sleep although its registration is fresh."),
+        .choice(
+            "caller-id-format", \.callerIDFormat,
+            "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
+                + "both."),
     ]
 }
 

@@ -23,6 +23,8 @@ package actor ProxyShard {
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
+    /// Those being run; kept for its room.
+    private var actions: [ProxyAction] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
     {
@@ -131,7 +133,7 @@ package actor ProxyShard {
     /// The one place where the engine's decisions become I/O.
     func runActions() {
         while true {
-            let actions = engine.takeActions()
+            engine.takeActions(into: &actions)
             if actions.isEmpty { break }
             for action in actions { run(action) }
         }

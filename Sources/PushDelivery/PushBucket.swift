@@ -115,6 +115,11 @@ package struct PushBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
+    /// There are calls to report to the device, if they are not too old.
+    package func hasMissedCalls(_ device: UInt64) -> Bool {
+        entries.contains { $0.isOver && $0.devices.contains(device) }
+    }
+
     /// The provider took the list (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: UInt64) -> [BucketChange] {
         settle(refs, device)

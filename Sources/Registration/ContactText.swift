@@ -46,11 +46,18 @@ package enum ContactText {
         return true
     }
 
+    /// The URI of a stored value, with all its push parameters.
+    static func uri(of text: ByteString) -> SIPURI? {
+        guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")) else {
+            return nil
+        }
+        return URIText.read(text[1..<end])
+    }
+
     /// Reads a stored value again.
     static func read(_ text: ByteString) -> NameAddress? {
-        guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")),
-            let uri = URIText.read(text[1..<end])
-        else { return nil }
+        guard let uri = uri(of: text) else { return nil }
+        let end = uri.text.count + 1
         return NameAddress(
             displayName: nil, uri: uri, parameters: URIText.parameters(in: text[end + 1..<text.count]))
     }

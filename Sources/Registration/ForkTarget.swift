@@ -21,10 +21,6 @@ package struct ForkTarget: Sendable {
     package let path: [ByteString]
     /// In thousandths.
     package let q: UInt16
-    /// `+sip.instance` in lower case; of one instance with several `regID`s one flow is tried at a time (RFC 5626
-    /// section 6).
-    package let instance: ByteString?
-    package let regID: ByteString?
     /// When it registered last. What a provider says about its token counts only if it is newer.
     package let registeredAt: UnixTime
     /// The granted time is not over.
@@ -49,29 +45,29 @@ extension BindingTable {
 
     /// The token of a device, read from its contact; `nil` for an ordinary contact.
     package func pushToken(of id: BindingID) -> PushToken? {
-        guard let binding = binding(id), isPush(binding), let contact = ContactText.read(binding.contact) else {
+        guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
         }
-        return binding.token(in: contact)
+        return binding.token(in: uri)
     }
 
     private func target(of binding: Binding, now: Instant) -> ForkTarget? {
-        guard let contact = ContactText.read(binding.contact), contact.uri.scheme == .sip || contact.uri.scheme == .sips
-        else { return nil }
-        let token = isPush(binding) ? binding.token(in: contact) : nil
+        guard let uri = ContactText.uri(of: binding.contact), uri.scheme == .sip || uri.scheme == .sips else {
+            return nil
+        }
+        let token = isPush(binding) ? binding.token(in: uri) : nil
         return ForkTarget(
             id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
-            requestURI: ContactText.requestURI(of: contact.uri), flow: binding.flow, path: binding.path, q: binding.q,
-            instance: contact.instance, regID: contact.parameters.value(of: "reg-id"),
+            requestURI: ContactText.requestURI(of: uri), flow: binding.flow, path: binding.path, q: binding.q,
             registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil)
     }
 }
 
 extension Binding {
-    /// The token that the contact names; its provider was recognised when it registered.
-    fileprivate func token(in contact: NameAddress) -> PushToken? {
+    /// The token that the contact's URI names; its provider was recognised when it registered.
+    fileprivate func token(in uri: SIPURI) -> PushToken? {
         guard let provider = PushProvider(number: provider) else { return nil }
-        let triple = PushParameters.Triple(contact: contact)
+        let triple = PushParameters.Triple(contact: NameAddress(displayName: nil, uri: uri, parameters: []))
         return triple.prid.map { PushToken(provider: provider, param: triple.param ?? .empty, prid: $0) }
     }
 }

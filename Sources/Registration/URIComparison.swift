@@ -54,6 +54,12 @@ extension Parameter {
     /// `pn-*`, and `app-id` of the set that Linphone sent before RFC 8599: what must never leave toward a peer, be its
     /// name escaped or not. `pn-purr` is made to be seen by peers (RFC 8599 section 9.3).
     var isPush: Bool {
+        // Nearly all are told apart by their first letter.
+        guard !name.isEmpty else { return false }
+        let first = name[0] | 0x20
+        guard first == UInt8(ascii: "p") || first == UInt8(ascii: "a") || name.contains(UInt8(ascii: "%")) else {
+            return false
+        }
         let plain = name.contains(UInt8(ascii: "%")) ? name.percentDecoded() : name
         if plain.count > 3, plain[0..<3].equalsIgnoringCase("pn-") { return !plain.equalsIgnoringCase("pn-purr") }
         return plain.equalsIgnoringCase("app-id")

@@ -126,6 +126,55 @@ struct EngineStoryTests {
         #expect(bench.register(cseq: 3).pushIDs.isEmpty)
     }
 
+    @Test func `a device that has just registered needs no push when the operator says so`() {
+        let bench = EngineBench { $0.skipPushWithin = .seconds(60) }
+        bench.register()
+        #expect(story(bench.invite()) == ["100 invite > pbx", "invite > phone"])
+        _ = bench.pass(.seconds(40))
+        bench.register(cseq: 2)
+        _ = bench.pass(.seconds(59))
+        #expect(story(bench.invite(callID: "call2", branch: "i2")) == ["100 invite > pbx", "invite > phone"])
+        _ = bench.pass(.seconds(1))
+        #expect(story(bench.invite(callID: "call3", branch: "i3")) == ["100 invite > pbx", "push invite tok1"])
+    }
+
+    @Test(arguments: [
+        (CallerIDFormat.ecss10, "sip:103@example.net", "103"),
+        (.uri, "sip:103@example.net", "sip:103@example.net"),
+        (.user, "103", "103"),
+    ])
+    func `pushes name the caller in the form asked for`(format: CallerIDFormat, number: String, remote: String) throws {
+        let bench = EngineBench { $0.callerIDFormat = format }
+        bench.register()
+        guard case .push(let request) = bench.invite().last, case .incomingCall(let call) = request.message else {
+            Issue.record("no push")
+            return
+        }
+        #expect(call.callerURI.string == number)
+        _ = bench.pass(.seconds(31))
+        #expect(story(bench.register(cseq: 2)).contains("push missed \(remote) tok1"))
+    }
+
+    @Test func `what was merely refreshed beside a changed contact is written late`() {
+        let bench = EngineBench()
+        let text = { (cseq: Int, second: String) in
+            SIPText.register(
+                user: "bob", from: EngineBench.phone, callID: "two", cseq: cseq, branch: "two\(cseq)",
+                contact:
+                    "<sip:bob@192.0.2.5;pn-provider=fcm;pn-prid=a>, <sip:bob@192.0.2.6;pn-provider=fcm;pn-prid=\(second)>"
+            )
+        }
+        _ = bench.commitAll(in: bench.receive(text(1, "b")))
+        let second = bench.receive(text(2, "c"))
+        #expect(story(second) == ["commit"])
+        _ = bench.commitAll(in: second)
+        let late = bench.pass(.seconds(11)).compactMap { action -> Int? in
+            guard case .recordLate(let changes) = action else { return nil }
+            return changes.count
+        }
+        #expect(late == [1])
+    }
+
     @Test func `a dead token ends the call at once and the contact with it`() throws {
         let bench = EngineBench()
         bench.register()

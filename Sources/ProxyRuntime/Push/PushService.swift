@@ -64,6 +64,9 @@ package final class PushService: @unchecked Sendable {
         var isDraining = false
     }
 
+    /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
+    private static let connections = 32
+
     /// Pushes at a time, those in pauses between two tries included.
     private let limit: Int
 
@@ -71,7 +74,7 @@ package final class PushService: @unchecked Sendable {
         self.loop = loop
         self.log = log
         var limits = HTTPSession.Limits()
-        limits.connectionsPerHost = 32
+        limits.connectionsPerHost = Self.connections
         limits.requests = max(settings.apns.lane.requests, settings.fcm.lane.requests) + 1
         http = HTTPSession(on: loop, limits: limits)
         credentials = try ProviderCredentials(settings: settings, http: http, log: log)
@@ -83,8 +86,10 @@ package final class PushService: @unchecked Sendable {
             return sum + 2 * (lane.requests + lane.queue)
         }
         for provider in PushProvider.allCases {
-            ways[provider] = Way(
-                lane: PushLane(settings.lane(of: provider)), route: ProviderRoute(to: provider, settings))
+            var lane = settings.lane(of: provider)
+            // Without TLS it is HTTP/1.1, one request on a connection: what waits, waits here, where it can be dropped.
+            if settings.url(of: provider).hasPrefix("http:") { lane.requests = min(lane.requests, Self.connections) }
+            ways[provider] = Way(lane: PushLane(lane), route: ProviderRoute(to: provider, settings))
         }
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }

@@ -23,20 +23,30 @@ struct StoreIntake {
     private(set) var count = 0
     private var lazyRows: [BindingID: StoredBinding] = [:]
     private(set) var isClosed = false
-    /// Somebody has told the writer's thread that there is work.
-    private var isAnnounced = false
+    /// What the writer's thread has been told about the entries that wait.
+    private var announced = Call.none
+
+    /// What the writer's thread is to be told.
+    enum Call: Comparable {
+        case none
+        /// Entries wait that nobody waits for: more may gather.
+        case soon
+        case now
+    }
 
     var lazyCount: Int { lazyRows.count }
 
-    /// - Returns: `nil` when there is no room, else whether the writer's thread must be told.
-    mutating func add(_ entry: Entry, limit: Int) -> Bool? {
+    /// - Returns: `nil` when there is no room, else what the writer's thread must be told.
+    mutating func add(_ entry: Entry, isAwaited: Bool, limit: Int) -> Call? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
         // An older lazy row must not be written after this one.
         for case .binding(let change) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        defer { isAnnounced = true }
-        return !isAnnounced
+        let wanted: Call = isAwaited ? .now : .soon
+        guard wanted > announced else { return Call.none }
+        announced = wanted
+        return wanted
     }
 
     /// - Returns: `nil` when there is no room for all of them, else whether these are the first that wait.
@@ -71,7 +81,7 @@ struct StoreIntake {
         if head == entries.count {
             entries.removeAll(keepingCapacity: true)
             head = 0
-            isAnnounced = false
+            announced = .none
         }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
         while taken < limit, let (id, row) = lazyRows.first {

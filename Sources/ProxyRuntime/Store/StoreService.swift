@@ -114,7 +114,7 @@ package final class StoreService: @unchecked Sendable {
     }
 
     func record(_ changes: [StoredChange]) {
-        if !writer.submit(changes.map(Self.change), for: Self.unawaited) {
+        if !writer.submit(changes.map(Self.change), for: Self.unawaited, isAwaited: false) {
             log.error("the store takes no more changes", [.count: .number(changes.count)])
         }
     }

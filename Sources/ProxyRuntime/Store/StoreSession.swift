@@ -22,6 +22,7 @@ actor StoreSession {
     private let onResults: @Sendable ([StoreResult]) -> Void
 
     private var connection: Connection?
+    private var gatherTimer: LoopTimer?
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
@@ -54,6 +55,15 @@ actor StoreSession {
 
     // MARK: What happened
 
+    /// Changes wait that nobody waits for; they go with the next that somebody does, or when their time is over.
+    func changesGather() {
+        if gatherTimer == nil {
+            gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.changesArrived() } }
+        }
+        guard let gatherTimer else { return changesArrived() }
+        if gatherTimer.deadline == nil { gatherTimer.arm(at: loop.now + settings.gatherInterval) }
+    }
+
     /// Changes wait. One batch for each call; posts itself again while there are more.
     func changesArrived() {
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
@@ -66,7 +76,6 @@ actor StoreSession {
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
-            // Unowned is safe: the timer dies with this actor.
             lazyTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.lazyRowsDue() } }
         }
         guard let lazyTimer else { return lazyRowsDue() }
@@ -80,6 +89,7 @@ actor StoreSession {
 
     /// The last call: writes everything that waits and leaves one file.
     func stopped() {
+        gatherTimer = nil
         lazyTimer = nil
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }

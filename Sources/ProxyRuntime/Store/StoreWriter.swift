@@ -49,17 +49,25 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes whose fate the caller waits for.
+    /// Queues changes, to be written in the order of submission.
     ///
     /// - Parameters:
     ///   - changes: written together; at least one.
     ///   - ticket: comes back with the result.
+    ///   - isAwaited: somebody waits for the result; otherwise the changes may wait a moment for company, so that they
+    ///     cost no sync of their own.
     /// - Returns: `false` when too many changes wait already or the writer has stopped; then there will be no result, and
     ///   the caller answers 503.
-    package func submit(_ changes: [StoreChange], for ticket: StoreTicket) -> Bool {
+    package func submit(_ changes: [StoreChange], for ticket: StoreTicket, isAwaited: Bool = true) -> Bool {
         let entry = StoreIntake.Entry(ticket: ticket, changes: changes)
-        guard let mustTell = intake.withLock({ $0.add(entry, limit: settings.queueLimit) }) else { return false }
-        if mustTell { loop.post { [session] in session.assumeIsolated { $0.changesArrived() } } }
+        guard
+            let call = intake.withLock({ $0.add(entry, isAwaited: isAwaited, limit: settings.queueLimit) })
+        else { return false }
+        switch call {
+        case .none: break
+        case .soon: loop.post { [session] in session.assumeIsolated { $0.changesGather() } }
+        case .now: loop.post { [session] in session.assumeIsolated { $0.changesArrived() } }
+        }
         return true
     }
 

@@ -4,6 +4,8 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var batchLimit = 2000
     /// Changes that may wait; beyond it ``StoreWriter/submit(_:for:)`` refuses.
     package var queueLimit = 50_000
+    /// How long changes that nobody waits for gather before they are written.
+    package var gatherInterval: Duration = .milliseconds(20)
     /// How long lazy rows may wait.
     package var lazyInterval: Duration = .seconds(5)
     /// Lazy rows that may wait; beyond it ``StoreWriter/submitLazily(_:)`` refuses.

@@ -89,6 +89,31 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
+    @Test func `changes that nobody waits for gather, and go with the next that somebody does`() async throws {
+        var settings = StoreWriterSettings()
+        settings.gatherInterval = .seconds(3600)
+        let store = try ObservedWriter(folder.path, settings)
+        for id in 1...10 {
+            #expect(
+                store.writer.submit(
+                    [.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: 0), isAwaited: false))
+        }
+        #expect(store.writer.figures[.storeQueue] == 10)
+        #expect(await store.write([.binding(.upsert(.sample(11)))]) == true)
+        #expect(store.writer.figures[.storeCommit] == 1)
+        #expect(try folder.read().bindings.count == 11)
+        store.writer.stop()
+    }
+
+    @Test func `changes that nobody waits for are written although nothing else comes`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let row = StoreChange.binding(.upsert(.sample(1)))
+        #expect(store.writer.submit([row], for: StoreTicket(rawValue: 0), isAwaited: false))
+        #expect(await store.results(1).map(\.isStored) == [true])
+        #expect(try folder.read().bindings.count == 1)
+        store.writer.stop()
+    }
+
     @Test func `the write-ahead log is copied beside the writing and starts again`() async throws {
         var settings = StoreWriterSettings()
         settings.checkpointPages = 50

@@ -1,0 +1,92 @@
+import Addressing
+import Crypto
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPMessage
+import Telemetry
+import Timekeeping
+
+/// An engine with the reader in front of it, as a shard has them, and the allocations that both made.
+final class CountedEngine {
+    private(set) var allocations: UInt64 = 0
+    private let engine: ProxyEngine
+    private let reader = MessageReader()
+    private let count: () -> UInt64
+    private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
+
+    init(trusting caller: Endpoint, counting count: @escaping () -> UInt64) throws(BenchmarkError) {
+        self.count = count
+        var settings = ProxySettings()
+        settings.domains = [ByteString(MessageTexts.domain)]
+        settings.trusted = [.endpoint(caller)]
+        settings.authenticates = false
+        settings.configuredProviders = [.fcm]
+        let proxy = Endpoint(.loopbackV4, 5060)
+        let identity = LocalIdentity(
+            listeners: [Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("\(proxy)"))],
+            domains: settings.domains)
+        let reader = reader
+        let key: Key
+        do {
+            key = try Key()
+        } catch {
+            throw BenchmarkError("no key: \(error)")
+        }
+        let functions = ProxyFunctions(
+            seal: { key.code(for: $0) }, random: { .random(in: .min ... .max) },
+            reread: { bytes in
+                guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
+                return request
+            }, digest: DigestFunctions(hash: { _, bytes in bytes }, code: { $0 }))
+        engine = ProxyEngine(
+            settings: settings, identity: identity, functions: functions, log: .silent, startedAt: now.date)
+    }
+
+    /// Lets the engine read bytes, commit, push; gives what it ordered.
+    ///
+    /// Counted are reader and engine, not what the shell would do with the orders.
+    func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
+        let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
+        let actions = counted {
+            switch reader.read(bytes.span, isStream: false) {
+            case .request(let request): engine.requestReceived(request, on: flow, now: now)
+            case .response(let response): engine.responseReceived(response, on: flow, now: now)
+            case .unusable(let message): engine.unusableReceived(message, on: flow, now: now)
+            }
+        }
+        return actions + actions.flatMap { followed($0) }
+    }
+
+    private func followed(_ action: ProxyAction) -> [ProxyAction] {
+        switch action {
+        case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
+        case .push(let request): counted { engine.pushFinished(request.id, outcome: .accepted(nil), now: now) }
+        default: []
+        }
+    }
+
+    private func counted(_ body: () -> Void) -> [ProxyAction] {
+        let before = count()
+        body()
+        let actions = engine.takeActions()
+        allocations += count() - before
+        return actions
+    }
+
+    /// How many allocations the body caused here.
+    func allocations(of body: () throws(BenchmarkError) -> Void) throws(BenchmarkError) -> UInt64 {
+        let before = allocations
+        try body()
+        return allocations - before
+    }
+
+    private final class Key {
+        private var key: HMACKey
+
+        init() throws(CryptoError) { key = try HMACKey([UInt8](repeating: 7, count: 32).span) }
+
+        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+
+/// What was asked for on the command line.
+package struct BenchmarkOptions: Sendable {
+    package enum Name: String, CaseIterable, Sendable {
+        case register, hold, memory, allocations
+    }
+
+    package var names: [Name] = []
+    package var isJSON = false
+    /// The program under load.
+    package var daemon: String
+    package var limits: String?
+    /// REGISTERs of each kind in each round, and how many of them are under way.
+    package var requests = 30_000
+    package var window = 256
+    package var rounds = 3
+    /// Calls held at once, and their rate; then some at a low rate.
+    package var calls = 10_000
+    package var bulkRate = 2000.0
+    package var lowRate = 100.0
+    package var bindings = 300_000
+
+    /// - Parameters:
+    ///   - words: the command line without the program's name.
+    ///   - program: the path of the program, beside which the daemon is looked for.
+    /// - Throws: ``BenchmarkError`` with what is not understood.
+    package init(_ words: [String], program: String) throws(BenchmarkError) {
+        daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            switch word {
+            case "--json": isJSON = true
+            case "--daemon": daemon = try Self.value(word, &rest)
+            case "--limits": limits = try Self.value(word, &rest)
+            case "--requests": requests = try Self.number(word, &rest)
+            case "--window": window = try Self.number(word, &rest)
+            case "--rounds": rounds = try Self.number(word, &rest)
+            case "--calls": calls = try Self.number(word, &rest)
+            case "--rate": bulkRate = Double(try Self.number(word, &rest))
+            case "--low-rate": lowRate = Double(try Self.number(word, &rest))
+            case "--bindings": bindings = try Self.number(word, &rest)
+            default:
+                guard let name = Name(rawValue: word) else {
+                    throw BenchmarkError("neither an option nor a benchmark: \(word); see --help")
+                }
+                names.append(name)
+            }
+        }
+        if names.isEmpty { names = Name.allCases }
+    }
+
+    package static let help = """
+        Usage: benchmarks [NAME ...] [options]
+
+        Measures the daemon on this machine and prints what it found. Without names everything is measured, in about
+        two minutes. The daemon is a process of its own with a store in a temporary folder (TMPDIR); its load comes over
+        loopback UDP from this program, which takes its share of the machine.
+
+        Names:
+          register     REGISTERs per second, first ones (on disk before the 200) and refreshes, and the daemon's CPU time
+          hold         calls held at once, and how fast pushes leave and woken phones get their calls
+          memory       memory per binding and per held call
+          allocations  heap allocations per message, within this process; they do not vary
+
+        Options:
+          --requests N    register: REGISTERs of each kind in a round (default 30000)
+          --window N      register: how many of them are under way (default 256)
+          --rounds N      register: rounds, of which the median is shown (default 3)
+          --calls N       hold, memory: calls held at once (default 10000)
+          --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
+          --low-rate N    hold: the same for a second look without haste (default 100)
+          --bindings N    memory: contacts registered (default 300000)
+          --limits FILE   allocations: fail when there are more than the file allows
+          --daemon FILE   the program to measure (default: sippushd beside this one)
+          --json          lines of JSON instead of a table
+
+        It ends with 1 when a call was lost or a limit is exceeded.
+
+        """
+
+    private static func value(_ option: String, _ rest: inout ArraySlice<String>) throws(BenchmarkError) -> String {
+        guard let value = rest.popFirst() else { throw BenchmarkError("\(option) needs a value; see --help") }
+        return value
+    }
+
+    private static func number(_ option: String, _ rest: inout ArraySlice<String>) throws(BenchmarkError) -> Int {
+        let text = try value(option, &rest)
+        guard let number = Int(text), (1...10_000_000).contains(number) else {
+            throw BenchmarkError("\(option) needs a number from 1 to 10000000, not \(text)")
+        }
+        return number
+    }
+}

@@ -1,0 +1,22 @@
+/// The benchmarks, in the order of their names.
+package enum BenchmarkRun {
+    /// - Parameters:
+    ///   - options: what to measure.
+    ///   - allocationCount: how often this thread has asked for memory so far.
+    /// - Returns: what was found.
+    /// - Throws: ``BenchmarkError`` when a benchmark could not be run to its end.
+    package static func run(
+        _ options: BenchmarkOptions, allocationCount: @escaping () -> UInt64
+    ) throws(BenchmarkError) -> Report {
+        var report = Report(machine: Machine())
+        for name in options.names {
+            switch name {
+            case .register: try RegisterBenchmark.run(options, into: &report)
+            case .hold: try HoldBenchmark.run(options, into: &report)
+            case .memory: try MemoryBenchmark.run(options, into: &report)
+            case .allocations: try AllocationBenchmark.run(options, allocationCount, into: &report)
+            }
+        }
+        return report
+    }
+}

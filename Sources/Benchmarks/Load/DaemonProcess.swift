@@ -1,0 +1,141 @@
+import Addressing
+import Foundation
+import Reactor
+
+/// The daemon under load: a process of its own, in a folder of its own.
+final class DaemonProcess {
+    /// Where it speaks SIP over UDP.
+    let endpoint: Endpoint
+    private let process: Process
+    private let words: LastWords
+    private let loop: EventLoop
+    private let wait: LoopWait
+    private let signals: [SignalWatch]
+    private let folder: URL
+    private var keepsFolder = false
+
+    /// Starts it and waits until it listens.
+    ///
+    /// - Parameters:
+    ///   - program: the path of `sippushd`.
+    ///   - caller: whose INVITEs are to be trusted.
+    ///   - pushPort: where its pushes go.
+    ///   - loop: the load's.
+    /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
+    init(program: String, caller: Endpoint, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
+        guard FileManager.default.isExecutableFile(atPath: program) else {
+            throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
+        }
+        let wait = LoopWait(on: loop)
+        let words = LastWords()
+        let process = Process()
+        do {
+            folder = FileManager.default.temporaryDirectory.appending(path: "sippushd-benchmark-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(
+                at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            let file = folder.appending(path: "sippushd.yaml")
+            let settings = Self.settings(folder: folder.path, caller: caller, pushPort: pushPort)
+            try settings.write(to: file, atomically: true, encoding: .utf8)
+            let pipe = Pipe()
+            process.executableURL = URL(filePath: program)
+            process.arguments = ["serve", "--config", file.path, "--log-format", "text"]
+            process.standardInput = FileHandle.nullDevice
+            process.standardError = pipe
+            pipe.fileHandleForReading.readabilityHandler = { handle in
+                let data = handle.availableData
+                if data.isEmpty { handle.readabilityHandler = nil }
+                loop.post { words.arrived(data) }
+            }
+            process.terminationHandler = { _ in loop.post { words.ended() } }
+            words.changed = { wait.check() }
+            // Neither daemon nor store may outlive the benchmark.
+            let folder = folder
+            signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
+                try SignalWatch(signal, on: loop) {
+                    kill(process.processIdentifier, SIGKILL)
+                    try? FileManager.default.removeItem(at: folder)
+                    exit(130)
+                }
+            }
+            try process.run()
+        } catch {
+            throw BenchmarkError("cannot start \(program): \(error)")
+        }
+        (self.process, self.words, self.wait, self.loop) = (process, words, wait, loop)
+        _ = try wait.wait(atMost: .seconds(20)) { words.hasEnded || words.listener != nil }
+        guard let listener = words.listener, !words.hasEnded else {
+            process.terminate()
+            throw BenchmarkError("\(program) does not start\n\(words.text)")
+        }
+        endpoint = listener
+    }
+
+    deinit {
+        if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
+    }
+
+    func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
+
+    /// Its last lines and its folder stay for whoever wants to know what went wrong.
+    func keepFolder() -> String {
+        keepsFolder = true
+        try? words.text.write(to: folder.appending(path: "log"), atomically: true, encoding: .utf8)
+        return folder.path
+    }
+
+    func stop() throws(BenchmarkError) {
+        process.terminate()
+        let words = words
+        guard try !wait.wait(atMost: .seconds(20), until: { words.hasEnded }) else { return }
+        kill(process.processIdentifier, SIGKILL)
+        throw BenchmarkError("the daemon does not end on SIGTERM")
+    }
+
+    private static func settings(folder: String, caller: Endpoint, pushPort: UInt16) -> String {
+        """
+        domains: [\(MessageTexts.domain)]
+        listen: ["udp:127.0.0.1:0"]
+        store: \(folder)/store.db
+        control: \(folder)/control.sock
+        auth: off
+        trusted: ["\(caller)"]
+        call: {ring-timeout: 180s}
+        push:
+          fcm:
+            enabled: true
+            body-format: legacy
+            endpoint: http://127.0.0.1:\(pushPort)
+            server-key: k
+            limits: {queue: 1000000}
+
+        """
+    }
+}
+
+/// What the daemon has said on standard error.
+///
+/// - `@unchecked Sendable` because it is used on the loop's thread alone.
+private final class LastWords: @unchecked Sendable {
+    var changed: () -> Void = {}
+    private(set) var text = ""
+    private(set) var listener: Endpoint?
+    private(set) var hasEnded = false
+
+    private static let limit = 100_000
+
+    func arrived(_ data: Data) {
+        text += String(decoding: data, as: UTF8.self)
+        if text.utf8.count > Self.limit { text = String(text.suffix(Self.limit / 2)) }
+        if listener == nil, let range = text.firstRange(of: "listener=udp:") {
+            // Whole once its line is.
+            let rest = text[range.upperBound...]
+            if let end = rest.firstIndex(where: \.isWhitespace) { listener = Endpoint(rest[..<end]) }
+        }
+        changed()
+    }
+
+    func ended() {
+        hasEnded = true
+        changed()
+    }
+}

@@ -1,0 +1,31 @@
+import Foundation
+
+/// What the kernel says about a process.
+package struct ProcessFigures: Sendable {
+    /// User and system time of all its threads so far, in steps of 10 ms.
+    package let cpu: Duration
+    package let residentBytes: Int
+
+    init(of process: Int32) throws(BenchmarkError) {
+        let folder = "/proc/\(process)"
+        guard let stat = try? String(contentsOfFile: folder + "/stat", encoding: .utf8),
+            let status = try? String(contentsOfFile: folder + "/status", encoding: .utf8),
+            let figures = ProcessFigures(stat: stat, status: status, ticksPerSecond: sysconf(Int32(_SC_CLK_TCK)))
+        else { throw BenchmarkError("\(folder) cannot be read: has the daemon ended?") }
+        self = figures
+    }
+
+    /// Reads proc(5)'s `stat` and `status`.
+    package init?(stat: String, status: String, ticksPerSecond: Int) {
+        // The name stands in parentheses and may hold anything; fields are counted behind it, from field 3.
+        guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
+        let fields = stat[parenthesis...].split(separator: " ")
+        guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return nil }
+        let resident = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        guard let kilobytes = resident?.split(whereSeparator: { " \t".contains($0) }).dropFirst().first,
+            let kilobytes = Int(kilobytes)
+        else { return nil }
+        cpu = .seconds(user + system) / ticksPerSecond
+        residentBytes = kilobytes * 1024
+    }
+}

@@ -1,0 +1,108 @@
+import Reactor
+import Timekeeping
+
+/// The phones' REGISTER transactions: sends, sends again, counts.
+final class RegisterClient {
+    /// Told of each user's final answer: 0 when there was none.
+    var finished: (_ user: Int, _ status: Int) -> Void = { _, _ in }
+
+    private(set) var accepted = 0
+    private(set) var refused = 0
+    private(set) var unanswered = 0
+    private(set) var sentAgain = 0
+    private(set) var latencies = Samples()
+
+    private let sockets: PhoneSockets
+    private let loop: EventLoop
+    private var slots: [Slot] = []
+    private var free: [Int] = []
+    private var timer: LoopTimer?
+    private var lastGeneration: UInt64 = 0
+
+    /// One transaction. Its Via branch is the slot's number and the generation, which tells late answers apart.
+    private struct Slot {
+        var user = 0
+        var cseq = 0
+        var generation: UInt64 = 0
+        var first = Instant.distantPast
+        var next = Instant.distantFuture
+        var tries = 0
+        var isBusy = false
+    }
+
+    private static let slotBits: UInt64 = 24
+    /// RFC 3261 section 17.1.2.2, Timer E: a retransmission after 500 ms, then the double of it.
+    private static let retransmission: Duration = .milliseconds(500)
+    private static let tries = 6
+
+    init(_ sockets: PhoneSockets, on loop: EventLoop) throws(BenchmarkError) {
+        self.sockets = sockets
+        self.loop = loop
+        do {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
+        } catch {
+            throw BenchmarkError("no timer: \(error)")
+        }
+        timer?.arm(at: loop.now + Self.retransmission / 2)
+    }
+
+    func forgetCounts() {
+        (accepted, refused, unanswered, sentAgain) = (0, 0, 0, 0)
+        latencies = Samples()
+    }
+
+    /// `cseq` must be greater than at this user's last time.
+    func register(_ user: Int, cseq: Int) {
+        let now = loop.now
+        if free.isEmpty {
+            free.append(slots.count)
+            slots.append(Slot())
+        }
+        let number = free.removeLast()
+        lastGeneration += 1
+        slots[number] = Slot(
+            user: user, cseq: cseq, generation: lastGeneration, first: now, next: now + Self.retransmission, tries: 1,
+            isBusy: true)
+        send(number)
+    }
+
+    func answered(branch: UInt64, status: Int) {
+        let number = Int(branch & (1 << Self.slotBits - 1))
+        guard status >= 200, number < slots.count, slots[number].isBusy,
+            slots[number].generation == branch >> Self.slotBits
+        else { return }
+        if status < 300 { accepted += 1 } else { refused += 1 }
+        latencies.add(from: slots[number].first, to: loop.now)
+        finish(number, status)
+    }
+
+    private func finish(_ number: Int, _ status: Int) {
+        slots[number].isBusy = false
+        free.append(number)
+        finished(slots[number].user, status)
+    }
+
+    private func send(_ number: Int) {
+        let slot = slots[number]
+        let socket = PhoneSockets.number(of: slot.user)
+        let branch = slot.generation << Self.slotBits | UInt64(number)
+        sockets.send(
+            sockets.registers[socket].message(user: slot.user, cseq: slot.cseq, branch: branch), from: socket)
+    }
+
+    private func timerFired() {
+        let now = loop.now
+        timer?.arm(at: now + Self.retransmission / 2)
+        for number in slots.indices where slots[number].isBusy && slots[number].next <= now {
+            guard slots[number].tries < Self.tries else {
+                unanswered += 1
+                finish(number, 0)
+                continue
+            }
+            sentAgain += 1
+            slots[number].next = now + Self.retransmission * (1 << slots[number].tries)
+            slots[number].tries += 1
+            send(number)
+        }
+    }
+}

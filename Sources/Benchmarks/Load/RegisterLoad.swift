@@ -1,0 +1,61 @@
+import Addressing
+import Reactor
+import Timekeeping
+
+/// REGISTERs of many users with a fixed number under way: a closed loop, as fast as the daemon answers.
+final class RegisterLoad {
+    let client: RegisterClient
+    private let loop: EventLoop
+    private let wait: LoopWait
+    private var users = 0..<0
+    private var cseq = 0
+    private var finishedCount = 0
+
+    /// Long enough for every retransmission to end.
+    private static let patience: Duration = .seconds(40)
+
+    init(_ client: RegisterClient, on loop: EventLoop) {
+        self.client = client
+        self.loop = loop
+        wait = LoopWait(on: loop)
+    }
+
+    /// Registers each user once.
+    ///
+    /// - Returns: how long it took.
+    func run(_ users: Range<Int>, cseq: Int, window: Int) throws(BenchmarkError) -> Duration {
+        self.users = users
+        self.cseq = cseq
+        finishedCount = 0
+        client.forgetCounts()
+        client.finished = { [weak self] _, _ in self?.finished() }
+        defer { client.finished = { _, _ in } }
+        let begin = loop.now
+        var end = begin
+        for _ in 0..<min(window, users.count) { next() }
+        // The bound is on silence: a big load may take long.
+        var seen = -1
+        while finishedCount < users.count {
+            guard seen < finishedCount else { throw BenchmarkError("the daemon does not answer REGISTER any more") }
+            seen = finishedCount
+            let goal = min(users.count, seen + 50_000)
+            _ = try wait.wait(atMost: Self.patience) { [unowned self] in finishedCount >= goal }
+        }
+        end = loop.now
+        guard client.refused == 0, client.unanswered == 0 else {
+            throw BenchmarkError("REGISTER: \(client.refused) refused, \(client.unanswered) unanswered")
+        }
+        return end - begin
+    }
+
+    private func next() {
+        guard let user = users.popFirst() else { return }
+        client.register(user, cseq: cseq)
+    }
+
+    private func finished() {
+        finishedCount += 1
+        next()
+        wait.check()
+    }
+}

@@ -1,0 +1,54 @@
+import Addressing
+import Reactor
+
+/// A fresh daemon with everything around it: phones, a caller, a push gateway.
+final class Workbench {
+    let daemon: DaemonProcess
+    let registers: RegisterLoad
+    let calls: CallLoad
+    private let phones: PhoneSockets
+    private let caller: UDPSocket
+    private let sink: PushSink
+
+    /// Calls, of which there may be `callCount`, go to the users 0 and up.
+    init(_ options: BenchmarkOptions, calls callCount: Int = 0) throws(BenchmarkError) {
+        let loop: EventLoop
+        do {
+            loop = try EventLoop()
+            caller = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop, datagramLimit: 4096)
+        } catch {
+            throw BenchmarkError("no loop: \(error)")
+        }
+        let hooks = Hooks()
+        sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
+        daemon = try DaemonProcess(program: options.daemon, caller: caller.local, pushPort: sink.port, on: loop)
+        phones = try PhoneSockets(daemon: daemon.endpoint, on: loop) { bytes, socket in
+            switch Arrival(bytes) {
+            case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)
+            case .request: hooks.calls?.phoneReceived(bytes, at: socket)
+            case .unknown: break
+            }
+        } batchEnded: {
+            hooks.calls?.batchEnded()
+        }
+        let client = try RegisterClient(phones, on: loop)
+        registers = RegisterLoad(client, on: loop)
+        calls = try CallLoad(
+            users: callCount, daemon: daemon.endpoint, phones: phones, client: client, caller: caller, on: loop)
+        hooks.client = client
+        hooks.calls = calls
+    }
+
+    func close() throws(BenchmarkError) {
+        try daemon.stop()
+        phones.close()
+        caller.close()
+        sink.close()
+    }
+
+    /// Where the sockets' arrivals go; they are made before their receivers.
+    private final class Hooks {
+        weak var client: RegisterClient?
+        weak var calls: CallLoad?
+    }
+}

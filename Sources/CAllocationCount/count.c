@@ -1,0 +1,46 @@
+#include "CAllocationCount.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* A program's own malloc takes the place of glibc's for everything in the process; these count and hand on. Memory is
+   still glibc's, so its free() serves. Under a sanitizer this file must not be linked: it has a malloc of its own. */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+
+/* initial-exec: a thread-local variable that would have to be allocated when it is first touched cannot serve here. */
+__attribute__((tls_model("initial-exec"))) static _Thread_local uint64_t allocations;
+
+uint64_t allocation_count(void) { return allocations; }
+
+void *malloc(size_t size) {
+    allocations++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    allocations++;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *old, size_t size) {
+    allocations++;
+    return __libc_realloc(old, size);
+}
+
+void *memalign(size_t alignment, size_t size) {
+    allocations++;
+    return __libc_memalign(alignment, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+
+int posix_memalign(void **memory, size_t alignment, size_t size) {
+    void *made = memalign(alignment, size);
+    if (made == NULL) return ENOMEM;
+    *memory = made;
+    return 0;
+}
