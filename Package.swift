@@ -66,7 +66,8 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
-        module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
@@ -113,7 +114,10 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("CryptoTests", ["Crypto"]),
-        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
+        tests(
+            "HTTPClientTests",
+            ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(

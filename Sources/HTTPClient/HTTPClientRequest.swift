@@ -30,7 +30,8 @@ package struct HTTPClientRequest: Sendable {
     package var version = Version.http2
     /// For the whole exchange, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
-    package var connectTimeout: Duration = .seconds(5)
+    package var connectTimeout = HTTPClientRequest.standardConnectTimeout
+    static let standardConnectTimeout: Duration = .seconds(5)
     /// A longer response body fails the request.
     package var responseLimit = 1 << 20
     /// Certificate authorities in a PEM file, instead of the system's.
