@@ -96,8 +96,8 @@ let package = Package(
         module(
             "Benchmarks",
             [
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto",
-                "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
+                "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         program("run-benchmarks", ["Benchmarks", "CAllocationCount"]),
 
