@@ -187,7 +187,8 @@ struct HTTP2MessageTests {
                 var request = HTTPClientRequest(url: url + "/")
                 request.authorityFile = identity.certificateFile
                 let stranger = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
-                #expect(stranger?.code == .tls)
+                // The alert, unless the end of TCP is noticed first.
+                #expect(stranger?.code == .tls || stranger?.code == .connect)
                 request.certificateFile = ours.certificateFile
                 request.keyFile = ours.keyFile
                 let response = try await session.response(to: request)
