@@ -141,6 +141,7 @@ package final class Daemon {
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
         do {
+            try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
                 streamListeners.append(
