@@ -83,6 +83,9 @@ final class HTTP1Session: SandboxSession {
     private static func phrase(for status: Int) -> String {
         switch status {
         case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 204: "No Content"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"
