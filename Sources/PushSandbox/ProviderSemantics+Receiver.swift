@@ -22,6 +22,8 @@ extension ProviderSemantics {
                 answer = SandboxAnswer(status: 204)
             }
         }
+        // RFC 9110 section 9.3.2.
+        if request.method == "HEAD" { answer.body = [] }
         answer = effects.applied(to: answer)
         record(
             request, service: "http", interface: "hook", token: token,

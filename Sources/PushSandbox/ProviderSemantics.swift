@@ -114,9 +114,7 @@ package final class ProviderSemantics {
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
-        guard let plan = names.lazy.compactMap({ self.takePlan(for: $0) }).first else {
-            return .accepted(id: "\(sent)")
-        }
+        guard let plan = takePlan(for: names) else { return .accepted(id: "\(sent)") }
         let isSilent = plan.fault == .reset || (plan.fault == .goaway && plan.status == nil)
         effects.add(
             Effects(fault: plan.fault, delay: plan.delay, retryAfter: plan.retryAfter, isSilent: isSilent))
@@ -125,20 +123,23 @@ package final class ProviderSemantics {
     }
 
     /// A plan made over the control resources, or a token that says itself how it fails: `fail-503-...`.
-    private func takePlan(for token: String) -> FailurePlan? {
+    private func takePlan(for names: [String]) -> FailurePlan? {
         // A token of APNs is hexadecimal in either case.
-        for key in [token, token.lowercased()] {
+        for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
             plan.times = times - 1
             plans[key] = times > 1 ? plan : nil
             return plan
         }
-        let words = token.split(separator: "-")
-        guard words.count >= 2, words[0] == "fail", let status = Int(words[1]), (400...599).contains(status) else {
-            return nil
+        for name in names {
+            let words = name.split(separator: "-")
+            guard words.count >= 2, words[0] == "fail", let status = Int(words[1]), (400...599).contains(status) else {
+                continue
+            }
+            return FailurePlan(status: status)
         }
-        return FailurePlan(status: status)
+        return nil
     }
 
     // MARK: Recording
