@@ -131,6 +131,7 @@ package final class Daemon {
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
+        engine.restored(now: now)
         return engine
     }
 
