@@ -61,7 +61,7 @@ let package = Package(
 
         // Layer 2: the outside world
         module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
-        module("Crypto", ["COpenSSL"]),
+        module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
@@ -89,7 +89,8 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
+        module(
+            "PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -118,6 +119,8 @@ let package = Package(
         tests(
             "HTTPClientTests",
             ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
+        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(

@@ -131,6 +131,7 @@ package final class Daemon {
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
+        engine.restored(now: now)
         return engine
     }
 
@@ -140,6 +141,7 @@ package final class Daemon {
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
         do {
+            try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
                 streamListeners.append(

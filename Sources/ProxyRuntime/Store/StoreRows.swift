@@ -58,7 +58,7 @@ extension Connection {
     }
 
     private func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?)")
+        let write = try statement("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)")
         write.bind(1, text: entry.callRef.description)
         write.bind(2, text: aor.user)
         write.bind(3, text: aor.host)
@@ -66,6 +66,7 @@ extension Connection {
         write.bind(5, integer: entry.date.milliseconds)
         write.bind(6, text: entry.devices.map { "\($0)" }.joined(separator: ","))
         write.bind(7, integer: entry.isOver ? 1 : 0)
+        write.bind(8, text: entry.told.map { "\($0)" }.joined(separator: ","))
         try write.run()
     }
 
@@ -117,7 +118,7 @@ extension Statement {
         guard !devices.isEmpty else { return nil }
         let entry = BucketEntry(
             callRef: CallRef(rawValue: callRef), caller: byteString(3), date: UnixTime(milliseconds: integer(4)),
-            devices: devices, isOver: integer(6) != 0)
+            devices: devices, told: text(7).split(separator: ",").compactMap { UInt64($0) }, isOver: integer(6) != 0)
         return (AddressOfRecord(user: byteString(1), host: byteString(2)), entry)
     }
 

@@ -56,7 +56,11 @@ enum StoreSchema {
             key TEXT PRIMARY KEY,
             value TEXT NOT NULL
         ) STRICT, WITHOUT ROWID;
+        """,
         """
+        -- Numbers of bindings, with commas: devices that have learnt of the call.
+        ALTER TABLE bucket_entry ADD COLUMN told TEXT NOT NULL DEFAULT '';
+        """,
     ]
 }
 

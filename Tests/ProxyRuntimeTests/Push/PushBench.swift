@@ -30,6 +30,8 @@ actor PushBench {
         self.service = service
     }
 
+    func keepReady() throws(SystemError) { try service?.start() }
+
     func send(
         _ number: UInt64, to token: PushToken, _ message: PushMessage = .call, life: Duration = .seconds(30)
     ) {
@@ -72,11 +74,15 @@ extension PushMessage {
         .incomingCall(
             IncomingCall(
                 callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"),
-                displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691)))
+                displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691),
+                callID: ByteString("a84b4c76e66710")))
     }
 
     static var missedCall: PushMessage {
-        .missedCalls([MissedCall(remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691))])
+        .missedCalls([
+            MissedCall(
+                remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691), callRef: CallRef(rawValue: 1))
+        ])
     }
 }
 

@@ -159,8 +159,8 @@ struct StoreWriterTests {
     @Test func `the store of a newer version is refused, as is another program's file`() throws {
         try ObservedWriter(folder.path).writer.stop()
         try Connection(path: folder.path).execute("PRAGMA user_version = 99")
-        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 1))) { try ObservedWriter(folder.path) }
-        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 1))) {
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 2))) { try ObservedWriter(folder.path) }
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 2))) {
             _ = try StoreReader(path: folder.path, mayMigrate: false)
         }
         let other = folder.folder + "/other.db"
