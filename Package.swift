@@ -90,7 +90,7 @@ let package = Package(
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module(
-            "PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
+            "PushSandbox", ["HTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -114,13 +114,11 @@ let package = Package(
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
-        tests("CryptoTests", ["Crypto"]),
+        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
         tests(
             "HTTPClientTests",
             ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
-        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(

@@ -82,6 +82,11 @@ package final class HTTP2Server {
         }
         if used != bytes.count { isBroken = true }
         produce()
+        return isWanted
+    }
+
+    /// Whether anything can still happen: not after a GOAWAY with no streams left, nor after the client's errors.
+    package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
@@ -129,6 +134,9 @@ package final class HTTP2Server {
     }
 
     // MARK: Answers
+
+    /// Whether an answer on the stream would still reach the client.
+    package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
     /// Answers a request; nothing happens when its stream is gone.
     package func answer(
