@@ -352,12 +352,12 @@ struct HTTP2OriginTests {
 
     @Test func `a server that only takes its time is left alone`() async throws {
         var limits = hasty
-        limits.pingPatience = .seconds(10)
+        limits.pingPatience = .milliseconds(250)
         try await HTTP2Fixture.with(limits: limits) { fixture in
             fixture.send("0")
             let first = try await fixture.arrival()
             // As long as the PINGs are answered, this takes no harm.
-            fixture.send("1") { $0.timeout = .milliseconds(300) }
+            fixture.send("1") { $0.timeout = .milliseconds(700) }
             _ = try await fixture.arrival()
             let late = try await fixture.failed()
             #expect(late.code == .timeout)
