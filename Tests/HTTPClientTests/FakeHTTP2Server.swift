@@ -83,6 +83,8 @@ actor FakeHTTP2Server {
 
     func allow(streams: Int, on connection: Int) { with(connection) { $0.allow(streams: streams) } }
 
+    func sendRaw(_ bytes: [UInt8], on connection: Int) { peers[connection].connection.send(bytes) }
+
     /// Closes TCP without a word of HTTP/2.
     func drop(_ connection: Int) { peers[connection].connection.close() }
 
