@@ -27,6 +27,8 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
+    /// Does with requests what it wants, if set; they do not go to the test.
+    private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
     /// Answers at once, if set.
     private var answersAll = false
 
@@ -56,6 +58,10 @@ actor FakeHTTP2Server {
         listener = nil
         for peer in peers { peer.connection.close() }
         peers = []
+    }
+
+    func setPolicy(_ policy: @escaping @Sendable (Arrival, StreamConnection, HTTP2Server) -> Void) {
+        self.policy = policy
     }
 
     // MARK: What the test wants
@@ -117,7 +123,12 @@ actor FakeHTTP2Server {
                     guard let server = peer.server else { return bytes.count }
                     let goesOn = server.received(bytes)
                     for request in server.takeRequests() {
-                        self.arrivals.put(Arrival(connection: number, request: request))
+                        let arrival = Arrival(connection: number, request: request)
+                        if let policy = self.policy {
+                            policy(arrival, connection, server)
+                            continue
+                        }
+                        self.arrivals.put(arrival)
                         if self.answersAll { server.answer(request.stream, status: 200) }
                     }
                     connection.send(server.takeOutput())
