@@ -64,7 +64,7 @@ let package = Package(
         module("Crypto", ["COpenSSL"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
 
@@ -114,7 +114,9 @@ let package = Package(
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("CryptoTests", ["Crypto"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests(
+            "HTTPServerTests",
+            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
