@@ -127,9 +127,9 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage",
-                "Crypto", "JSON",
-                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

@@ -18,7 +18,7 @@ package struct StartError: Error, CustomStringConvertible {
 
 /// The whole daemon on one loop: made from settings, run until told to stop.
 ///
-/// Start-up order: store, listeners, engine with what was stored, services, control socket. Shutdown is the reverse: no
+/// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
     private let loop: EventLoop
@@ -29,6 +29,8 @@ package final class Daemon {
     private let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
+    private let keys: APIKeyRing
+    private let api: APIService
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -47,6 +49,8 @@ package final class Daemon {
             throw StartError("no event loop: \(error)")
         }
         store = try StoreService(path: settings.store, loop: loop, log: log)
+        keys = APIKeyRing(try store.loadKeys())
+        api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
         let bound = try Self.bind(settings, on: loop)
         sockets = bound.sockets
         streams = StreamFlows(loop: loop, log: log)
@@ -147,8 +151,7 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            control = try ControlService(
-                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
+            control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
             signals = [
                 try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
                 try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
@@ -157,8 +160,22 @@ package final class Daemon {
         } catch {
             throw StartError("cannot start: \(error)")
         }
+        registerServices()
+        try api.listen()
         let sockets = sockets
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+    }
+
+    private func controlRouter() -> ServiceRouter {
+        var router = ServiceRouter()
+        ControlRoutes(shard: shard, store: store).register(in: &router)
+        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        return router
+    }
+
+    private func registerServices() {
+        let (loop, store) = (loop, store)
+        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
     }
 
     // MARK: Reload
@@ -178,6 +195,7 @@ package final class Daemon {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        api.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])
     }
 }

@@ -39,7 +39,7 @@ struct ControlConnection {
             throw .failed("no daemon answers on \(path): \(error.description)")
         }
         guard response.status == 200 else {
-            let problem = try? JSONDecoder().decode(ControlProblem.self, from: Data(response.body))
+            let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
             throw .failed(problem?.title ?? "the daemon answers \(response.status)")
         }
         return response.body

@@ -9,6 +9,8 @@ package enum StoreChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
     case switchProvider(PushProvider, isOn: Bool)
+    case addKey(APIKey)
+    case removeKey(name: String)
     case note(key: String, value: String)
 }
 

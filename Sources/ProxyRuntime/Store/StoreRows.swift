@@ -1,4 +1,5 @@
 internal import Addressing
+internal import Crypto
 internal import PushDelivery
 internal import Registration
 internal import SIPGrammar
@@ -30,6 +31,11 @@ extension Connection {
             write.bind(1, text: provider.rawValue)
             write.bind(2, integer: isOn ? 1 : 0)
             try write.run()
+        case .addKey(let key): try write(key)
+        case .removeKey(let name):
+            let delete = try statement("DELETE FROM api_key WHERE name = ?")
+            delete.bind(1, text: name)
+            try delete.run()
         case .note(let key, let value):
             let write = try statement("INSERT OR REPLACE INTO meta VALUES (?, ?)")
             write.bind(1, text: key)
@@ -76,6 +82,15 @@ extension Connection {
         for (index, algorithm) in DigestAlgorithm.columns.enumerated() {
             if let ha1 = user.ha1[algorithm] { write.bind(3 + index, text: ha1) } else { write.bindNull(3 + index) }
         }
+        try write.run()
+    }
+
+    private func write(_ key: APIKey) throws(SQLError) {
+        let write = try statement("INSERT OR REPLACE INTO api_key VALUES (?,?,?,?)")
+        write.bind(1, text: key.name)
+        write.bind(2, text: Hex.encode(key.hash.span).span)
+        write.bind(3, text: key.scopes.names)
+        write.bind(4, integer: key.createdAt.milliseconds)
         try write.run()
     }
 }
@@ -127,6 +142,11 @@ extension Statement {
             ha1[algorithm] = byteString(2 + index)
         }
         return DigestUser(name: byteString(0), realm: byteString(1), ha1: ha1)
+    }
+
+    var storedKey: APIKey? {
+        guard let hash = Hex.decode(bytes(1).span), let scopes = APIScope.set(text(2)) else { return nil }
+        return APIKey(name: text(0), hash: hash, scopes: scopes, createdAt: UnixTime(milliseconds: integer(3)))
     }
 
     private func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }

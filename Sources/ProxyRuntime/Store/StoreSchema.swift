@@ -56,7 +56,15 @@ enum StoreSchema {
             key TEXT PRIMARY KEY,
             value TEXT NOT NULL
         ) STRICT, WITHOUT ROWID;
+        """,
         """
+        CREATE TABLE api_key (
+            name TEXT PRIMARY KEY,
+            hash TEXT NOT NULL,             -- SHA-256 of the key, hexadecimal
+            scopes TEXT NOT NULL,           -- names with commas
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
     ]
 }
 
