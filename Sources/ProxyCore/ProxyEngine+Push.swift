@@ -17,8 +17,7 @@ extension ProxyEngine {
         counters.pushesRequested += 1
         let incomingCall = IncomingCall(
             callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
-            isAnonymous: caller.isAnonymous,
-            receivedAt: call.receivedAt)
+            isAnonymous: caller.isAnonymous, receivedAt: call.receivedAt, callID: call.key.callID)
         act(
             .push(
                 PushRequest(

@@ -29,15 +29,30 @@ package struct IncomingCall: Sendable {
     /// The caller asked for privacy (A15).
     package let isAnonymous: Bool
     package let receivedAt: UnixTime
+    /// The INVITE's.
+    package let callID: ByteString
 
     package init(
-        callRef: CallRef, callerURI: ByteString, displayName: ByteString, isAnonymous: Bool, receivedAt: UnixTime
+        callRef: CallRef, callerURI: ByteString, displayName: ByteString, isAnonymous: Bool, receivedAt: UnixTime,
+        callID: ByteString
     ) {
         self.callRef = callRef
+        self.callID = callID
         self.callerURI = callerURI
         self.displayName = displayName
         self.isAnonymous = isAnonymous
         self.receivedAt = receivedAt
+    }
+}
+
+extension IncomingCall {
+    /// Nobody to name, by wish or for lack of a name.
+    var isNameless: Bool { isAnonymous || callerURI.isEmpty }
+
+    /// What a person reads: the name, else the number.
+    func shownCaller(anonymous: String) -> ByteString {
+        if isNameless { return ByteString(anonymous) }
+        return displayName.isEmpty ? callerURI : displayName
     }
 }
 
@@ -46,8 +61,10 @@ package struct MissedCall: Hashable, Sendable {
     /// The caller's user part, the whole URI when it has none, or `anonymous` (A14, A15).
     package let remoteURI: ByteString
     package let date: UnixTime
+    package let callRef: CallRef
 
-    package init(remoteURI: ByteString, date: UnixTime) {
+    package init(remoteURI: ByteString, date: UnixTime, callRef: CallRef) {
+        self.callRef = callRef
         self.remoteURI = remoteURI
         self.date = date
     }
@@ -81,5 +98,17 @@ package struct PushRequest: Sendable {
         self.message = message
         self.badge = badge
         self.deadline = deadline
+    }
+}
+
+extension PushRequest {
+    /// What lets a repetition take the place of what the phone has not seen yet: the oldest call of a list, which stays the
+    /// same as long as the list is not accepted, however much it grows. Another list must not replace it. A call has none:
+    /// it is gone before it could be repeated.
+    var collapseKey: String? {
+        switch message {
+        case .incomingCall: nil
+        case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
+        }
     }
 }

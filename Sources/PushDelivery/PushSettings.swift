@@ -4,8 +4,7 @@ package import Settings
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
-    package var inviteMargin: Duration = .seconds(2)
-    package var missedCallsTTL: Duration = .seconds(120)
+    package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
 
     package init() {}
@@ -14,14 +13,15 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("apns", \.apns, "Apple Push Notification service."),
         .group("fcm", \.fcm, "Firebase Cloud Messaging."),
         .duration(
-            "invite-ttl-margin", in: .zero ... .seconds(60), \.inviteMargin,
+            "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
             "Subtracted from the rest of the ring timeout to give time_to_live of an incoming-call push."),
         .duration(
-            "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.missedCallsTTL,
+            "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.payload.missedCallsTTL,
             "How long Apple keeps a missed-calls push for a device that is away, and the time_to_live written in it."),
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "How long a provider may take to answer one request."),
+        .group("texts", \.payload.texts, "Words that phones show, in payloads that carry any (10d, linphone)."),
     ]
 
     package func isEnabled(_ provider: PushProvider) -> Bool {

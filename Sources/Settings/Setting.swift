@@ -10,6 +10,8 @@ package struct Setting<Group: Sendable>: Sendable {
     package let help: String
     /// A file without the key is refused.
     package private(set) var isRequired = false
+    /// It is made from the group's other keys.
+    var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let outline: @Sendable (Group) -> SettingOutline
 

@@ -37,21 +37,31 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    init(reading node: YAMLNode, at position: YAMLPosition, _ problems: inout SettingsProblems) {
-        self.init()
+    /// Reads over `origin`, or over the defaults; a key in `excluded` counts as unknown.
+    init(
+        reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
+        _ problems: inout SettingsProblems
+    ) {
+        self = origin
         guard let entries = node.entries else {
             problems.report("expected a group of keys, found \(node.found)", at: node.position)
             return
         }
         let before = problems.found.count
-        let schema = Self.schema
+        let schema = Self.schema.filter { $0.key != excluded }
+        var last: [(setting: Setting<Self>, node: YAMLNode)] = []
         for entry in entries {
-            if let setting = schema.first(where: { $0.key == entry.key }) {
-                setting.read(entry.value, &self, &problems)
+            guard let setting = schema.first(where: { $0.key == entry.key }) else {
+                problems.report(Self.unknownKey(entry.key, schema), at: entry.keyPosition)
+                continue
+            }
+            if setting.isReadLast {
+                last.append((setting, entry.value))
             } else {
-                problems.report(Self.unknownKey(entry.key), at: entry.keyPosition)
+                setting.read(entry.value, &self, &problems)
             }
         }
+        for (setting, node) in last { setting.read(node, &self, &problems) }
         for setting in schema where setting.isRequired && !entries.contains(where: { $0.key == setting.key }) {
             problems.report("missing key \"\(setting.key)\"", at: position)
         }
@@ -62,7 +72,7 @@ extension SettingsGroup {
         }
     }
 
-    private static func unknownKey(_ key: String) -> String {
+    private static func unknownKey(_ key: String, _ schema: [Setting<Self>]) -> String {
         let near = EditDistance.nearest(to: key, among: schema.map(\.key))
         return "unknown key \(YAMLText.shownInError(key))" + (near.map { "; did you mean \"\($0)\"?" } ?? "")
     }

@@ -43,6 +43,7 @@ package enum LogKey: String, CaseIterable, Sendable {
     case token
     case pushID = "push-id"
     case pushKind = "push-kind"
+    case payload
     case bucket
 
     // The program

@@ -23,7 +23,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case challengeSent, credentialsAccepted, credentialsRefused
     case heldCall, heldDelivered, heldCancelled, heldTimedOut, heldDeadToken
     case pushSentAPNs, pushSentFCM
-    case pushAccepted, pushTokenDead, pushFailed, pushRetried, pushDropped
+    case pushAccepted, pushTokenDead, pushFailed, pushCredentialsRefused, pushPayloadRefused, pushRetried, pushDropped
     case missedCallStored, missedCallReported
     case flowOpened, flowClosed, flowRefused
     case httpRequest, httpRefused
@@ -70,6 +70,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .pushAccepted: Self.pushEnded("accepted")
         case .pushTokenDead: Self.pushEnded("token-dead")
         case .pushFailed: Self.pushEnded("failed")
+        case .pushCredentialsRefused: Self.pushEnded("credentials-refused")
+        case .pushPayloadRefused: Self.pushEnded("payload-refused")
         case .pushDropped: Self.pushEnded("dropped")
         case .pushRetried: MetricName("sippushd_push_retries_total", "Pushes sent to a provider once more.")
         case .missedCallStored: Self.missedCall("stored")

@@ -89,19 +89,24 @@ struct APNsRequestTests {
         #expect(request.header("apns-push-type") == "alert")
         #expect(request.header("apns-expiration") == "1623753811")
         #expect(
-            settings.render(push(to: voip, threeCalls), id: sampleID, now: sampleDate) == .impossible(.noSuitableToken))
+            settings.render(push(to: voip, threeCalls), code: sampleCode, now: sampleDate)
+                == .impossible(.noSuitableToken))
     }
 
-    @Test func `a push keeps its id, and collapses with itself only`() throws {
+    @Test func `a push keeps its id, and a list collapses with what has grown from it only`() throws {
         let request = try #require(settings.rendered(push(to: remote, threeCalls)))
         #expect(request.header("apns-id") == "12345678-9abc-4ef0-bedc-ba9876543210")
         let collapseID = try #require(request.header("apns-collapse-id"))
         #expect(collapseID.utf8.count <= 64)
         guard
-            case .request(let other) = settings.render(
-                push(to: remote, threeCalls), id: APNsID(high: 1, low: 2), now: sampleDate)
+            case .request(let again) = settings.render(
+                push(
+                    to: remote, missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725), ("104", 1_625_158_999)])),
+                code: PushCode(high: 1, low: 2)),
+            case .request(let other) = settings.render(push(to: remote, missedCalls([("104", 40)])))
         else { return #expect(Bool(false)) }
-        #expect(other.header("apns-id") == "00000000-0000-4001-8000-000000000002")
+        #expect(again.header("apns-id") == "00000000-0000-4001-8000-000000000002")
+        #expect(again.header("apns-collapse-id") == collapseID)
         #expect(other.header("apns-collapse-id") != collapseID)
     }
 
@@ -123,7 +128,7 @@ struct APNsRequestTests {
         settings.apns.topics = []
         guard
             case .impossible(.payloadRefused(let reason)) = settings.render(
-                push(to: token(.apns, "AB"), incomingCall()), id: sampleID, now: sampleDate)
+                push(to: token(.apns, "AB"), incomingCall()), code: sampleCode, now: sampleDate)
         else { return #expect(Bool(false)) }
         #expect(reason.contains("push.apns.topics"))
     }
@@ -131,7 +136,7 @@ struct APNsRequestTests {
     @Test func `parameters that do not pair up give no push`() {
         let odd = token(.apns, "AB:voip", param: "T.b.remote")
         #expect(
-            settings.render(push(to: odd, incomingCall()), id: sampleID, now: sampleDate)
+            settings.render(push(to: odd, incomingCall()), code: sampleCode, now: sampleDate)
                 == .impossible(.noSuitableToken))
     }
 

@@ -50,7 +50,8 @@ struct FCMRequestTests {
 
     @Test func `the new form of missed calls holds the list as one string`() {
         let expected =
-            #"{"message":{"token":"device_token","android":{"priority":"HIGH"},"data":{"type":"missed_calls","#
+            #"{"message":{"token":"device_token","android":{"priority":"HIGH","#
+            + #""collapse_key":"missed-00000060ddf43c00"},"data":{"type":"missed_calls","#
             + #""date":"1625133614","calls":"[{\"id\":0,\"remote_uri\":\"103\",\"date\":1625158716},"#
             + #"{\"id\":1,\"remote_uri\":\"105\",\"date\":1625158725},"#
             + #"{\"id\":2,\"remote_uri\":\"109\",\"date\":1625158736}]"}}}"#
@@ -93,7 +94,7 @@ struct FCMRequestTests {
     @Test func `without a project there is no push`() {
         var settings = settings
         settings.fcm.projectID = nil
-        guard case .impossible(.payloadRefused) = settings.render(call(), id: sampleID, now: callDate) else {
+        guard case .impossible(.payloadRefused) = settings.render(call(), code: sampleCode, now: callDate) else {
             return #expect(Bool(false))
         }
     }

@@ -40,7 +40,7 @@ private func call(_ bytes: [UInt8]) -> PushMessage {
     .incomingCall(
         IncomingCall(
             callRef: CallRef(rawValue: 1), callerURI: ByteString(bytes), displayName: ByteString(bytes),
-            isAnonymous: false, receivedAt: sampleDate))
+            isAnonymous: false, receivedAt: sampleDate, callID: ByteString(bytes)))
 }
 
 @Suite("Whatever bytes stand in a name, caller or token (T10)")
@@ -59,7 +59,9 @@ struct HostileTextTests {
             let body = try JSONValue(try #require(settings.rendered(push(to: device, call(text)))?.body))
             #expect(holds(body["acme"]?["number"]?.string, text))
             #expect(holds(body["acme"]?["dispaly_name"]?.string, text))
-            let list = PushMessage.missedCalls([MissedCall(remoteURI: ByteString(text), date: sampleDate)])
+            let list = PushMessage.missedCalls([
+                MissedCall(remoteURI: ByteString(text), date: sampleDate, callRef: CallRef(rawValue: 1))
+            ])
             let listBody = try JSONValue(try #require(settings.rendered(push(to: device, list))?.body))
             #expect(holds(listBody["acme"]?["calls"]?.array?.first?["remote_uri"]?.string, text))
         }
@@ -68,7 +70,9 @@ struct HostileTextTests {
     @Test func `tokens and callers read back from Firebase's bodies`() throws {
         for text in texts {
             let device = PushToken(provider: .fcm, param: .empty, prid: ByteString(text))
-            let list = PushMessage.missedCalls([MissedCall(remoteURI: ByteString(text), date: sampleDate)])
+            let list = PushMessage.missedCalls([
+                MissedCall(remoteURI: ByteString(text), date: sampleDate, callRef: CallRef(rawValue: 1))
+            ])
             let whole = String(decoding: text, as: UTF8.self)
             let v1 = try JSONValue(try #require(settings.rendered(push(to: device, list))?.body))
             #expect(v1["message"]?["token"]?.string == whole)

@@ -102,7 +102,9 @@ struct PushBucketTests {
         #expect(
             report.calls
                 == [first, second, third].enumerated().map { index, ref in
-                    MissedCall(remoteURI: ByteString("10\(ref.rawValue)"), date: start + .seconds(10 * (index + 1)))
+                    MissedCall(
+                        remoteURI: ByteString("10\(ref.rawValue)"), date: start + .seconds(10 * (index + 1)),
+                        callRef: ref)
                 })
         #expect(report.changes == [])
     }

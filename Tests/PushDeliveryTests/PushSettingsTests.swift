@@ -34,9 +34,9 @@ struct PushSettingsTests {
             """)
         #expect(settings.enabledProviders == [.apns, .apnsDevelopment, .fcm])
         #expect(settings.apns.badgeType == .number)
-        #expect(settings.lane(of: .apnsDevelopment).requests == 5)
-        #expect(settings.lane(of: .fcm) == LaneSettings())
-        #expect(settings.url(of: .fcm) == "http://127.0.0.1:8080")
+        #expect(settings.laneSettings(of: .apnsDevelopment)?.requests == 5)
+        #expect(settings.laneSettings(of: .fcm) == LaneSettings())
+        #expect(settings.baseURL(of: .fcm) == "http://127.0.0.1:8080")
         #expect(settings.requestTimeout == .seconds(2))
     }
 
@@ -53,15 +53,17 @@ struct PushSettingsTests {
 
     @Test func `each environment has its server, and another server counts for both`() {
         var settings = PushSettings()
-        #expect(settings.url(of: .apns) == "https://api.push.apple.com")
-        #expect(settings.url(of: .apnsDevelopment) == "https://api.sandbox.push.apple.com")
-        #expect(settings.url(of: .fcm) == "https://fcm.googleapis.com")
+        settings.apns.enabled = true
+        settings.fcm.enabled = true
+        #expect(settings.baseURL(of: .apns) == "https://api.push.apple.com")
+        #expect(settings.baseURL(of: .apnsDevelopment) == "https://api.sandbox.push.apple.com")
+        #expect(settings.baseURL(of: .fcm) == "https://fcm.googleapis.com")
         settings.apns.environment = .sandbox
-        #expect(settings.url(of: .apns) == "https://api.sandbox.push.apple.com")
+        #expect(settings.baseURL(of: .apns) == "https://api.sandbox.push.apple.com")
         settings.apns.endpoint = "https://127.0.0.1:8443/"
-        #expect(settings.url(of: .apns) == "https://127.0.0.1:8443")
-        #expect(settings.url(of: .apnsDevelopment) == "https://127.0.0.1:8443")
+        #expect(settings.baseURL(of: .apns) == "https://127.0.0.1:8443")
+        #expect(settings.baseURL(of: .apnsDevelopment) == "https://127.0.0.1:8443")
         settings.apns.sandboxEndpoint = "https://127.0.0.1:9443"
-        #expect(settings.url(of: .apnsDevelopment) == "https://127.0.0.1:9443")
+        #expect(settings.baseURL(of: .apnsDevelopment) == "https://127.0.0.1:9443")
     }
 }

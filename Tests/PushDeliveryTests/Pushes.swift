@@ -24,14 +24,19 @@ func incomingCall(
     .incomingCall(
         IncomingCall(
             callRef: CallRef(rawValue: 1), callerURI: ByteString(uri), displayName: ByteString(name),
-            isAnonymous: isAnonymous, receivedAt: date))
+            isAnonymous: isAnonymous, receivedAt: date, callID: ByteString("a84b4c76e66710@pc33.example.net")))
 }
 
 func missedCalls(_ calls: [(String, Int64)]) -> PushMessage {
-    .missedCalls(calls.map { MissedCall(remoteURI: ByteString($0.0), date: UnixTime(seconds: $0.1)) })
+    .missedCalls(
+        calls.enumerated().map { index, call in
+            MissedCall(
+                remoteURI: ByteString(call.0), date: UnixTime(seconds: call.1),
+                callRef: CallRef(rawValue: UInt64(index) + UInt64(bitPattern: call.1) << 8))
+        })
 }
 
-let sampleID = APNsID(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
+let sampleCode = PushCode(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
 
 extension PushSettings {
     /// Everything switched on, with the topic `com.example.phone` and the project `my-project`.
@@ -45,9 +50,30 @@ extension PushSettings {
     }
 
     func rendered(_ push: PushRequest, now: UnixTime = sampleDate) -> ProviderRequest? {
-        guard case .request(let request) = render(push, id: sampleID, now: now) else { return nil }
+        guard case .request(let request) = render(push, code: sampleCode, now: now) else { return nil }
         return request
     }
+
+    func render(_ push: PushRequest, code: PushCode = sampleCode, now: UnixTime = sampleDate) -> PushRendering {
+        guard let app = app(of: push.token) else { return .impossible(.noSuitableToken) }
+        return app.render(push, code: code, now: now)
+    }
+
+    /// `nil` when the provider is switched off.
+    func outcome(
+        of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
+    ) -> PushOutcome? {
+        app(of: token(provider))?.outcome(of: answer, isProven: isProven, now: now)
+    }
+
+    func app(of token: PushToken) -> PushApp? {
+        let directory = PushDirectory(self)
+        return directory.app(for: token).flatMap { directory[$0] }
+    }
+
+    func baseURL(of provider: PushProvider) -> String? { app(of: token(provider))?.baseURL }
+
+    func laneSettings(of provider: PushProvider) -> LaneSettings? { app(of: token(provider))?.lane }
 
     func body(_ push: PushRequest, now: UnixTime = sampleDate) -> String? {
         rendered(push, now: now).map { String(decoding: $0.body, as: UTF8.self) }
@@ -55,5 +81,11 @@ extension PushSettings {
 }
 
 extension ProviderRequest {
+    /// What follows the server's name.
+    var path: String {
+        let rest = url.drop { $0 != "/" }.dropFirst(2)
+        return String(rest.drop { $0 != "/" })
+    }
+
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }

@@ -8,14 +8,14 @@ private func answer(_ status: Int, _ body: String = "", retryAfter: String? = ni
     ProviderAnswer(status: status, id: id, retryAfter: retryAfter, body: Array(body.utf8))
 }
 
-private func apns(_ status: Int, _ reason: String, isProven: Bool = true) -> PushOutcome {
+private func apns(_ status: Int, _ reason: String, isProven: Bool = true) -> PushOutcome? {
     PushSettings.sample.outcome(
         of: answer(status, "{\"reason\":\"\(reason)\"}"), from: .apns, isProven: isProven, now: sampleDate)
 }
 
 private func fcm(
     _ status: Int, _ body: String, retryAfter: String? = nil, isProven: Bool = true
-) -> PushOutcome {
+) -> PushOutcome? {
     PushSettings.sample.outcome(
         of: answer(status, body, retryAfter: retryAfter), from: .fcm, isProven: isProven, now: sampleDate)
 }
@@ -36,7 +36,7 @@ private func failure(_ status: String, code: String? = nil, message: String = "m
 
 private func legacy(
     _ status: Int, _ body: String, retryAfter: String? = nil, isProven: Bool = true
-) -> PushOutcome {
+) -> PushOutcome? {
     var settings = PushSettings.sample
     settings.fcm.bodyFormat = .legacy
     return settings.outcome(

@@ -1,22 +1,27 @@
 import HTTPClient
 import PushDelivery
 
-/// How requests reach one provider: what of a request is the same for all pushes.
+/// How requests reach one app's provider: what of a request is the same for all pushes.
 struct ProviderRoute {
-    private let url: String
     private let group: String
     private let authorityFile: String?
     private let certificateFile: String?
     private let keyFile: String?
 
-    init(to provider: PushProvider, _ settings: PushSettings) {
-        url = settings.url(of: provider)
-        // Connections are shared within a group, so that one provider's never wait for another's.
-        group = provider.rawValue
-        authorityFile = settings.authorityFile(of: provider)
-        let isApple = provider != .fcm
-        certificateFile = isApple ? settings.apns.certFile : nil
-        keyFile = isApple ? settings.apns.certKeyFile : nil
+    init(to app: PushApp) {
+        // Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only
+        // on each.
+        group = app.name
+        switch app.service {
+        case .apns(let settings):
+            authorityFile = settings.caFile
+            certificateFile = settings.certFile
+            keyFile = settings.certKeyFile
+        case .fcm(let settings):
+            authorityFile = settings.caFile
+            certificateFile = nil
+            keyFile = nil
+        }
     }
 
     func request(_ push: ProviderRequest, credential: HTTPHeader?, timeout: Duration) -> HTTPClientRequest {
@@ -24,7 +29,7 @@ struct ProviderRoute {
         headers.reserveCapacity(push.headers.count + 1)
         for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
         if let credential { headers.append(credential) }
-        var request = HTTPClientRequest(method: "POST", url: url + push.path, headers: headers, body: push.body)
+        var request = HTTPClientRequest(method: push.method, url: push.url, headers: headers, body: push.body)
         request.authorityFile = authorityFile
         request.certificateFile = certificateFile
         request.keyFile = keyFile

@@ -14,17 +14,21 @@ package final class PushService: @unchecked Sendable {
     /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
     /// ``cancel(_:)``, and not at all for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
+    /// Each step of each push, as it happens; nothing may be ordered from within.
+    package var noted: (PushID, PushStep) -> Void = { _, _ in }
 
     private let loop: EventLoop
     private let http: HTTPSession
-    private let settings: PushSettings
+    private let directory: PushDirectory
+    private let requestTimeout: Duration
     private let credentials: ProviderCredentials
     private let log: Log
     private var figures = CounterSet()
     private var logLimit = LogRateLimit()
 
     private var deliveries: [PushID: Delivery] = [:]
-    private var ways: [PushProvider: Way] = [:]
+    /// By the app's place in the directory.
+    private var ways: [Way] = []
     /// Pushes that have their place and want a credential that is being made.
     private var withoutCredential: [PushID] = []
     private var pauses = DeadlineQueue<PushID>()
@@ -37,7 +41,8 @@ package final class PushService: @unchecked Sendable {
     /// One push on its way.
     private final class Delivery {
         let request: PushRequest
-        let id: APNsID
+        let app: PushApp
+        let code: PushCode
         var attempt: PushAttempt
         /// It holds a place in its lane.
         var hasPlace = false
@@ -45,21 +50,22 @@ package final class PushService: @unchecked Sendable {
         var exchange: HTTPExchange?
         var pause = DeadlineID.none
 
-        init(_ request: PushRequest, _ attempt: PushAttempt, _ id: APNsID) {
+        init(_ request: PushRequest, of app: PushApp, _ attempt: PushAttempt, _ code: PushCode) {
             self.request = request
+            self.app = app
             self.attempt = attempt
-            self.id = id
+            self.code = code
         }
-
-        var provider: PushProvider { request.token.provider }
     }
 
-    /// What is known of one provider.
+    /// The way to one app's provider, which no other app's pushes are on.
     private struct Way {
+        let app: PushApp
         var lane: PushLane
         let route: ProviderRoute
         /// It has taken a push of ours.
         var isProven = false
+        var report = PushAppReport()
         /// Those who wait are being started: the lane is not to be emptied from within.
         var isDraining = false
     }
@@ -73,23 +79,22 @@ package final class PushService: @unchecked Sendable {
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
         self.log = log
+        requestTimeout = settings.requestTimeout
+        var settings = settings
+        let accounts = try ServiceAccount.all(of: &settings)
+        directory = PushDirectory(settings)
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connections
-        limits.requests = max(settings.apns.lane.requests, settings.fcm.lane.requests) + 1
+        limits.requests = (directory.apps.map(\.lane.requests).max() ?? 0) + 1
         http = HTTPSession(on: loop, limits: limits)
-        credentials = try ProviderCredentials(settings: settings, http: http, log: log)
-        var settings = settings
-        if settings.fcm.projectID == nil { settings.fcm.projectID = credentials.projectID }
-        self.settings = settings
-        limit = PushProvider.allCases.reduce(0) { sum, provider in
-            let lane = settings.lane(of: provider)
-            return sum + 2 * (lane.requests + lane.queue)
-        }
-        for provider in PushProvider.allCases {
-            var lane = settings.lane(of: provider)
+        credentials = try ProviderCredentials(
+            directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
+        limit = directory.apps.reduce(0) { sum, app in sum + 2 * (app.lane.requests + app.lane.queue) }
+        for app in directory.apps {
+            var lane = app.lane
             // Without TLS it is HTTP/1.1, one request on a connection: what waits, waits here, where it can be dropped.
-            if settings.url(of: provider).hasPrefix("http:") { lane.requests = min(lane.requests, Self.connections) }
-            ways[provider] = Way(lane: PushLane(lane), route: ProviderRoute(to: provider, settings))
+            if app.baseURL.hasPrefix("http:") { lane.requests = min(lane.requests, Self.connections) }
+            ways.append(Way(app: app, lane: PushLane(lane), route: ProviderRoute(to: app)))
         }
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
@@ -103,7 +108,7 @@ package final class PushService: @unchecked Sendable {
 
     package func send(_ request: PushRequest) {
         let now = loop.moment
-        guard settings.isEnabled(request.token.provider), deliveries.count < limit else {
+        guard let app = directory.app(for: request.token).flatMap({ directory[$0] }), deliveries.count < limit else {
             settle(request.id, .retry(after: nil))
             tellLater()
             return
@@ -114,10 +119,10 @@ package final class PushService: @unchecked Sendable {
             case .missedCalls: .missedCalls
             }
         let delivery = Delivery(
-            request,
+            request, of: app,
             PushAttempt(
-                pauses: pauses, deadline: now.instant + (request.deadline - now.date),
-                answerTimeout: settings.requestTimeout), APNsID(high: chances.next(), low: chances.next()))
+                pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
+            PushCode(high: chances.next(), low: chances.next()))
         deliveries[request.id] = delivery
         enqueue(delivery, now: now.instant)
         armTimer()
@@ -131,6 +136,7 @@ package final class PushService: @unchecked Sendable {
             return
         }
         figures.count(.pushDropped)
+        noted(id, .withdrawn)
         let now = loop.now
         delivery.attempt.cancelled()
         pauses.cancel(delivery.pause)
@@ -151,9 +157,20 @@ package final class PushService: @unchecked Sendable {
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
         var figures = figures
-        figures.set(.pushQueue, to: ways.values.reduce(0) { $0 + $1.lane.queued })
-        figures.set(.pushesInFlight, to: ways.values.reduce(0) { $0 + $1.lane.inFlight })
+        figures.set(.pushQueue, to: ways.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: ways.reduce(0) { $0 + $1.lane.inFlight })
         return figures
+    }
+
+    /// How each app's pushes fare, in the order of the directory.
+    package var reports: [(app: PushApp, report: PushAppReport)] {
+        ways.map { way in
+            var report = way.report
+            report.queued = way.lane.queued
+            report.inFlight = way.lane.inFlight
+            report.isReachable = way.lane.isOpen
+            return (way.app, report)
+        }
     }
 
     // MARK: One try
@@ -163,7 +180,7 @@ package final class PushService: @unchecked Sendable {
         case .none: break
         case .enqueue: enqueue(delivery, now: now)
         case .renewCredentialAndEnqueue:
-            credentials.refused(delivery.credential, by: delivery.provider)
+            credentials.refused(delivery.credential, by: delivery.app.id)
             enqueue(delivery, now: now)
         case .send(let end): transmit(delivery, until: end, now: now)
         case .arm(let instant):
@@ -177,10 +194,10 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func enqueue(_ delivery: Delivery, now: Instant) {
-        switch ways[delivery.provider]?.lane.arrived(delivery.request.id, now: now) {
+        switch ways[delivery.app.id.index].lane.arrived(delivery.request.id, now: now) {
         case .start: begin(delivery, now: now)
         case .wait: break
-        case .refuse, nil:
+        case .refuse:
             delivery.attempt.cancelled()
             run(.finish(.retry(after: nil)), delivery, now: now)
         }
@@ -189,7 +206,7 @@ package final class PushService: @unchecked Sendable {
     /// The push has its place.
     private func begin(_ delivery: Delivery, now: Instant) {
         delivery.hasPlace = true
-        switch credentials.credential(for: delivery.provider) {
+        switch credentials.credential(for: delivery.app.id) {
         case .ready(let header):
             delivery.credential = header
             run(delivery.attempt.turnCame(now: now), delivery, now: now)
@@ -203,14 +220,15 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
-        guard let way = ways[delivery.provider] else { return }
-        switch settings.render(delivery.request, id: delivery.id, now: loop.moment.date) {
+        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
         case .impossible(let outcome):
             leave(delivery, .unknown, now: now)
             run(answered(delivery, outcome, now: now), delivery, now: now)
         case .request(let message):
-            figures.count(delivery.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
-            let request = way.route.request(message, credential: delivery.credential, timeout: end - now)
+            figures.count(delivery.app.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
+            noted(delivery.request.id, .sent)
+            let request = ways[delivery.app.id.index].route.request(
+                message, credential: delivery.credential, timeout: end - now)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
     }
@@ -221,20 +239,22 @@ package final class PushService: @unchecked Sendable {
         let now = loop.moment
         let outcome: PushOutcome
         let isFailure: Bool
+        let way = delivery.app.id.index
+        var status: Int?
         switch result {
         case .success(let response):
             figures.observe(.pushAnswer, response.timings.total)
             let answer = ProviderAnswer(response)
-            outcome = settings.outcome(
-                of: answer, from: delivery.provider, isProven: ways[delivery.provider]?.isProven ?? false, now: now.date
-            )
+            outcome = delivery.app.outcome(of: answer, isProven: ways[way].isProven, now: now.date)
             isFailure = answer.isFailureOfProvider
-            if outcome.isAccepted { ways[delivery.provider]?.isProven = true }
+            status = answer.status
+            if outcome.isAccepted { ways[way].isProven = true }
         case .failure(let error):
             outcome = error.pushOutcome
             isFailure = true
             noteFailure(error, of: delivery, now: now.instant)
         }
+        noted(delivery.request.id, .answered(outcome, status: status))
         let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed
         leave(delivery, health, now: now.instant)
         run(answered(delivery, outcome, now: now.instant), delivery, now: now.instant)
@@ -252,22 +272,22 @@ package final class PushService: @unchecked Sendable {
     private func leave(_ delivery: Delivery, _ health: PushLane.Health, now: Instant) {
         guard delivery.hasPlace else { return }
         delivery.hasPlace = false
-        ways[delivery.provider]?.lane.left(health, now: now)
-        drain(delivery.provider, now: now)
+        ways[delivery.app.id.index].lane.left(health, now: now)
+        drain(delivery.app.id.index, now: now)
     }
 
-    private func drain(_ provider: PushProvider, now: Instant) {
+    private func drain(_ way: Int, now: Instant) {
         // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
-        guard ways[provider]?.isDraining == false else { return }
-        ways[provider]?.isDraining = true
-        while let id = ways[provider]?.lane.next(now: now) {
+        guard !ways[way].isDraining else { return }
+        ways[way].isDraining = true
+        while let id = ways[way].lane.next(now: now) {
             if let delivery = deliveries[id] {
                 begin(delivery, now: now)
             } else {
-                ways[provider]?.lane.left(.unknown, now: now)
+                ways[way].lane.left(.unknown, now: now)
             }
         }
-        ways[provider]?.isDraining = false
+        ways[way].isDraining = false
     }
 
     private func credentialsChanged() {
@@ -290,14 +310,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = .none
             run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
         }
-        for provider in PushProvider.allCases { drain(provider, now: now) }
+        for way in ways.indices { drain(way, now: now) }
         armTimer()
         tell()
     }
 
     private func armTimer() {
         var deadline = pauses.nextDeadline ?? .distantFuture
-        for way in ways.values { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        for way in ways { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
         if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
     }
 
@@ -326,27 +346,38 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
+        noted(delivery.request.id, .finished(outcome))
         let token = delivery.request.token
+        let way = delivery.app.id.index
+        ways[way].report.count(outcome, at: loop.moment.date)
+        let app = LogValue.text(delivery.app.name)
         switch outcome {
         case .accepted, .acceptedWithNewToken:
             figures.count(.pushAccepted)
-            log.info("push accepted", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+            log.info("push accepted", [.provider: app, .token: .redacted(token.prid)])
         case .tokenDead:
             figures.count(.pushTokenDead)
-            log.info("push token is dead", [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
+            log.info("push token is dead", [.provider: app, .token: .redacted(token.prid)])
         case .noSuitableToken:
             figures.count(.pushFailed)
-            log.info(
-                "no token for this kind of push",
-                [.provider: .text(token.provider.rawValue), .token: .redacted(token.prid)])
-        case .credentialsRefused(let reason), .payloadRefused(let reason):
-            figures.count(.pushFailed)
+            log.info("no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
+        case .credentialsRefused(let reason):
+            figures.count(.pushCredentialsRefused)
             guard let suppressed = logLimit.admit(now: now) else { return }
             log.error(
-                "push provider refuses us",
+                "push provider does not accept our credentials",
                 [
-                    .provider: .text(token.provider.rawValue), .reason: .text(reason), .token: .redacted(token.prid),
+                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
+                ])
+        case .payloadRefused(let reason):
+            figures.count(.pushPayloadRefused)
+            guard let suppressed = logLimit.admit(now: now) else { return }
+            log.error(
+                "push provider does not accept the message",
+                [
+                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
+                    .payload: .text(redactedPayload(of: delivery)), .suppressed: .number(suppressed),
                 ])
         case .retry, .renewCredential:
             figures.count(.pushFailed)
@@ -354,9 +385,16 @@ package final class PushService: @unchecked Sendable {
             log.warning(
                 "push failed",
                 [
-                    .provider: .text(token.provider.rawValue), .attempt: .number(delivery.attempt.tries),
-                    .token: .redacted(token.prid), .suppressed: .number(suppressed),
+                    .provider: app, .attempt: .number(delivery.attempt.tries), .token: .redacted(token.prid),
+                    .suppressed: .number(suppressed),
                 ])
+        }
+    }
+
+    private func redactedPayload(of delivery: Delivery) -> String {
+        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
+        case .request(let request): RedactedPayload.text(of: request.body)
+        case .impossible: "none"
         }
     }
 
@@ -365,8 +403,7 @@ package final class PushService: @unchecked Sendable {
         log.warning(
             "push provider not reached",
             [
-                .provider: .text(delivery.provider.rawValue), .error: .described(error),
-                .suppressed: .number(suppressed),
+                .provider: .text(delivery.app.name), .error: .described(error), .suppressed: .number(suppressed),
             ])
     }
 }

@@ -1,6 +1,7 @@
 import Crypto
 import HTTPClient
 import JSON
+import PushDelivery
 import Settings
 import Timekeeping
 
@@ -48,6 +49,34 @@ struct ServiceAccount {
         } catch {
             throw PushSetupError("\(path): private_key: \(error)")
         }
+    }
+
+    /// The accounts of all Firebase apps by their files; apps without a project get their account's.
+    static func all(of settings: inout PushSettings) throws(PushSetupError) -> [String: ServiceAccount] {
+        var accounts: [String: ServiceAccount] = [:]
+        guard settings.fcm.enabled else { return accounts }
+        func complete(_ app: inout FCMSettings) throws(PushSetupError) {
+            guard app.enabled, app.bodyFormat == .v1 else { return }
+            guard let file = app.serviceAccountFile else {
+                throw PushSetupError("fcm: service-account-file is needed for body-format v1")
+            }
+            let account: ServiceAccount
+            if let known = accounts[file] { account = known } else { account = try ServiceAccount(file: file) }
+            accounts[file] = account
+            if app.projectID == nil { app.projectID = account.projectID }
+        }
+        let first = settings.fcm
+        try complete(&settings.fcm)
+        for name in settings.fcm.apps.keys.sorted() {
+            guard var app = settings.fcm.apps[name] else { continue }
+            // The project was taken over from the first app, but the account is another's.
+            if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
+                app.projectID = nil
+            }
+            try complete(&app)
+            settings.fcm.apps[name] = app
+        }
+        return accounts
     }
 
     /// Asks the token service, or the endpoint in its place, for an access token.

@@ -8,6 +8,14 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
     case number
 }
 
+/// How Apple treats a push to a remote token.
+package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
+    /// Shown, or handed to the app's extension; wakes a phone at once.
+    case alert
+    /// Wakes the app for half a minute without showing anything; Apple lets few of them through.
+    case background
+}
+
 /// Which of Apple's two environments issued the tokens of `pn-provider=apns`; those of `apns.dev` are the sandbox's.
 package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     case production, sandbox
@@ -26,6 +34,8 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var environment = APNsEnvironment.production
     package var topics: [String] = []
     package var tokenService = APNsToken.Service.remote
+    package var payload = PayloadProfile.ecss10
+    package var remotePushType = RemotePushType.alert
     package var badgeType = BadgeType.string
     package var teamID: String?
     package var keyID: String?
@@ -36,6 +46,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var sandboxEndpoint: String?
     package var caFile: String?
     package var lane = LaneSettings()
+    package var apps: [String: APNsSettings] = [:]
 
     package init() {}
 
@@ -49,11 +60,18 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The bundle identifiers served, without .voip. The first is for devices that name none in pn-param, or one that is not listed. Empty: what pn-param says."
+            "The app's bundle identifiers, without .voip. The first is for devices that name none in pn-param, or one that is not listed. Empty: what pn-param says."
         ),
         .choice(
             "token-service", \.tokenService,
             "What a token is when the device does not say: remote, or voip for PushKit tokens."),
+        .choice(
+            "payload", \.payload,
+            "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
+        .choice(
+            "remote-push-type", \.remotePushType,
+            "How pushes to remote tokens are sent: alert, or background, which wakes the app without showing anything and which Apple delivers rarely."
+        ),
         .choice(
             "badge-type", \.badgeType, "How the badge is written: string as ECSS-10 does, or number as iOS wants it."),
         .string("team-id", \.teamID, example: "DEF123GHIJ", "The team's ten characters."),
@@ -74,7 +92,11 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "Another server for tokens of apns.dev; without it endpoint counts for them too."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
-        .group("limits", \.lane, "How much is sent to Apple at a time."),
+        .group("limits", \.lane, "How much is sent to Apple at a time, for each app."),
+        .variants(
+            "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
+            "Further apps, for devices whose pn-param names one of their topics. Each takes over what is set above; only what differs is written."
+        ),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -73,6 +73,12 @@ package struct APNsToken: Hashable, Sendable {
         self.voip = voip
     }
 
+    /// The bundle that a `pn-param` names; `nil` when it is of another form.
+    static func bundle(in param: ByteString) -> ByteString? {
+        guard let app = try? AppName(param) else { return nil }
+        return app.bundle
+    }
+
     // MARK: pn-prid
 
     private struct Entry {

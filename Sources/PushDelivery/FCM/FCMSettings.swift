@@ -12,6 +12,8 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
 package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1
+    package var payload = PayloadProfile.ecss10
+    package var params: [String] = []
     package var serviceAccountFile: String?
     package var projectID: String?
     package var serverKey: Secret?
@@ -19,6 +21,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var tokenEndpoint: String?
     package var caFile: String?
     package var lane = LaneSettings()
+    package var apps: [String: FCMSettings] = [:]
 
     package init() {}
 
@@ -29,6 +32,13 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .choice(
             "body-format", \.bodyFormat,
             "The interface to use: v1, or legacy for gateways that take the old messages of ECSS-10."),
+        .choice(
+            "payload", \.payload,
+            "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
+        .list(
+            "params", \.params, example: "[my-project, \"123456789012\"]",
+            "The values of pn-param that mean this app: the project's id, its number, whatever the app sends. Needed only beside further apps."
+        ),
         .path(
             "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
             "The service account's JSON file from Google; needed for v1."),
@@ -42,7 +52,11 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "Where access tokens come from, when it is not where the service account says."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
-        .group("limits", \.lane, "How much is sent to Firebase at a time."),
+        .group("limits", \.lane, "How much is sent to Firebase at a time, for each app."),
+        .variants(
+            "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
+            "Further apps, for devices whose pn-param is one of their params. Each takes over what is set above; only what differs is written."
+        ),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -72,11 +72,15 @@ extension PushMessage {
         .incomingCall(
             IncomingCall(
                 callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"),
-                displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691)))
+                displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691),
+                callID: ByteString("a84b4c76e66710")))
     }
 
     static var missedCall: PushMessage {
-        .missedCalls([MissedCall(remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691))])
+        .missedCalls([
+            MissedCall(
+                remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691), callRef: CallRef(rawValue: 1))
+        ])
     }
 }
 

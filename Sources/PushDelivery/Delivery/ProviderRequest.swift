@@ -1,4 +1,4 @@
-/// One HTTP request to a provider, all but its server and our credential.
+/// One HTTP request to a provider, all but our credential.
 package struct ProviderRequest: Hashable, Sendable {
     package struct Header: Hashable, Sendable {
         package let name: String
@@ -10,14 +10,22 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// From the slash on, percent-encoded. The method is always POST.
-    package let path: String
+    package let method: String
+    /// Absolute, percent-encoded.
+    package let url: String
     package let headers: [Header]
     package let body: [UInt8]
+
+    init(method: String = "POST", url: String, headers: [Header], body: [UInt8]) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+    }
 }
 
-/// Names a push to APNs in all its tries; made from 128 random bits.
-package struct APNsID: Hashable, Sendable, CustomStringConvertible {
+/// Names a push to its provider and to the app that gets it, in all its tries; made from 128 random bits.
+package struct PushCode: Hashable, Sendable, CustomStringConvertible {
     /// A version 4 UUID in lower case.
     package let description: String
 

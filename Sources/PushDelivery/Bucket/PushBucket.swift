@@ -111,7 +111,7 @@ package struct PushBucket: Sendable {
                 && !reporting.contains(Report(callRef: entry.callRef, device: device))
         }
         for entry in missed { reporting.insert(Report(callRef: entry.callRef, device: device)) }
-        let calls = missed.map { MissedCall(remoteURI: $0.caller, date: $0.date) }
+        let calls = missed.map { MissedCall(remoteURI: $0.caller, date: $0.date, callRef: $0.callRef) }
         return (calls, missed.map(\.callRef), changes)
     }
 

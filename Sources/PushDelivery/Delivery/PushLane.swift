@@ -50,6 +50,14 @@ package struct PushLane: Sendable {
 
     package init(_ settings: LaneSettings) { self.settings = settings }
 
+    /// Whether the provider is reached, as far as one knows.
+    package var isOpen: Bool {
+        switch state {
+        case .open: true
+        case .closed, .probing: false
+        }
+    }
+
     package var queued: Int { queue.count - head }
 
     // MARK: What happened

@@ -1,0 +1,108 @@
+import Crypto
+import HTTPClient
+import JSON
+import PushDelivery
+import Reactor
+import Telemetry
+import Timekeeping
+
+/// The access token of one of Google's service accounts, asked for ahead of its end.
+final class GoogleCredential {
+    struct Key: Hashable {
+        let accountFile: String
+        let tokenEndpoint: String?
+        let authorityFile: String?
+
+        /// `nil` for the old interface, which has a fixed key.
+        init?(_ settings: FCMSettings) {
+            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
+            accountFile = file
+            tokenEndpoint = settings.tokenEndpoint
+            authorityFile = settings.caFile
+        }
+    }
+
+    /// A token that pushes wait for is there, or will not come.
+    var changed: () -> Void = {}
+
+    private let key: Key
+    private let account: ServiceAccount
+    private let http: HTTPSession
+    private let loop: EventLoop
+    private let timeout: Duration
+    private let log: Log
+    private var cache = CredentialCache(renewedBeforeEnd: .seconds(300))
+
+    /// Before Google is asked again: after it refused us, and after it was not reached.
+    private static let refusedPause: Duration = .seconds(60)
+    private static let unreachedPause: Duration = .seconds(2)
+
+    init(_ key: Key, _ account: ServiceAccount, http: HTTPSession, timeout: Duration, log: Log) {
+        self.key = key
+        self.account = account
+        self.http = http
+        self.timeout = timeout
+        self.log = log
+        loop = http.loop
+    }
+
+    func wanted() -> ProviderCredentials.Answer {
+        switch cache.wanted(now: loop.now) {
+        case .use(let value): return .ready(ProviderCredentials.header(value))
+        case .useAndMake(let value):
+            _ = ask()
+            return .ready(ProviderCredentials.header(value))
+        case .make: return ask().map { .none($0) } ?? .later
+        case .wait: return .later
+        case .giveUp(let outcome): return .none(outcome)
+        }
+    }
+
+    func refused(_ value: String) { cache.refused(value, now: loop.now) }
+
+    /// Sends a grant request; gives the reason when it cannot even be made.
+    private func ask() -> PushOutcome? {
+        let now = loop.moment
+        do throws(CryptoError) {
+            var request = try account.grantRequest(
+                endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: now.date)
+            request.timeout = timeout
+            http.send(request) { [weak self] in self?.granted($0) }
+            return nil
+        } catch {
+            let outcome = PushOutcome.credentialsRefused(error.description)
+            cache.failed(outcome, pause: Self.refusedPause, now: now.instant)
+            return outcome
+        }
+    }
+
+    private func granted(_ result: Result<HTTPClientResponse, HTTPClientError>) {
+        switch result {
+        case .success(let response) where response.status == 200:
+            guard let grant = ServiceAccount.grant(response.body) else {
+                return failed(
+                    .credentialsRefused("the token service's answer has no access_token"), pause: Self.refusedPause)
+            }
+            cache.made("Bearer \(grant.accessToken)", life: grant.life, now: loop.now)
+            changed()
+        case .success(let response) where response.status == 429 || response.status >= 500:
+            failed(.retry(after: nil), pause: Self.unreachedPause)
+        case .success(let response):
+            let answer = try? JSONValue(response.body)
+            let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
+            failed(.credentialsRefused("the token service says: \(reason.prefix(200))"), pause: Self.refusedPause)
+        case .failure(let error):
+            failed(
+                error.isRetriable ? .retry(after: nil) : .credentialsRefused("the token service: \(error)"),
+                pause: Self.unreachedPause)
+        }
+    }
+
+    private func failed(_ outcome: PushOutcome, pause: Duration) {
+        log.error(
+            "no access token from Google",
+            [.provider: "fcm", .path: .text(key.accountFile), .outcome: .text("\(outcome)")])
+        cache.failed(outcome, pause: pause, now: loop.now)
+        changed()
+    }
+}

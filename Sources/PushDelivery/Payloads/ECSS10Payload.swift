@@ -1,0 +1,80 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
+enum ECSS10Payload {
+    /// What may stand between the quotes; with the rest always below the limit.
+    private static let numberLimit = 2048
+    private static let nameLimit = 1024
+
+    static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
+        switch context.push.message {
+        case .incomingCall(let call):
+            return [PayloadField("type", "invite"), PayloadField("date", call.receivedAt.seconds)]
+        case .missedCalls(let calls):
+            let head = [PayloadField("type", "missed_calls"), PayloadField("date", context.now.seconds)]
+            return head + [PayloadField("calls", json: CallList.json(calls, atMost: room - head.size - 5))]
+        }
+    }
+
+    static func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
+        let badge = Badge(value: context.push.badge, type: badge)
+        var body: [UInt8] = []
+        body.append("{\"aps\":{")
+        if type == .background {
+            // Apple wants nothing beside it.
+            body.append("\"content-available\":1")
+        } else {
+            badge.append(to: &body)
+        }
+        body.append("},\"acme\":{")
+        switch context.push.message {
+        case .incomingCall(let call):
+            badge.append(to: &body)
+            append(call, to: &body)
+        case .missedCalls(let calls):
+            body.append("\"type\":\"missed_calls\",\"date\":")
+            body.append(decimal: context.now.seconds)
+            body.append(",\"calls\":")
+            var end: [UInt8] = []
+            end.append("},\"time_to_live\":")
+            end.append(decimal: context.missedCallsTTL)
+            end.append("}")
+            body.append(contentsOf: CallList.json(calls, atMost: room - body.count - end.count))
+            body.append(contentsOf: end)
+        }
+        return body
+    }
+
+    private static func append(_ call: IncomingCall, to body: inout [UInt8]) {
+        body.append(",\"type\":\"invite\",\"date\":")
+        body.append(decimal: call.receivedAt.seconds)
+        body.append(",\"number\":")
+        if call.isNameless {
+            body.append("\"anonymous\"")
+        } else {
+            body.append(jsonString: call.callerURI, atMost: numberLimit)
+        }
+        // Spelled so by ECSS-10; its empty name is an empty list (A16).
+        body.append(",\"dispaly_name\":")
+        if call.isNameless || call.displayName.isEmpty {
+            body.append("[]")
+        } else {
+            body.append(jsonString: call.displayName, atMost: nameLimit)
+        }
+        body.append("}}")
+    }
+
+    private struct Badge {
+        let value: Int
+        let type: BadgeType
+
+        func append(to body: inout [UInt8]) {
+            body.append("\"badge\":")
+            if type == .string { body.append("\"") }
+            body.append(decimal: value)
+            if type == .string { body.append("\"") }
+        }
+    }
+}

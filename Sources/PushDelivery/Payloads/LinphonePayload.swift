@@ -1,0 +1,146 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// The messages that Flexisip sends, which Linphone apps understand.
+enum LinphonePayload {
+    /// Linphone's own name of its text "incoming call".
+    private static let callKey = "IC_MSG"
+    private static let uriLimit = 512
+    private static let nameLimit = 256
+    private static let callIDLimit = 256
+
+    static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
+        let head = [
+            PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
+            PayloadField("custom-payload", "{}"),
+        ]
+        switch context.push.message {
+        case .incomingCall(let call):
+            let shown = call.shownCaller(anonymous: context.settings.texts.anonymous)
+            return head + [
+                PayloadField("from-uri", uri(call), atMost: uriLimit),
+                PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
+                PayloadField("call-id", call.callID, atMost: callIDLimit),
+                PayloadField("sip-from", shown, atMost: nameLimit),
+                PayloadField("loc-key", callKey), PayloadField("loc-args", shown, atMost: nameLimit),
+            ]
+        case .missedCalls(let calls):
+            let type = PayloadField("type", "missed_calls")
+            let list = CallList.json(calls, atMost: room - (head + [type]).size - 5)
+            return head + [type, PayloadField("calls", json: list)]
+        }
+    }
+
+    static func apple(_ context: PayloadContext, _ type: ApplePushType, room: Int) -> [UInt8] {
+        switch context.push.message {
+        case .incomingCall(let call): appleCall(context, call, type)
+        case .missedCalls(let calls): appleList(context, calls, type, room: room)
+        }
+    }
+
+    private static func appleCall(_ context: PayloadContext, _ call: IncomingCall, _ type: ApplePushType) -> [UInt8] {
+        let shown = call.shownCaller(anonymous: context.settings.texts.anonymous)
+        var text: [UInt8] = []
+        text.append("\"loc-key\":\"")
+        text.append(contentsOf: callKey.utf8)
+        text.append("\",\"loc-args\":[")
+        text.append(jsonString: shown, atMost: nameLimit)
+        text.append("]")
+        let call =
+            [
+                PayloadField("call-id", call.callID, atMost: callIDLimit),
+                PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
+            ] as [PayloadField]
+        var body: [UInt8] = []
+        body.append("{\"aps\":{")
+        switch type {
+        case .voip:
+            body.append("\"sound\":\"\",")
+            body.append(contentsOf: text)
+            body.append(",")
+            call.append(membersTo: &body)
+        case .background:
+            body.append("\"badge\":0,\"content-available\":1,")
+            body.append(contentsOf: text)
+            body.append(",")
+            call.append(membersTo: &body)
+        case .alert:
+            body.append("\"alert\":{")
+            body.append(contentsOf: text)
+            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":1")
+        }
+        body.append("},")
+        if type == .alert {
+            call.append(membersTo: &body)
+            body.append(",")
+        }
+        appendCaller(context, to: &body)
+        body.append(",\"pn_ttl\":")
+        body.append(decimal: context.inviteTTL)
+        body.append(",\"customPayload\":{}}")
+        return body
+    }
+
+    private static func appendCaller(_ context: PayloadContext, to body: inout [UInt8]) {
+        guard case .incomingCall(let call) = context.push.message else { return }
+        [
+            PayloadField("from-uri", uri(call), atMost: uriLimit),
+            PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
+        ].append(membersTo: &body)
+    }
+
+    /// Flexisip knows no such list: its text is written out, for a key that the app does not know would be shown itself.
+    private static func appleList(
+        _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
+    ) -> [UInt8] {
+        var body: [UInt8] = []
+        if type == .background {
+            body.append("{\"aps\":{\"badge\":0,\"content-available\":1},")
+        } else {
+            body.append("{\"aps\":{\"alert\":{\"title\":")
+            body.append(jsonString: context.settings.texts.missedCalls, atMost: nameLimit)
+            body.append(",\"body\":")
+            body.append(jsonString: calls.last?.remoteURI ?? .empty, atMost: nameLimit)
+            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":")
+            body.append(decimal: context.push.badge)
+            body.append("},")
+        }
+        [
+            PayloadField("type", "missed_calls"), PayloadField("uuid", context.code.description),
+            PayloadField("send-time", sendTime(context.now)), PayloadField("pn_ttl", context.missedCallsTTL),
+        ].append(membersTo: &body)
+        body.append(",\"calls\":")
+        let end = ",\"customPayload\":{}}"
+        body.append(contentsOf: CallList.json(calls, atMost: room - body.count - end.utf8.count))
+        body.append(contentsOf: end.utf8)
+        return body
+    }
+
+    private static func uri(_ call: IncomingCall) -> ByteString {
+        call.isNameless ? ByteString("sip:anonymous@anonymous.invalid") : call.callerURI
+    }
+
+    /// `YYYY-MM-DD HH:MM:SS`, UTC.
+    private static func sendTime(_ time: UnixTime) -> ByteString {
+        let date = time.civil
+        var text: [UInt8] = []
+        func append(_ number: Int64, _ width: Int) {
+            let digits = String(number)
+            text.append(contentsOf: String(repeating: "0", count: max(0, width - digits.utf8.count)).utf8)
+            text.append(contentsOf: digits.utf8)
+        }
+        append(date.year, 4)
+        text.append("-")
+        append(date.month, 2)
+        text.append("-")
+        append(date.day, 2)
+        text.append(" ")
+        append(date.secondOfDay / 3600, 2)
+        text.append(":")
+        append(date.secondOfDay / 60 % 60, 2)
+        text.append(":")
+        append(date.secondOfDay % 60, 2)
+        return ByteString(text)
+    }
+}

@@ -1,0 +1,25 @@
+package import Settings
+
+/// What the messages of all providers have in common.
+package struct PayloadSettings: Hashable, Sendable {
+    package var inviteMargin: Duration = .seconds(2)
+    package var missedCallsTTL: Duration = .seconds(120)
+    package var texts = PushTexts()
+
+    package init() {}
+}
+
+/// Words that a phone shows as they are; only for profiles that carry text to show.
+package struct PushTexts: SettingsGroup, Hashable {
+    package var incomingCall = "Incoming call"
+    package var missedCalls = "Missed calls"
+    package var anonymous = "Anonymous"
+
+    package init() {}
+
+    package static let schema: [Setting<PushTexts>] = [
+        .string("incoming-call", \.incomingCall, "The title of a push for a call."),
+        .string("missed-calls", \.missedCalls, "The title of a list of missed calls."),
+        .string("anonymous", \.anonymous, "The caller who does not want to be named."),
+    ]
+}

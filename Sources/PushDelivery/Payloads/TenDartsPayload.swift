@@ -1,0 +1,111 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// The messages of the 10darts platform: Android, iOS, and iOS silent.
+///
+/// `id` is the push's code, by which the app reports that it was received, opened or read; `dst` and `dsc` say where in
+/// the app it leads; what a call needs stands in `ctm`.
+enum TenDartsPayload {
+    /// Bytes of a text to show.
+    private static let textLimit = 512
+
+    static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
+        let words = Words(context)
+        let head = [
+            PayloadField("id", context.code.description), PayloadField("message", words.text, atMost: textLimit),
+            PayloadField("title", words.title, atMost: textLimit),
+            PayloadField("badge", Int64(context.push.badge)),
+        ]
+        let tail =
+            destination(context) + [
+                PayloadField("cfm", 1), PayloadField("sil", 0), PayloadField("org", "10d"),
+            ]
+        let custom = custom(context, room: room - head.size - tail.size - 3)
+        return head + tail + [PayloadField("ctm", json: custom)]
+    }
+
+    static func apple(_ context: PayloadContext, _ type: ApplePushType, room: Int) -> [UInt8] {
+        var body: [UInt8] = []
+        var members = [PayloadField("id", context.code.description)]
+        if type == .background {
+            body.append("{\"aps\":{\"content-available\":1},")
+            members += destination(context)
+            members += [PayloadField("cfm", 1), PayloadField("sil", 1), PayloadField("org", "10d")]
+            members.append(membersTo: &body)
+            body.append("}")
+            return body
+        }
+        let words = Words(context)
+        body.append("{\"aps\":{\"alert\":{\"title\":")
+        body.append(jsonString: words.title, atMost: textLimit)
+        body.append(",\"body\":")
+        body.append(jsonString: words.text, atMost: textLimit)
+        body.append("},\"sound\":\"default\",\"badge\":")
+        body.append(decimal: context.push.badge)
+        body.append("},")
+        members.append(PayloadField("title", words.title, atMost: textLimit))
+        members += destination(context)
+        members += [PayloadField("cfm", 1), PayloadField("sil", 0), PayloadField("org", "10d")]
+        members.append(membersTo: &body)
+        body.append(",\"ctm\":")
+        body.append(contentsOf: custom(context, room: room - body.count - 1))
+        body.append("}")
+        return body
+    }
+
+    // MARK: Parts
+
+    /// What the phone shows.
+    private struct Words {
+        let title: ByteString
+        let text: ByteString
+
+        init(_ context: PayloadContext) {
+            let texts = context.settings.texts
+            switch context.push.message {
+            case .incomingCall(let call):
+                title = ByteString(texts.incomingCall)
+                text = call.shownCaller(anonymous: texts.anonymous)
+            case .missedCalls(let calls):
+                title = ByteString(texts.missedCalls)
+                // The newest first: the end is what is cut.
+                var names: [UInt8] = []
+                for call in calls.reversed() where names.count < textLimit {
+                    if !names.isEmpty { names.append(", ") }
+                    names.append(call.remoteURI)
+                }
+                text = ByteString(names)
+            }
+        }
+    }
+
+    private static func destination(_ context: PayloadContext) -> [PayloadField] {
+        switch context.push.message {
+        case .incomingCall(let call):
+            [PayloadField("dst", "call"), PayloadField("dsc", call.callRef.description)]
+        case .missedCalls: [PayloadField("dst", "missed_calls"), PayloadField("dsc", "")]
+        }
+    }
+
+    private static func custom(_ context: PayloadContext, room: Int) -> [UInt8] {
+        var body: [UInt8] = []
+        switch context.push.message {
+        case .incomingCall(let call):
+            body.append("{\"type\":\"invite\",\"date\":")
+            body.append(decimal: call.receivedAt.seconds)
+            body.append(",\"number\":")
+            body.append(jsonString: call.isNameless ? ByteString("anonymous") : call.callerURI, atMost: textLimit)
+            body.append(",\"display_name\":")
+            body.append(jsonString: call.isNameless ? .empty : call.displayName, atMost: textLimit)
+            body.append("}")
+        case .missedCalls(let calls):
+            body.append("{\"type\":\"missed_calls\",\"date\":")
+            body.append(decimal: context.now.seconds)
+            body.append(",\"calls\":")
+            body.append(contentsOf: CallList.json(calls, atMost: room - body.count - 1))
+            body.append("}")
+        }
+        return body
+    }
+}

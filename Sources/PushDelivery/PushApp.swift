@@ -1,0 +1,137 @@
+internal import SIPGrammar
+package import Timekeeping
+
+/// One app at one provider: where its pushes go, with which credential, in which words, and how many at a time.
+package struct PushApp: Sendable {
+    /// Its place in the ``PushDirectory``.
+    package struct ID: Hashable, Sendable { package let index: Int }
+
+    /// Each provider's part, in a folder of its own: how requests are written and what answers mean.
+    package enum Service: Sendable {
+        case apns(APNsSettings)
+        case fcm(FCMSettings)
+    }
+
+    package let id: ID
+    package let provider: PushProvider
+    /// For logs and commands: the provider's, or `provider/name` of a further app.
+    package let name: String
+    package let service: Service
+    let payload: PayloadSettings
+
+    /// Writes the request of one try.
+    ///
+    /// - Parameters:
+    ///   - push: what to say to whom; its token belongs to this app.
+    ///   - code: the same in all tries of a push, so that APNs does not show it twice.
+    ///   - now: the time of the try; lives are counted from it.
+    /// - Returns: the request, or the end of the push.
+    package func render(_ push: PushRequest, code: PushCode, now: UnixTime) -> PushRendering {
+        let context = PayloadContext(push: push, code: code, settings: payload, now: now)
+        switch service {
+        case .apns(let settings): return APNsRequest.make(context, settings)
+        case .fcm(let settings):
+            switch settings.bodyFormat {
+            case .v1: return FCMRequest.make(context, settings)
+            case .legacy: return FCMLegacyRequest.make(context, settings)
+            }
+        }
+    }
+
+    /// What an answer means for the push.
+    ///
+    /// - Parameters:
+    ///   - answer: to a request that ``render(_:code:now:)`` made.
+    ///   - isProven: this app has had a push accepted before. Without that, an answer that speaks of a token from
+    ///     elsewhere says more about our settings than about the token, and no contact is lost to a wrong setting.
+    ///   - now: for a `Retry-After` that is a date.
+    /// - Returns: the outcome of this try.
+    package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
+        let retryAfter = answer.retryAfter.flatMap { RetryAfter.duration($0, now: now) }
+        switch service {
+        case .apns: return APNsReason.outcome(of: answer, retryAfter, isProven: isProven)
+        case .fcm(let settings):
+            switch settings.bodyFormat {
+            case .v1: return FCMReason.outcome(of: answer, retryAfter, isProven: isProven)
+            case .legacy: return FCMLegacyReason.outcome(of: answer, retryAfter, isProven: isProven)
+            }
+        }
+    }
+
+    /// Where the requests go: scheme, host and port.
+    package var baseURL: String {
+        switch service {
+        case .apns(let settings): settings.url(of: provider)
+        case .fcm(let settings): settings.baseURL
+        }
+    }
+
+    package var lane: LaneSettings {
+        switch service {
+        case .apns(let settings): settings.lane
+        case .fcm(let settings): settings.lane
+        }
+    }
+}
+
+/// All apps that are switched on, and which of them a token belongs to.
+package struct PushDirectory: Sendable {
+    package private(set) var apps: [PushApp] = []
+    /// The app of tokens that name none, or one that is not listed.
+    private var fallbacks: [PushProvider: PushApp.ID] = [:]
+    private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
+
+    package init(_ settings: PushSettings) {
+        if settings.apns.enabled {
+            for provider in [PushProvider.apns, .apnsDevelopment] {
+                add(provider, settings.apns, settings.apns.apps, settings.payload, names: \.topics) {
+                    $0.enabled ? .apns($0) : nil
+                }
+            }
+        }
+        if settings.fcm.enabled {
+            add(.fcm, settings.fcm, settings.fcm.apps, settings.payload, names: \.params) {
+                $0.enabled ? .fcm($0) : nil
+            }
+        }
+    }
+
+    package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
+
+    /// `nil` when the provider is switched off.
+    package func app(for token: PushToken) -> PushApp.ID? {
+        if let named = named[token.provider], let name = Self.name(in: token), let app = named[name] { return app }
+        return fallbacks[token.provider]
+    }
+
+    /// What a token's `pn-param` says about its app.
+    private static func name(in token: PushToken) -> ByteString? {
+        switch token.provider {
+        case .apns, .apnsDevelopment: APNsToken.bundle(in: token.param)
+        case .fcm: token.param
+        }
+    }
+
+    private mutating func add<Settings>(
+        _ provider: PushProvider, _ first: Settings, _ others: [String: Settings], _ payload: PayloadSettings,
+        names: KeyPath<Settings, [String]>, _ service: (Settings) -> PushApp.Service?
+    ) {
+        func append(_ settings: Settings, _ name: String) -> PushApp.ID? {
+            guard let service = service(settings) else { return nil }
+            let id = PushApp.ID(index: apps.count)
+            apps.append(PushApp(id: id, provider: provider, name: name, service: service, payload: payload))
+            return id
+        }
+        guard let fallback = append(first, provider.rawValue) else { return }
+        fallbacks[provider] = fallback
+        // One app needs no choice.
+        guard !others.isEmpty else { return }
+        var known: [ByteString: PushApp.ID] = [:]
+        for name in first[keyPath: names] { known[ByteString(name)] = fallback }
+        for (name, other) in others.sorted(by: { $0.key < $1.key }) {
+            guard let id = append(other, "\(provider.rawValue)/\(name)") else { continue }
+            for name in other[keyPath: names] { known[ByteString(name)] = id }
+        }
+        named[provider] = known
+    }
+}

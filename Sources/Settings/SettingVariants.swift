@@ -1,0 +1,53 @@
+extension Setting where Group: SettingsGroup {
+    /// Variants of the group itself under names that the operator chooses: each begins as a copy of the group, so that
+    /// only what differs is written.
+    ///
+    /// The variants are read after all other keys of the group, wherever they stand, and have no variants of their own.
+    ///
+    /// - Parameters:
+    ///   - key: lower case with hyphens.
+    ///   - path: where the variants go; empty by default.
+    ///   - limit: how many there may be.
+    ///   - exampleName: the name shown in the sample.
+    ///   - exampleKeys: the keys shown under it.
+    ///   - help: what the variants are for.
+    /// - Returns: the setting.
+    package static func variants(
+        _ key: String, _ path: SettingPath<Group, [String: Group]>, atMost limit: Int = 100,
+        exampleName: String, exampleKeys: [String], _ help: String
+    ) -> Setting {
+        var setting = Setting(key, help) { node, group, problems in
+            guard let entries = node.entries else {
+                problems.report("\(key): expected named groups, found \(node.found)", at: node.position)
+                return
+            }
+            guard entries.count <= limit else {
+                problems.report("\(key): expected at most \(limit) groups, found \(entries.count)", at: node.position)
+                return
+            }
+            var origin = group
+            origin[keyPath: path] = [:]
+            var variants: [String: Group] = [:]
+            for entry in entries {
+                variants[entry.key] = Group(
+                    reading: entry.value, at: entry.keyPosition, from: origin, without: key, &problems)
+            }
+            group[keyPath: path] = variants
+        } outline: { group in
+            func lines(_ variant: Group, _ isShown: (String) -> Bool) -> [SettingLine] {
+                Group.schema.filter { $0.key != key && isShown($0.key) }.map { setting in
+                    SettingLine(
+                        key: setting.key, help: setting.help, isRequired: false, outline: setting.outline(variant))
+                }
+            }
+            let sorted = group[keyPath: path].sorted { $0.key < $1.key }
+            return .named(
+                sorted.map { variant in
+                    SettingOutline.Named(name: variant.key, lines: lines(variant.value) { _ in true })
+                },
+                example: SettingOutline.Named(name: exampleName, lines: lines(Group(), exampleKeys.contains)))
+        }
+        setting.isReadLast = true
+        return setting
+    }
+}
