@@ -31,6 +31,8 @@ package final class Daemon {
     private let push: PushService
     private let keys: APIKeyRing
     private let api: APIService
+    private let queries: StoreQueries
+    private var deadTokens: DeadTokenService?
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -51,6 +53,11 @@ package final class Daemon {
         store = try StoreService(path: settings.store, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
+        do {
+            queries = try StoreQueries(path: settings.store)
+        } catch {
+            throw StartError("no thread for queries: \(error)")
+        }
         let bound = try Self.bind(settings, on: loop)
         sockets = bound.sockets
         streams = StreamFlows(loop: loop, log: log)
@@ -76,6 +83,7 @@ package final class Daemon {
                 .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
             ])
         loop.run()
+        queries.stop()
         store.close()
         log.notice("stopped")
     }
@@ -160,7 +168,7 @@ package final class Daemon {
         } catch {
             throw StartError("cannot start: \(error)")
         }
-        registerServices()
+        try registerServices()
         try api.listen()
         let sockets = sockets
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
@@ -173,9 +181,17 @@ package final class Daemon {
         return router
     }
 
-    private func registerServices() {
+    private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        do {
+            let service = try DeadTokenService(
+                store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
+            service.register(in: &api.router)
+            deadTokens = service
+        } catch {
+            throw StartError("dead tokens: \(error)")
+        }
     }
 
     // MARK: Reload

@@ -11,6 +11,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package var headTimeout: Duration = .seconds(10)
     package var bodyTimeout: Duration = .seconds(30)
     package var idleTimeout: Duration = .seconds(60)
+    package var deadTokenAge: Duration = .seconds(30 * 86_400)
 
     package init() {}
 
@@ -45,6 +46,9 @@ package struct APISettings: SettingsGroup, Equatable {
         .duration(
             "idle-timeout", in: .seconds(1) ... .seconds(3600), \.idleTimeout,
             "How long a connection may stay without a request."),
+        .duration(
+            "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
+            "How long dead tokens are remembered for application servers to ask for."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -64,6 +64,16 @@ enum StoreSchema {
             scopes TEXT NOT NULL,           -- names with commas
             created_at INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE dead_token (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,   -- clients remember it: none comes twice
+            recorded_at INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            provider TEXT NOT NULL,
+            param TEXT NOT NULL,
+            token TEXT NOT NULL,
+            source TEXT NOT NULL            -- provider or feedback
+        ) STRICT;
         """,
     ]
 }

@@ -131,8 +131,11 @@ package final class StoreService: @unchecked Sendable {
         }
     }
 
-    func record(_ changes: [StoredChange]) {
-        if !writer.submit(changes.map(Self.change), for: Self.unawaited, isAwaited: false) {
+    func record(_ changes: [StoredChange]) { record(changes.map(Self.change)) }
+
+    /// The same for changes that are not the engine's.
+    func record(_ changes: [StoreChange]) {
+        if !writer.submit(changes, for: Self.unawaited, isAwaited: false) {
             log.error("the store takes no more changes", [.count: .number(changes.count)])
         }
     }
@@ -162,6 +165,7 @@ package final class StoreService: @unchecked Sendable {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
         case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
+        case .deadToken(let dead): .deadToken(dead)
         }
     }
 }
