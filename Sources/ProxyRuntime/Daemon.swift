@@ -33,6 +33,7 @@ package final class Daemon {
     private let api: APIService
     private let queries: StoreQueries
     private var deadTokens: DeadTokenService?
+    private var feedback: FeedbackService?
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -151,6 +152,9 @@ package final class Daemon {
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
+            shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
+        }
         do {
             for (number, endpoint) in pending {
                 let streams = streams
@@ -178,6 +182,11 @@ package final class Daemon {
         var router = ServiceRouter()
         ControlRoutes(shard: shard, store: store).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        let feedback = feedback
+        router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
+            guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
+            feedback.pull { call.answer($0) }
+        }
         return router
     }
 

@@ -103,7 +103,7 @@ struct DeadTokenPage: Sendable {
         var response: HTTPResponse
         if isBinary {
             var bytes: [UInt8] = []
-            for row in shown { FeedbackRecord.append(row.dead, to: &bytes) }
+            for row in shown { row.dead.appendFeedbackRecords(to: &bytes) }
             response = HTTPResponse(type: "application/octet-stream", body: bytes)
         } else {
             response = HTTPResponse(type: "application/json", body: Self.json(shown, next: next))

@@ -14,34 +14,57 @@ package struct FeedbackRecord: Hashable, Sendable {
     }
 
     package var time: UnixTime { UnixTime(seconds: Int64(second)) }
+
+    /// The same rule as ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its
+    /// device named later than in that second is alive.
+    package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
+        registeredAt.seconds <= Int64(second)
+    }
 }
 
-extension FeedbackRecord {
-    /// The bytes of one Apple token, or `nil` for what is none of 32 bytes in hexadecimal.
-    private static func bytes(of token: ByteString) -> [UInt8]? {
-        guard token.count == 64 else { return nil }
-        return token.withSpan { span in
+extension PushToken {
+    package var isApple: Bool { provider == .apns || provider == .apnsDevelopment }
+
+    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without the words that say what they are for.
+    ///
+    /// Takes what ``APNsToken`` refuses, too: a token is dead whatever else is wrong with its contact.
+    package var appleTokens: [ByteString] {
+        guard isApple else { return [] }
+        var tokens: [ByteString] = []
+        var rest = prid
+        while true {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.count
+            let part = rest[0..<end]
+            let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)].lowercased()
+            if !token.isEmpty, !tokens.contains(token) { tokens.append(token) }
+            guard end < rest.count else { return tokens }
+            rest = rest[end + 1..<rest.count]
+        }
+    }
+}
+
+extension DeadToken {
+    /// Adds records in Apple's form, 38 bytes each: as many as the contact had Apple tokens of 32 bytes.
+    package func appendFeedbackRecords(to bytes: inout [UInt8]) {
+        let second = UInt32(clamping: since.seconds)
+        for token in token.appleTokens {
+            guard token.count == 64, let raw = token.hexadecimalBytes else { continue }
+            for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: second >> shift)) }
+            bytes += [0, 32]
+            bytes += raw
+        }
+    }
+}
+
+extension ByteString {
+    fileprivate var hexadecimalBytes: [UInt8]? {
+        withSpan { span in
             var bytes: [UInt8] = []
-            bytes.reserveCapacity(32)
-            for index in 0..<32 {
+            for index in 0..<span.count / 2 {
                 guard let high = span[2 * index].hexValue, let low = span[2 * index + 1].hexValue else { return nil }
                 bytes.append(high << 4 | low)
             }
             return bytes
-        }
-    }
-
-    /// Adds the records of a dead token in Apple's form, 38 bytes each: as many as its contact had tokens of 32 bytes.
-    package static func append(_ dead: DeadToken, to bytes: inout [UInt8]) {
-        guard dead.token.provider == .apns || dead.token.provider == .apnsDevelopment,
-            let tokens = try? APNsToken(dead.token)
-        else { return }
-        let second = UInt32(clamping: dead.since.seconds)
-        for token in [tokens.remote, tokens.voip] {
-            guard let token, let raw = Self.bytes(of: token) else { continue }
-            for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: second >> shift)) }
-            bytes += [0, 32]
-            bytes += raw
         }
     }
 }

@@ -1,0 +1,73 @@
+import SIPGrammar
+
+/// Reads the stream of Apple's feedback service: records of four bytes of time, two of length, and the token.
+///
+/// Takes slices of any size; what is left at the end is a record that was cut off.
+package struct FeedbackReader: Sendable {
+    /// Where the next record begins is not known any more.
+    package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        case tokenTooLong(Int)
+
+        package var description: String {
+            switch self {
+            case .tokenTooLong(let length): "a record says that its token has \(length) bytes"
+            }
+        }
+    }
+
+    /// The tokens of today have 32; what is longer is no feedback.
+    package static let longestToken = 256
+
+    private static let headLength = 6
+    private var record: [UInt8] = []
+    private var problem: Problem?
+
+    package init() {}
+
+    /// Bytes of a record that is not whole: at the end of the stream they are to be ignored.
+    package var partialBytes: Int { record.count }
+
+    /// Reads on.
+    ///
+    /// - Parameter bytes: what came next.
+    /// - Returns: the records that are whole now.
+    /// - Throws: from the first record on that cannot be one; those before it were given or are lost with this slice.
+    package mutating func read(_ bytes: Span<UInt8>) throws(Problem) -> [FeedbackRecord] {
+        if let problem { throw problem }
+        var records: [FeedbackRecord] = []
+        for index in bytes.indices {
+            record.append(bytes[index])
+            guard record.count >= Self.headLength else { continue }
+            let length = Int(record[4]) << 8 | Int(record[5])
+            guard length <= Self.longestToken else {
+                problem = .tokenTooLong(length)
+                record = []
+                // What came before it is true all the same.
+                guard records.isEmpty else { return records }
+                throw .tokenTooLong(length)
+            }
+            guard record.count == Self.headLength + length else { continue }
+            records.append(FeedbackRecord(record))
+            record.removeAll(keepingCapacity: true)
+        }
+        return records
+    }
+}
+
+extension FeedbackRecord {
+    /// From the bytes of a whole record.
+    fileprivate init(_ bytes: [UInt8]) {
+        let second = bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        var token: [UInt8] = []
+        token.reserveCapacity(2 * (bytes.count - 6))
+        for byte in bytes.dropFirst(6) {
+            token.append(Self.digit(byte >> 4))
+            token.append(Self.digit(byte & 15))
+        }
+        self.init(second: second, token: ByteString(token))
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}
