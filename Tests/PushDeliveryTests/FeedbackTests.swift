@@ -12,47 +12,47 @@ struct FeedbackTests {
     private static let second: [UInt8] = [0x80, 0, 0, 1, 0, 0x20] + [UInt8](repeating: 0xff, count: 32)
 
     /// Feeds the bytes in slices; the records, and how many bytes were left.
-    private static func read(_ bytes: [UInt8], slices: Int) throws -> (records: [FeedbackRecord], rest: Int) {
+    private static func read(_ bytes: [UInt8], slices: Int) -> (records: [FeedbackRecord], rest: Int) {
         var reader = FeedbackReader()
         var records: [FeedbackRecord] = []
         for start in stride(from: 0, to: bytes.count, by: slices) {
-            records += try reader.read(Array(bytes[start..<min(start + slices, bytes.count)]).span)
+            records += reader.read(Array(bytes[start..<min(start + slices, bytes.count)]).span)
         }
         return (records, reader.partialBytes)
     }
 
-    @Test func `records are read wherever the stream is cut`() throws {
+    @Test func `records are read wherever the stream is cut`() {
         let bytes = Self.first + Self.second
         let expected = [
             FeedbackRecord(second: 1_623_753_491, token: Self.hex),
             FeedbackRecord(second: 2_147_483_649, token: ByteString(String(repeating: "ff", count: 32))),
         ]
         for size in 1...bytes.count {
-            let (records, rest) = try Self.read(bytes, slices: size)
+            let (records, rest) = Self.read(bytes, slices: size)
             #expect(records == expected && rest == 0)
         }
         for cut in 0...bytes.count {
             var reader = FeedbackReader()
-            let records = try reader.read(Array(bytes[..<cut]).span) + reader.read(Array(bytes[cut...]).span)
+            let records = reader.read(Array(bytes[..<cut]).span) + reader.read(Array(bytes[cut...]).span)
             #expect(records == expected)
         }
         #expect(expected[1].time == UnixTime(seconds: 2_147_483_649))
     }
 
-    @Test func `nothing is a normal answer, and a record that was cut off is told and ignored`() throws {
-        #expect(try Self.read([], slices: 1).records.isEmpty)
+    @Test func `nothing is a normal answer, and a record that was cut off is told and ignored`() {
+        #expect(Self.read([], slices: 1).records.isEmpty)
         for count in 1..<38 {
-            let (records, rest) = try Self.read(Self.first + Self.first[..<count], slices: 5)
+            let (records, rest) = Self.read(Self.first + Self.first[..<count], slices: 5)
             #expect(records.count == 1 && rest == count)
         }
     }
 
-    @Test func `the length says where the next record begins`() throws {
+    @Test func `the length says where the next record begins`() {
         let short: [UInt8] = [0, 0, 0, 1, 0, 2, 0xab, 0xcd]
         let long: [UInt8] = [0, 0, 0, 2, 1, 0] + [UInt8](repeating: 1, count: 256)
         let none: [UInt8] = [0, 0, 0, 3, 0, 0]
         for size in [1, 7, 1000] {
-            let (records, rest) = try Self.read(short + long + none + Self.first, slices: size)
+            let (records, rest) = Self.read(short + long + none + Self.first, slices: size)
             #expect(records.map(\.second) == [1, 2, 3, 1_623_753_491])
             #expect(records.map(\.token.count) == [4, 512, 0, 64])
             #expect(records[0].token == "abcd")
@@ -60,14 +60,18 @@ struct FeedbackTests {
         }
     }
 
-    @Test func `a length that none can have ends the reading, and what came before it counts`() throws {
+    @Test func `a length that none can have ends the reading, and what came before it counts`() {
         let wrong: [UInt8] = [0, 0, 0, 1, 1, 1] + [UInt8](repeating: 0, count: 300)
-        for size in [1, 1000] {
-            #expect(throws: FeedbackReader.Problem.tokenTooLong(257)) { try Self.read(wrong, slices: size) }
+        for slices in [1, 1000] {
+            var reader = FeedbackReader()
+            var records: [FeedbackRecord] = []
+            let bytes = Self.first + wrong + Self.second
+            for start in stride(from: 0, to: bytes.count, by: slices) {
+                records += reader.read(Array(bytes[start..<min(start + slices, bytes.count)]).span)
+            }
+            #expect(records.map(\.second) == [1_623_753_491])
+            #expect(reader.problem == .tokenTooLong(257))
         }
-        var reader = FeedbackReader()
-        #expect(try reader.read((Self.first + wrong).span).count == 1)
-        #expect(throws: FeedbackReader.Problem.tokenTooLong(257)) { _ = try reader.read([1].span) }
     }
 
     @Test(arguments: [

@@ -268,11 +268,8 @@ private final class FeedbackPull {
     }
 
     private func received(_ bytes: Span<UInt8>) {
-        do throws(FeedbackReader.Problem) {
-            result.records += try reader.read(bytes)
-        } catch {
-            return end("\(error)")
-        }
+        result.records += reader.read(bytes)
+        if let problem = reader.problem { return end("\(problem)") }
         if result.records.count > Self.limit { end("more than \(Self.limit) records") }
     }
 

@@ -5,7 +5,7 @@ import SIPGrammar
 /// Takes slices of any size; what is left at the end is a record that was cut off.
 package struct FeedbackReader: Sendable {
     /// Where the next record begins is not known any more.
-    package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
         package var description: String {
@@ -20,20 +20,17 @@ package struct FeedbackReader: Sendable {
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    private var problem: Problem?
+    /// Once there is one, nothing more is read.
+    package private(set) var problem: Problem?
 
     package init() {}
 
     /// Bytes of a record that is not whole: at the end of the stream they are to be ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads on.
-    ///
-    /// - Parameter bytes: what came next.
-    /// - Returns: the records that are whole now.
-    /// - Throws: from the first record on that cannot be one; those before it were given or are lost with this slice.
-    package mutating func read(_ bytes: Span<UInt8>) throws(Problem) -> [FeedbackRecord] {
-        if let problem { throw problem }
+    /// Reads on, and gives the records that are whole now: all those before a ``problem``.
+    package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
+        guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []
         for index in bytes.indices {
             record.append(bytes[index])
@@ -42,9 +39,7 @@ package struct FeedbackReader: Sendable {
             guard length <= Self.longestToken else {
                 problem = .tokenTooLong(length)
                 record = []
-                // What came before it is true all the same.
-                guard records.isEmpty else { return records }
-                throw .tokenTooLong(length)
+                return records
             }
             guard record.count == Self.headLength + length else { continue }
             records.append(FeedbackRecord(record))
