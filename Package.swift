@@ -61,7 +61,7 @@ let package = Package(
 
         // Layer 2: the outside world
         module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
-        module("Crypto", ["COpenSSL"]),
+        module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
@@ -88,7 +88,8 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
+        module(
+            "PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -112,7 +113,7 @@ let package = Package(
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
-        tests("CryptoTests", ["Crypto"]),
+        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
         tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "HTTPServerTests",

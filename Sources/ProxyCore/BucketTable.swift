@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 import SIPGrammar
+import Timekeeping
 
 /// A bucket row with the user it belongs to.
 package struct StoredBucketEntry: Sendable {
@@ -41,6 +42,19 @@ package struct BucketTable: Sendable {
 
     package func unread(_ device: BindingID, of aor: AddressOfRecord) -> Int {
         buckets[aor]?.unread(of: device.rawValue) ?? 0
+    }
+
+    /// Devices with calls to hear of, of which they would have heard if their list had been taken.
+    func owed(isBack: (BindingID, UnixTime) -> Bool) -> [(device: BindingID, aor: AddressOfRecord)] {
+        var owed: [(device: BindingID, aor: AddressOfRecord)] = []
+        for (aor, bucket) in buckets {
+            for entry in bucket.entries where entry.isOver {
+                for device in entry.devices where isBack(BindingID(rawValue: device), entry.date) {
+                    owed.append((BindingID(rawValue: device), aor))
+                }
+            }
+        }
+        return owed
     }
 
     /// Lets something happen to a user's bucket and returns the rows to write.

@@ -81,12 +81,20 @@ enum EngineTimer: Sendable {
     case bookkeepingDue
     /// Timer C.
     case provisionalMissing(ClientTransactionID)
+    /// A list of missed calls that its provider did not take is to be sent once more.
+    case reportDue(BindingID, AddressOfRecord)
 }
 
 /// Why a push was sent.
 enum PushPurpose {
     case call(ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
     case missedCalls(device: BindingID, aor: AddressOfRecord, [CallRef])
+}
+
+/// A list of missed calls that was not taken.
+struct FailedReport {
+    var count: Int
+    let timer: DeadlineID
 }
 
 /// The REGISTERs of one AOR that wait: the first for its commit, the others for their turn (RFC 3261 section 10.3).

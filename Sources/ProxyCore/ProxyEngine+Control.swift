@@ -62,5 +62,9 @@ extension ProxyEngine {
     package func userRemoved(name: ByteString, realm: ByteString) { users.remove(name: name, realm: realm) }
 
     /// Takes the settings that may change while running; the caller checked that the others are the same.
-    package func settingsChanged(_ changed: ProxySettings) { settings = changed }
+    package func settingsChanged(_ changed: ProxySettings) {
+        settings = changed
+        deviceLimit.perMinute = changed.pushesPerDevice
+        callerLimit.perMinute = changed.pushesPerCaller
+    }
 }

@@ -52,6 +52,7 @@ extension ProxyEngine {
     /// The device is gone from its AOR: unregistered, or its token is dead.
     func deviceRemoved(_ device: BindingID, of aor: AddressOfRecord, now: Moment) {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
+        forgetFailedReport(to: device)
         for fork in waiting.removeValue(forKey: device) ?? [] {
             guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }
             dropPush(of: branch, in: fork)

@@ -167,14 +167,26 @@ extension ProxyEngine {
             }
             hold(fork, for: request, now: now)
         }
+        let mayPush = sleepers.isEmpty || admitsPushes(of: caller, from: incoming, now: now)
         for (index, target) in targets.enumerated() {
             if mustBeWoken(target, now: now), let token = target.pushToken {
                 waiting[target.id, default: []].append(fork)
-                push(token, to: target, call, caller, fork: fork, branch: index, now: now)
+                if mayPush { push(token, to: target, call, caller, fork: fork, branch: index, now: now) }
             } else {
                 send(incoming, to: target, fork: fork, branch: index, now: now)
             }
         }
+    }
+
+    /// Whether this caller may wake anybody now (T11). The PBX answers for its callers itself.
+    private func admitsPushes(of caller: CallerIdentity, from incoming: IncomingRequest, now: Moment) -> Bool {
+        guard settings.pushesPerCaller > 0, !isTrusted(incoming.flow.remote) else { return true }
+        let name = caller.isAnonymous ? ByteString("\(incoming.flow.remote.address)") : caller.number
+        guard !callerLimit.admit(name, now: now.instant) else { return true }
+        log.warning(
+            "caller makes too many calls, nobody is woken",
+            [.caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote)])
+        return false
     }
 
     /// A push contact, unless it has just been here (reading A9).

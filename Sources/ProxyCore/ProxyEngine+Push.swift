@@ -11,6 +11,12 @@ extension ProxyEngine {
         _ token: PushToken, to target: ForkTarget, _ call: OfferedCall, _ caller: CallerIdentity, fork: ForkID,
         branch: Int, now: Moment
     ) {
+        guard deviceLimit.admit(target.id, now: now.instant) else {
+            log.warning(
+                "phone gets too many pushes, it is not woken",
+                [.aor: .described(call.aor), .device: .number(target.id.rawValue)])
+            return
+        }
         let id = PushID(rawValue: nextNumber())
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
@@ -46,6 +52,41 @@ extension ProxyEngine {
                 PushRequest(
                     id: id, token: token, registeredAt: target.registeredAt, message: .missedCalls(missed.calls),
                     badge: buckets.unread(device, of: aor), deadline: now.date + settings.missedCallsLife)))
+    }
+
+    /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
+    private func retryReport(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+        let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
+        let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
+        let pause = pauses[min(count, pauses.count) - 1]
+        // From 3/4 to 5/4: those that failed together need not come together.
+        let chance = Double(functions.random() >> 11) / Double(1 << 53)
+        let timer = timers.schedule(.reportDue(device, aor), at: now.instant + pause * (0.75 + 0.5 * chance))
+        failedReports[device] = FailedReport(count: count, timer: timer)
+    }
+
+    func reportDue(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+        reportMissedCalls(to: device, of: aor, now: now)
+    }
+
+    /// No more tries of its own: it succeeded, or the device is gone.
+    @discardableResult
+    func forgetFailedReport(to device: BindingID) -> FailedReport? {
+        guard let report = failedReports.removeValue(forKey: device) else { return nil }
+        timers.cancel(report.timer)
+        return report
+    }
+
+    /// After ``restore(_:now:)`` of all bindings: lists that were owed when the program ended, because their devices have
+    /// been here since the calls, are sent soon.
+    package func restored(now: Moment) {
+        for owed in buckets.owed(isBack: { device, date in
+            bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
+        }) where failedReports[owed.device] == nil {
+            let delay = Duration.milliseconds(Int64(functions.random() % 30_000))
+            let timer = timers.schedule(.reportDue(owed.device, owed.aor), at: now.instant + delay)
+            failedReports[owed.device] = FailedReport(count: 0, timer: timer)
+        }
     }
 
     /// Drops the push of a branch that needs none any more; an answer that still comes finds nobody.
@@ -84,10 +125,17 @@ extension ProxyEngine {
         _ device: BindingID, aor: AddressOfRecord, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
     ) {
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
-        if outcome.isAccepted {
+        switch outcome {
+        case .accepted, .acceptedWithNewToken:
             counters.missedCallsReported += UInt64(refs.count)
-        } else {
+            forgetFailedReport(to: device)
+        case .retry, .renewCredential, .credentialsRefused:
             counters.pushesFailed += 1
+            retryReport(to: device, of: aor, now: now)
+        // Trying again would end the same way. The calls wait for the device's next REGISTER.
+        case .tokenDead, .payloadRefused, .noSuitableToken:
+            counters.pushesFailed += 1
+            forgetFailedReport(to: device)
         }
         tellBucket(of: aor) { bucket, _ in
             if outcome.isAccepted { return bucket.reportAccepted(refs, by: device.rawValue) }
@@ -105,7 +153,14 @@ extension ProxyEngine {
             else { return false }
             dropDevice(device, of: aor, target.pushToken, since: since, source: .provider, now: now)
             return true
-        case .accepted, .acceptedWithNewToken, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
+        case .acceptedWithNewToken(let token):
+            guard let change = bindings.replaceToken(of: device, with: token, now: now) else { return false }
+            log.notice(
+                "the provider named a new push token for a contact",
+                [.aor: .described(aor), .device: .number(device.rawValue)])
+            act(.record([.binding(change)]))
+            return false
+        case .accepted, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
             .noSuitableToken:
             return false
         }
@@ -128,6 +183,15 @@ extension ProxyEngine {
             }
             act(.record(changes))
         }
+        passOnMissedCalls(of: device, aor: aor, now: now)
         deviceRemoved(device, of: aor, now: now)
+    }
+
+    /// Calls that a dead device will not hear of go to the user's other devices.
+    private func passOnMissedCalls(of device: BindingID, aor: AddressOfRecord, now: Moment) {
+        guard buckets.unread(device, of: aor) > 0 else { return }
+        let heirs = bindings.forkTargets(for: aor, now: now.instant)
+            .filter { $0.pushToken != nil && $0.id != device }.map(\.id.rawValue)
+        tellBucket(of: aor) { bucket, _ in bucket.deviceDied(device.rawValue, heirs: heirs) }
     }
 }

@@ -37,6 +37,10 @@ package final class ProxyEngine {
     var waiting: [BindingID: [ForkID]] = [:]
     var offers: [OfferKey: ForkID] = [:]
     var pushes: [PushID: PushPurpose] = [:]
+    var deviceLimit: RateLimit<BindingID>
+    var callerLimit: RateLimit<ByteString>
+    /// Devices whose list of missed calls waits for another try, and how often it failed.
+    var failedReports: [BindingID: FailedReport] = [:]
     var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
     var commits: [CommitTicket: AddressOfRecord] = [:]
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
@@ -67,6 +71,8 @@ package final class ProxyEngine {
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         tagKey = functions.random()
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
+        deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
+        callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
             enabled: ProviderSet(enabledProviders), startedAt: date)
@@ -137,6 +143,7 @@ package final class ProxyEngine {
             case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .provisionalMissing(let client): timerCFired(client, now: now)
+            case .reportDue(let device, let aor): reportDue(to: device, of: aor, now: now)
             }
             settle(now: now)
         }

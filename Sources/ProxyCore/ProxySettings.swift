@@ -60,6 +60,9 @@ package struct ProxySettings: Sendable {
     package var callerIDFormat = CallerIDFormat.ecss10
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit: Duration = .seconds(190)
+    /// Pushes of calls in a minute to one device, and by one caller who is not trusted; 0: no limit (T11).
+    package var pushesPerDevice = 20
+    package var pushesPerCaller = 60
     /// How long a missed-calls push is worth sending.
     package var missedCallsLife: Duration = .seconds(120)
     /// Calls and other forks at once; beyond it callers get 503.

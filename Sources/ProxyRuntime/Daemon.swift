@@ -144,6 +144,7 @@ package final class Daemon {
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
+        engine.restored(now: now)
         return engine
     }
 
@@ -156,6 +157,7 @@ package final class Daemon {
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
         do {
+            try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
                 streamListeners.append(

@@ -17,6 +17,9 @@ extension DaemonSettings {
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
         engine.skipPushWithin = call.skipPushWithin
+        engine.pushesPerDevice = call.pushesPerDevice
+        engine.pushesPerCaller = call.pushesPerCaller
+        engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
         engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls
         return engine

@@ -105,6 +105,8 @@ package struct CallSettings: SettingsGroup {
     package var ringLimit: Duration = .seconds(190)
     package var skipPushWithin: Duration = .zero
     package var callerIDFormat = CallerIDFormat.ecss10
+    package var pushesPerDevice = 20
+    package var pushesPerCaller = 60
 
     package init() {}
 
@@ -124,6 +126,13 @@ package struct CallSettings: SettingsGroup {
             "caller-id-format", \.callerIDFormat,
             "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
                 + "both."),
+        .integer(
+            "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
+            "Pushes for calls that one phone gets in a minute. A call beyond that waits like any other, but wakes nobody. "
+                + "0: no limit."),
+        .integer(
+            "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
+            "The same for all calls of one caller who is not trusted: a phone, not the PBX. 0: no limit."),
     ]
 }
 

@@ -25,10 +25,14 @@ final class HTTP2Session: SandboxSession {
         var sentCount = 0
     }
 
-    private static let streamLimit: UInt32 = 256
+    /// The limit that follows the first accepted push; `nil` when it holds.
+    private var laterLimit: Int?
 
     /// `received` gets each complete request with the number of the stream to answer on.
-    init?(_ connection: StreamConnection, received: @escaping (SandboxRequest, Int32) -> Void) {
+    init?(
+        _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
+        received: @escaping (SandboxRequest, Int32) -> Void
+    ) {
         self.connection = connection
         self.received = received
         var callbacks: OpaquePointer?
@@ -40,10 +44,15 @@ final class HTTP2Session: SandboxSession {
         unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClosed)
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_server_new(&session, callbacks, context) == 0 else { return nil }
-        var settings = nghttp2_settings_entry(
-            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: Self.streamLimit)
-        unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &settings, 1)
+        laterLimit = streams.first == nil ? nil : streams.usual
+        limitStreams(to: streams.first ?? streams.usual)
         flush()
+    }
+
+    private func limitStreams(to count: Int) {
+        var settings = nghttp2_settings_entry(
+            settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: UInt32(clamping: count))
+        unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &settings, 1)
     }
 
     deinit { unsafe nghttp2_session_del(session) }
@@ -66,6 +75,10 @@ final class HTTP2Session: SandboxSession {
 
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard let stream = streams[number] else { return }
+        if let limit = laterLimit, (200..<300).contains(answer.status) {
+            laterLimit = nil
+            limitStreams(to: limit)
+        }
         stream.answer = answer.body
         let fields = [(":status", "\(answer.status)")] + answer.headers.sorted { $0.key < $1.key }
         let texts = fields.map { (Array($0.0.utf8), Array($0.1.utf8)) }

@@ -98,7 +98,12 @@ extension [UInt8] {
         append(parameter.name)
         guard let value = parameter.value else { return }
         append("=")
-        for byte in value.unquoted().percentDecoded().array {
+        append(escapingParameter: value.unquoted().percentDecoded())
+    }
+
+    /// Appends bytes as the value of a URI parameter.
+    mutating func append(escapingParameter value: ByteString) {
+        for byte in value.array {
             if byte.isParameterCharacter {
                 append(byte)
             } else {

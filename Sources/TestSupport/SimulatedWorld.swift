@@ -170,6 +170,7 @@ package final class SimulatedWorld {
         disk.dropQueue()
         engine = makeEngine(disk.restored(), now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
+        engine.restored(now: now)
         phoneOn = [:]
         for index in phones.indices where phones[index].transport == .tcp { phones[index].connection = nil }
         for phone in phones where phone.isAcknowledged {

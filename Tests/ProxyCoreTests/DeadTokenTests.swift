@@ -1,186 +1,190 @@
-import Addressing
 import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
-import TestSupport
 import Testing
 import Timekeeping
 
-@Suite("Dead tokens")
-struct DeadTokenTests {
-    @Test func `a contact dropped for its token leaves a dead token in the same transaction`() throws {
-        let bench = EngineBench()
-        bench.register(token: "tok1")
-        let push = try #require(bench.invite().pushIDs.first)
-        let since = bench.now.date + .seconds(5)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: since), now: bench.now)
-        let actions = bench.take()
-        let dead = DeadToken(
-            token: PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("tok1")), since: since,
-            recordedAt: bench.now.date, source: .provider)
-        #expect(actions.deadTokens == [dead])
-        #expect(actions.recordsWithDeadTokens.allSatisfy { $0.deletedBindings == 1 })
-        #expect(story(actions).contains("480 invite > pbx"))
-        #expect(bench.engine.bindings.count == 0)
+@Suite struct `Tokens that died or changed` {
+    /// Bob's tablet beside his phone, with the token `tok2`.
+    private func registerTablet(_ bench: EngineBench, cseq: Int = 1) -> [ProxyAction] {
+        _ = bench.pass(.seconds(1))
+        return bench.register(token: "tok2", callID: "r2", cseq: cseq)
     }
 
-    @Test func `without a time it is dead since we learned it`() throws {
+    @Test func `one of two devices dies, the other is still waited for`() throws {
         let bench = EngineBench()
         bench.register()
-        let push = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: nil), now: bench.now)
-        #expect(bench.take().deadTokens.map(\.since) == [bench.now.date])
+        _ = registerTablet(bench)
+        let pushes = bench.invite().pushIDs
+        #expect(pushes.count == 2)
+        // The one that registered last is pushed first.
+        bench.engine.pushFinished(pushes[0], outcome: .tokenDead(since: nil), now: bench.now)
+        #expect(story(bench.take()).isEmpty)
+        #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "drop push", "invite > phone"])
     }
 
-    @Test func `a token that was registered later is not dead`() throws {
+    @Test func `missed calls of a dead device go to the user's other device`() throws {
         let bench = EngineBench()
         bench.register()
-        let push = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushFinished(
-            push, outcome: .tokenDead(since: bench.now.date + .milliseconds(-1)), now: bench.now)
-        #expect(bench.take().deadTokens.isEmpty)
-        #expect(bench.engine.bindings.count == 1)
-    }
-}
-
-extension [ProxyAction] {
-    var deadTokens: [DeadToken] { recordsWithDeadTokens.flatMap(\.deadTokens) }
-
-    /// The changes of each `record` that tells of a dead token.
-    var recordsWithDeadTokens: [[StoredChange]] {
-        compactMap { action in
-            guard case .record(let changes) = action, !changes.deadTokens.isEmpty else { return nil }
-            return changes
-        }
-    }
-}
-
-extension [StoredChange] {
-    var deadTokens: [DeadToken] {
-        compactMap { change in
-            guard case .deadToken(let dead) = change else { return nil }
-            return dead
-        }
-    }
-
-    var deletedBindings: Int {
-        count { change in
-            guard case .binding(.delete) = change else { return false }
-            return true
-        }
-    }
-}
-
-@Suite("Tokens that the feedback service reports dead")
-struct FeedbackSearchTests {
-    private static let first = String(repeating: "0a", count: 32)
-    private static let second = String(repeating: "0b", count: 32)
-
-    /// An engine that pushes through Apple, with one device for each `pn-prid`.
-    private func bench(_ prids: [(user: String, prid: String, param: String)]) -> EngineBench {
-        let bench = EngineBench { $0.configuredProviders = [.apns, .fcm] }
-        for (index, device) in prids.enumerated() {
-            let source = Endpoint(IPAddress(v4: 0xc000_0210 + UInt32(index)), 40_000)
-            let text = SIPText.register(
-                user: device.user, from: source, callID: "a\(index)", cseq: 1, branch: "a\(index)",
-                contact:
-                    "<sip:\(device.user)@\(source);pn-provider=apns;pn-param=\(device.param);pn-prid=\(device.prid)>",
-                expires: 3600, extra: [])
-            _ = bench.commitAll(in: bench.receive(text, from: source))
-        }
-        return bench
-    }
-
-    private func report(_ bench: EngineBench, _ tokens: [String: UInt32], limit: Int = 100) -> DeadTokenFindings {
-        bench.engine.tokensReportedDead(
-            Dictionary(uniqueKeysWithValues: tokens.map { (ByteString($0.key), $0.value) }), from: BindingCursor(),
-            limit: limit, now: bench.now)
-    }
-
-    private var second: UInt32 { UInt32(EngineBench().now.date.seconds) }
-
-    @Test(arguments: [
-        (first, "T.app"), (first.uppercased(), "T.app"), ("\(second)%3Aremote%26\(first)%3Avoip", "T.app.remote%26voip"),
-        ("\(first.uppercased()):remote&\(second):voip", "T.app.remote&voip"),
-    ])
-    func `a contact is found by its token in any form, and dropped`(prid: String, param: String) {
-        let bench = bench([("bob", prid, param), ("carol", String(repeating: "cc", count: 32), "T.app")])
-        #expect(bench.engine.bindings.count == 2)
-        let findings = report(bench, [Self.first: second, String(repeating: "dd", count: 32): second])
-        #expect(findings.dropped == 1 && findings.newer == 0 && findings.next == nil)
-        #expect(findings.matched.map(\.string) == [Self.first])
-        #expect(bench.engine.bindings.count == 1)
-        let actions = bench.take()
-        #expect(actions.deadTokens.map(\.source) == [.feedback])
-        #expect(actions.deadTokens.map(\.since) == [UnixTime(seconds: Int64(second))])
-        #expect(actions.recordsWithDeadTokens.map(\.deletedBindings) == [1])
-    }
-
-    @Test func `a token named after that second stays, with the contact`() {
-        let bench = bench([("bob", Self.first, "T.app")])
-        let findings = report(bench, [Self.first: second - 1])
-        #expect(findings.dropped == 0 && findings.newer == 1)
-        #expect(bench.engine.bindings.count == 1)
-        #expect(bench.take().deadTokens.isEmpty)
-    }
-
-    @Test func `the call that waits for the device ends, and so do its missed calls`() {
-        let bench = bench([("bob", Self.first, "T.app")])
         bench.invite()
-        let findings = report(bench, [Self.first: second])
-        #expect(findings.dropped == 1)
-        #expect(story(bench.take()) == ["drop push", "480 invite > pbx"])
-        #expect(bench.engine.heldCalls.isEmpty)
-        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-        #expect(bench.engine.buckets.entries(of: bob).isEmpty)
+        _ = bench.pass(.seconds(31))
+        _ = registerTablet(bench)
+        // The next call finds out that the phone is dead.
+        let pushes = bench.invite(callID: "call2", branch: "i2").pushIDs
+        bench.engine.pushFinished(pushes[1], outcome: .tokenDead(since: nil), now: bench.now)
+        _ = bench.pass(.seconds(31))
+        #expect(story(registerTablet(bench, cseq: 2)) == ["200 register > phone", "push missed 103,103 tok2"])
     }
 
-    @Test func `one token of two users drops both contacts`() {
-        let bench = bench([("bob", Self.first, "T.app"), ("carol", Self.first, "T.app")])
-        #expect(report(bench, [Self.first: second]).dropped == 2)
-        #expect(bench.engine.bindings.count == 0)
+    @Test func `a device that knows of a call does not inherit it`() throws {
+        let bench = EngineBench()
+        bench.register()
+        _ = registerTablet(bench)
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        let list = try #require(registerTablet(bench, cseq: 2).pushIDs.first)
+        bench.engine.pushFinished(list, outcome: .accepted(nil), now: bench.now)
+        let pushes = bench.invite(callID: "call2", branch: "i2").pushIDs
+        bench.engine.pushFinished(pushes[1], outcome: .tokenDead(since: nil), now: bench.now)
+        _ = bench.pass(.seconds(31))
+        #expect(story(registerTablet(bench, cseq: 3)) == ["200 register > phone", "push missed 103 tok2"])
     }
 
-    @Test func `contacts of other providers are not looked at`() {
-        let bench = EngineBench { $0.configuredProviders = [.apns, .fcm] }
-        bench.register(token: Self.first)
-        #expect(report(bench, [Self.first: .max]) == DeadTokenFindings())
-        #expect(bench.engine.bindings.count == 1)
+    @Test func `missed calls go with the user's last device`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        let push = try #require(bench.invite(callID: "call2", branch: "i2").pushIDs.first)
+        bench.engine.pushFinished(push, outcome: .tokenDead(since: nil), now: bench.now)
+        let aor = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+        #expect(bench.engine.buckets.entries(of: aor).isEmpty)
     }
 
-    @Test func `a device that is just registering is left alone`() {
-        let bench = bench([("bob", Self.first, "T.app")])
-        let source = Endpoint(IPAddress(v4: 0xc000_0299), 40_000)
-        let text = SIPText.register(
-            user: "bob", from: source, callID: "b", cseq: 1, branch: "b",
-            contact: "<sip:bob@\(source);pn-provider=apns;pn-param=T.app;pn-prid=\(Self.first)>", expires: 3600,
-            extra: [])
-        let register = bench.receive(text, from: source)
-        #expect(report(bench, [Self.first: .max]) == DeadTokenFindings())
-        #expect(story(bench.commitAll(in: register)).contains { $0.hasPrefix("200 register") })
-        #expect(bench.engine.bindings.count == 1)
-    }
-
-    @Test func `the search goes through all bindings in steps`() {
-        let devices = (0..<50).map { (user: "u\($0)", prid: Self.token($0), param: "T.app") }
-        let bench = bench(devices)
-        let dead = Dictionary(uniqueKeysWithValues: (0..<50).map { (ByteString(Self.token($0)), second) })
-        var cursor: BindingCursor? = BindingCursor()
-        var (dropped, steps) = (0, 0)
-        while let start = cursor {
-            let findings = bench.engine.tokensReportedDead(dead, from: start, limit: 7, now: bench.now)
-            #expect(findings.dropped <= 7)
-            dropped += findings.dropped
-            steps += 1
-            cursor = findings.next
+    @Test func `a token that its provider replaced is used from then on, and kept`() throws {
+        let bench = EngineBench()
+        bench.register()
+        let push = try #require(bench.invite().pushIDs.first)
+        bench.engine.pushFinished(push, outcome: .acceptedWithNewToken(ByteString("new;tok\r\n")), now: bench.now)
+        let actions = bench.take()
+        let contacts = actions.compactMap { action -> ByteString? in
+            guard case .record(let changes) = action, case .binding(.upsert(let row))? = changes.first else {
+                return nil
+            }
+            return row.contact
         }
-        #expect(dropped == 50)
-        #expect(steps == 8)
-        #expect(bench.engine.bindings.count == 0)
+        let contact = try #require(contacts.first)
+        #expect(
+            contact.string
+                == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
+        // The call goes on waiting.
+        #expect(story(actions).isEmpty)
+        let next = bench.invite(callID: "call2", branch: "i2")
+        #expect(story(next).contains("push invite new;tok\r\n"))
+    }
+}
+
+@Suite struct `Lists of missed calls that are not taken` {
+    private func missOne(_ bench: EngineBench) -> PushID? {
+        bench.register()
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        return bench.register(cseq: 2).pushIDs.first
     }
 
-    private static func token(_ number: Int) -> String {
-        String(repeating: "0", count: 62) + (number < 16 ? "0" : "") + String(number, radix: 16)
+    @Test func `are sent again, later and later, until they are taken`() throws {
+        let bench = EngineBench()
+        var push = try #require(missOne(bench))
+        for pause in [60, 300, 900, 3600, 3600] as [Int64] {
+            bench.engine.pushFinished(push, outcome: .retry(after: nil), now: bench.now)
+            #expect(bench.pass(.milliseconds(pause * 740)).pushIDs.isEmpty)
+            let actions = bench.pass(.milliseconds(pause * 520))
+            #expect(story(actions).filter { $0.hasPrefix("push") } == ["push missed 103 tok1"])
+            push = try #require(actions.pushIDs.first)
+        }
+        bench.engine.pushFinished(push, outcome: .accepted(nil), now: bench.now)
+        #expect(bench.pass(.seconds(20_000)).pushIDs.isEmpty)
+    }
+
+    @Test func `are not sent again on a clock of their own when that cannot help`() throws {
+        let bench = EngineBench()
+        let push = try #require(missOne(bench))
+        bench.engine.pushFinished(push, outcome: .noSuitableToken, now: bench.now)
+        #expect(bench.pass(.seconds(20_000)).pushIDs.isEmpty)
+        #expect(story(bench.register(cseq: 3)).contains("push missed 103 tok1"))
+    }
+
+    @Test func `end when the calls are too old`() throws {
+        let bench = EngineBench { $0.bucket.maximumAge = .seconds(120) }
+        let push = try #require(missOne(bench))
+        bench.engine.pushFinished(push, outcome: .retry(after: nil), now: bench.now)
+        let again = try #require(bench.pass(.seconds(80)).pushIDs.first)
+        bench.engine.pushFinished(again, outcome: .retry(after: nil), now: bench.now)
+        #expect(bench.pass(.seconds(20_000)).pushIDs.isEmpty)
+    }
+
+    @Test func `are sent after a restart if the device has been here since`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        let aor = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+        func restarted(_ date: (UnixTime) -> UnixTime) throws -> ProxyEngine {
+            let entries = bench.engine.buckets.entries(of: aor).map { entry in
+                StoredBucketEntry(
+                    aor: aor,
+                    entry: BucketEntry(
+                        callRef: entry.callRef, caller: entry.caller, date: date(entry.date), devices: entry.devices,
+                        isOver: true))
+            }
+            let engine = EngineFixture.engine(StoredState(bucketEntries: entries), seed: 2)
+            let device = try #require(bench.engine.targets(of: aor, now: bench.now).first)
+            let stored = bench.engine.bindings.stored(device.id, now: bench.now)
+            let row = try #require(stored)
+            #expect(engine.restore(row, now: bench.now))
+            engine.restored(now: bench.now)
+            return engine
+        }
+        // It has not registered since the call.
+        #expect(try restarted { $0 + .seconds(1) }.nextDeadline == nil)
+        let engine = try restarted { $0 + .seconds(-100) }
+        let due = try #require(engine.nextDeadline)
+        #expect(due - bench.now.instant <= .seconds(30))
+        engine.deadlineReached(now: Moment(instant: due, date: bench.now.date + (due - bench.now.instant)))
+        #expect(story(engine.takeActions()) == ["push missed 103 tok1"])
+    }
+}
+
+@Suite struct `Limits of pushes` {
+    @Test func `a device gets no more than its share a minute, and calls still wait for it`() {
+        let bench = EngineBench { $0.pushesPerDevice = 3 }
+        bench.register()
+        for call in 1...3 { #expect(bench.invite(callID: "c\(call)", branch: "c\(call)").pushIDs.count == 1) }
+        let surplus = bench.invite(callID: "c4", branch: "c4")
+        #expect(story(surplus) == ["100 invite > pbx"])
+        _ = bench.pass(.seconds(20))
+        #expect(bench.invite(callID: "c5", branch: "c5").pushIDs.count == 1)
+        // All five are delivered.
+        #expect(story(bench.register(cseq: 2)).count { $0 == "invite > phone" } == 5)
+    }
+
+    @Test func `a caller who is not trusted wakes no more than its share`() {
+        let bench = EngineBench {
+            $0.pushesPerCaller = 2
+            $0.trusted = []
+        }
+        for user in 1...3 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
+        #expect(bench.invite(to: "u1", callID: "c1", branch: "c1").pushIDs.count == 1)
+        #expect(bench.invite(to: "u2", callID: "c2", branch: "c2").pushIDs.count == 1)
+        #expect(bench.invite(to: "u3", callID: "c3", branch: "c3").pushIDs.isEmpty)
+    }
+
+    @Test func `the PBX answers for its callers`() {
+        let bench = EngineBench { $0.pushesPerCaller = 1 }
+        for user in 1...3 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
+        for user in 1...3 {
+            #expect(bench.invite(to: "u\(user)", callID: "c\(user)", branch: "c\(user)").pushIDs.count == 1)
+        }
     }
 }

@@ -30,11 +30,12 @@ extension PushBucket {
     }
 }
 
-private func entry(_ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], isOver: Bool) -> BucketEntry
-{
+private func entry(
+    _ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], told: [UInt64] = [], isOver: Bool
+) -> BucketEntry {
     BucketEntry(
         callRef: ref, caller: ByteString("10\(ref.rawValue)"), date: start + .seconds(seconds), devices: devices,
-        isOver: isOver)
+        told: told, isOver: isOver)
 }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
@@ -59,7 +60,8 @@ struct PushBucketTests {
     @Test func `a device that rang knows, the others do not`() {
         var bucket = PushBucket()
         _ = bucket.offer(first, to: [phone, tablet])
-        #expect(bucket.deviceReached(first, phone) == [.upsert(entry(first, to: [tablet], isOver: false))])
+        #expect(
+            bucket.deviceReached(first, phone) == [.upsert(entry(first, to: [tablet], told: [phone], isOver: false))])
         #expect(bucket.deviceReached(first, phone) == [])
         _ = bucket.callEnded(first)
         #expect(bucket.returned(phone) == [])
@@ -132,7 +134,7 @@ struct PushBucketTests {
         let refs = bucket.returned(phone)
         #expect(
             bucket.reportAccepted(refs, by: phone)
-                == [.delete(first), .upsert(entry(second, after: 10, to: [tablet], isOver: true))])
+                == [.delete(first), .upsert(entry(second, after: 10, to: [tablet], told: [phone], isOver: true))])
         #expect(bucket.returned(phone) == [])
         #expect(bucket.returned(tablet) == [second])
     }
@@ -150,8 +152,20 @@ struct PushBucketTests {
         #expect(bucket.returned(phone) == [first])
         #expect(bucket.returned(tablet) == [first])
         bucket.reportFailed([first], by: phone)
-        #expect(bucket.reportAccepted([first], by: tablet) == [.upsert(entry(first, isOver: true))])
+        #expect(bucket.reportAccepted([first], by: tablet) == [.upsert(entry(first, told: [tablet], isOver: true))])
         #expect(bucket.returned(phone) == [first])
+    }
+
+    @Test func `calls of a dead device go to those who do not know of them`() {
+        var bucket = PushBucket()
+        bucket.miss(first, to: [phone, tablet])
+        bucket.miss(second, after: 1)
+        _ = bucket.reportAccepted([first], by: tablet)
+        let changes = bucket.deviceDied(phone, heirs: [tablet, phone])
+        #expect(changes == [.delete(first), .upsert(entry(second, after: 1, to: [tablet], isOver: true))])
+        #expect(bucket.returned(tablet) == [second])
+        #expect(bucket.deviceDied(tablet, heirs: []) == [.delete(second)])
+        #expect(bucket.isEmpty)
     }
 
     @Test func `a removed device owes nothing`() {

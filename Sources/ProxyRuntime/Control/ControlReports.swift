@@ -1,4 +1,4 @@
-import Crypto
+import SIPGrammar
 import Timekeeping
 
 /// What the control socket says and takes, as JSON. The command line reads the same types.
@@ -73,13 +73,13 @@ package struct APIKeyRequest: Codable, Sendable {
 
     package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>) {
         self.name = name
-        hash = String(decoding: Hex.encode(secret.hash.span), as: UTF8.self)
+        hash = String(decoding: Hex.encode(secret.hash), as: UTF8.self)
         self.scopes = scopes.names
     }
 
     /// `nil` when a part is not well-formed.
     func key(at date: UnixTime) -> APIKey? {
-        guard let hash = Hex.decode(Array(hash.utf8).span), let scopes = APIScope.set(scopes) else { return nil }
+        guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)
     }
 }

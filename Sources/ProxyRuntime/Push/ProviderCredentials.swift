@@ -1,5 +1,6 @@
 import HTTPClient
 import PushDelivery
+import Reactor
 import Settings
 import Telemetry
 
@@ -67,6 +68,11 @@ final class ProviderCredentials {
                 sources.append(.google(credential))
             }
         }
+    }
+
+    /// Fetches what has to be fetched, and keeps it fresh.
+    func keepReady() throws(SystemError) {
+        for case .google(let credential) in sources { try credential.keepReady() }
     }
 
     func credential(for app: PushApp.ID) -> Answer {

@@ -104,6 +104,9 @@ package final class PushService: @unchecked Sendable {
         credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
 
+    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on.
+    package func start() throws(SystemError) { try credentials.keepReady() }
+
     // MARK: Orders
 
     package func send(_ request: PushRequest) {

@@ -1,5 +1,4 @@
 internal import Addressing
-internal import Crypto
 internal import PushDelivery
 internal import Registration
 internal import SIPGrammar
@@ -74,7 +73,7 @@ extension Connection {
     }
 
     private func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?)")
+        let write = try statement("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)")
         write.bind(1, text: entry.callRef.description)
         write.bind(2, text: aor.user)
         write.bind(3, text: aor.host)
@@ -82,6 +81,7 @@ extension Connection {
         write.bind(5, integer: entry.date.milliseconds)
         write.bind(6, text: entry.devices.map { "\($0)" }.joined(separator: ","))
         write.bind(7, integer: entry.isOver ? 1 : 0)
+        write.bind(8, text: entry.told.map { "\($0)" }.joined(separator: ","))
         try write.run()
     }
 
@@ -123,7 +123,7 @@ extension Connection {
     private func write(_ key: APIKey) throws(SQLError) {
         let write = try statement("INSERT OR REPLACE INTO api_key VALUES (?,?,?,?)")
         write.bind(1, text: key.name)
-        write.bind(2, text: Hex.encode(key.hash.span).span)
+        write.bind(2, text: Hex.encode(key.hash).span)
         write.bind(3, text: key.scopes.names)
         write.bind(4, integer: key.createdAt.milliseconds)
         try write.run()
@@ -167,7 +167,7 @@ extension Statement {
         guard !devices.isEmpty else { return nil }
         let entry = BucketEntry(
             callRef: CallRef(rawValue: callRef), caller: byteString(3), date: UnixTime(milliseconds: integer(4)),
-            devices: devices, isOver: integer(6) != 0)
+            devices: devices, told: text(7).split(separator: ",").compactMap { UInt64($0) }, isOver: integer(6) != 0)
         return (AddressOfRecord(user: byteString(1), host: byteString(2)), entry)
     }
 
@@ -189,7 +189,7 @@ extension Statement {
     }
 
     var storedKey: APIKey? {
-        guard let hash = Hex.decode(bytes(1).span), let scopes = APIScope.set(text(2)) else { return nil }
+        guard let hash = Hex.decode(bytes(1)), let scopes = APIScope.set(text(2)) else { return nil }
         return APIKey(name: text(0), hash: hash, scopes: scopes, createdAt: UnixTime(milliseconds: integer(3)))
     }
 

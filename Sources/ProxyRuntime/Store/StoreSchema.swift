@@ -58,6 +58,10 @@ enum StoreSchema {
         ) STRICT, WITHOUT ROWID;
         """,
         """
+        -- Numbers of bindings, with commas: devices that have learnt of the call.
+        ALTER TABLE bucket_entry ADD COLUMN told TEXT NOT NULL DEFAULT '';
+        """,
+        """
         CREATE TABLE api_key (
             name TEXT PRIMARY KEY,
             hash TEXT NOT NULL,             -- SHA-256 of the key, hexadecimal

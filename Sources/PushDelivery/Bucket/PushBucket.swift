@@ -9,16 +9,26 @@ package struct BucketEntry: Hashable, Sendable {
     package let date: UnixTime
     /// The devices that were pushed and have not learnt of the call; never empty in a bucket.
     package var devices: [UInt64]
+    /// Devices that have learnt of it, so that nobody tells them again.
+    package var told: [UInt64]
     /// The call is over, unanswered. While it is offered it is never reported (A20).
     package var isOver: Bool
 
-    package init(callRef: CallRef, caller: ByteString, date: UnixTime, devices: [UInt64], isOver: Bool) {
+    package init(
+        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [UInt64], told: [UInt64] = [], isOver: Bool
+    ) {
+        self.told = told
         self.callRef = callRef
         self.caller = caller
         self.date = date
         self.devices = devices
         self.isOver = isOver
     }
+}
+
+extension BucketEntry {
+    /// The device waits for it or knows it.
+    func concerns(_ device: UInt64) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
 /// What the store must do to keep a bucket.
@@ -67,7 +77,7 @@ package struct PushBucket: Sendable {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
         if let index = index(of: callRef) {
-            let added = devices.filter { !entries[index].devices.contains($0) }
+            let added = devices.filter { !entries[index].concerns($0) }
             guard !added.isEmpty else { return changes }
             entries[index].devices += added
             changes.append(.upsert(entries[index]))
@@ -131,7 +141,19 @@ package struct PushBucket: Sendable {
     }
 
     package mutating func deviceRemoved(_ device: UInt64) -> [BucketChange] {
-        settle(entries.filter { $0.devices.contains(device) }.map(\.callRef), device)
+        settle(entries.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
+    }
+
+    /// The device's token is dead: its calls go to the user's other devices, if they have not learnt of them yet.
+    package mutating func deviceDied(_ device: UInt64, heirs: [UInt64]) -> [BucketChange] {
+        var changes: [BucketChange] = []
+        for ref in entries.filter({ $0.devices.contains(device) }).map(\.callRef) {
+            guard let index = index(of: ref) else { continue }
+            let added = heirs.filter { $0 != device && !entries[index].concerns($0) }
+            entries[index].devices += added
+            changes += settle([ref], device, hasLearnt: false)
+        }
+        return changes
     }
 
     /// Calls the device has not learnt of, offered ones included (A18).
@@ -148,7 +170,9 @@ package struct PushBucket: Sendable {
     }
 
     /// Strikes the device off these calls; a call nobody waits for any more goes.
-    private mutating func settle(_ refs: [CallRef], _ device: UInt64) -> [BucketChange] {
+    private mutating func settle(
+        _ refs: [CallRef], _ device: UInt64, hasLearnt: Bool = true
+    ) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in refs {
             reporting.remove(Report(callRef: ref, device: device))
@@ -156,6 +180,7 @@ package struct PushBucket: Sendable {
                 continue
             }
             entries[index].devices.remove(at: place)
+            if hasLearnt { entries[index].told.append(device) }
             changes.append(entries[index].devices.isEmpty ? remove(at: index) : .upsert(entries[index]))
         }
         return changes

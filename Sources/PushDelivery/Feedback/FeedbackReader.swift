@@ -53,16 +53,6 @@ extension FeedbackRecord {
     /// From the bytes of a whole record.
     fileprivate init(_ bytes: [UInt8]) {
         let second = bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-        var token: [UInt8] = []
-        token.reserveCapacity(2 * (bytes.count - 6))
-        for byte in bytes.dropFirst(6) {
-            token.append(Self.digit(byte >> 4))
-            token.append(Self.digit(byte & 15))
-        }
-        self.init(second: second, token: ByteString(token))
-    }
-
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+        self.init(second: second, token: ByteString(Hex.encode(bytes.span.extracting(6..<bytes.count))))
     }
 }

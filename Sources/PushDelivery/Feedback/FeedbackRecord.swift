@@ -48,23 +48,10 @@ extension DeadToken {
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {
-            guard token.count == 64, let raw = token.hexadecimalBytes else { continue }
+            guard token.count == 64, let raw = Hex.decode(token) else { continue }
             for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: second >> shift)) }
             bytes += [0, 32]
             bytes += raw
-        }
-    }
-}
-
-extension ByteString {
-    fileprivate var hexadecimalBytes: [UInt8]? {
-        withSpan { span in
-            var bytes: [UInt8] = []
-            for index in 0..<span.count / 2 {
-                guard let high = span[2 * index].hexValue, let low = span[2 * index + 1].hexValue else { return nil }
-                bytes.append(high << 4 | low)
-            }
-            return bytes
         }
     }
 }

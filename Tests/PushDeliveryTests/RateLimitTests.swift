@@ -1,0 +1,51 @@
+import PushDelivery
+import Testing
+import Timekeeping
+
+/// A box, so that expectations may ask.
+private final class Gate {
+    var limit: RateLimit<Int>
+    private let start = Instant(nanoseconds: 1_000_000_000)
+
+    init(perMinute: Int) { limit = RateLimit(perMinute: perMinute) }
+
+    func admits(_ key: Int, after time: Duration = .zero) -> Bool { limit.admit(key, now: start + time) }
+}
+
+@Suite struct `Limits of pushes a minute` {
+    @Test func `lets the whole minute's share pass at once, then one each interval`() {
+        let gate = Gate(perMinute: 20)
+        for _ in 0..<20 { #expect(gate.admits(1)) }
+        #expect(!gate.admits(1))
+        #expect(!gate.admits(1, after: .milliseconds(2_999)))
+        #expect(gate.admits(1, after: .seconds(3)))
+        #expect(!gate.admits(1, after: .seconds(3)))
+    }
+
+    @Test func `counts each key by itself`() {
+        let gate = Gate(perMinute: 1)
+        #expect(gate.admits(1))
+        #expect(!gate.admits(1))
+        #expect(gate.admits(2))
+    }
+
+    @Test func `never admits more than the share and its burst`() {
+        let gate = Gate(perMinute: 20)
+        var admitted = 0
+        for step in 0..<6_000 where gate.admits(7, after: .milliseconds(100 * step)) { admitted += 1 }
+        // Ten minutes, and the burst at their beginning.
+        #expect(admitted == 220 - 1)
+    }
+
+    @Test func `forgets keys that are quiet`() {
+        let gate = Gate(perMinute: 20)
+        for key in 0..<10_000 { _ = gate.admits(key, after: .seconds(key)) }
+        #expect(gate.limit.count < 2_048)
+    }
+
+    @Test func `zero is no limit`() {
+        let gate = Gate(perMinute: 0)
+        for _ in 0..<1_000 { #expect(gate.admits(1)) }
+        #expect(gate.limit.count == 0)
+    }
+}
