@@ -48,12 +48,15 @@ final class FeedbackService {
         var waiting: [(FeedbackReport) -> Void] = []
         var rest: ArraySlice<FeedbackSource>
         var pull: FeedbackPull?
+        /// Between two steps of the search.
+        var pause: LoopTimer?
 
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// Contacts read in one turn of the loop: some milliseconds.
+    /// Contacts read at a time: two milliseconds or three.
     private static let step = 500
+    private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
     /// - Returns: `nil` when no server is to be asked.
@@ -143,16 +146,15 @@ final class FeedbackService {
             round.report.unknown += unmatched.count
             return next(of: round)
         }
-        // Another turn, so that calls come in between.
-        let step = Step { [weak self] in
-            self?.continueSearch(dead, unmatched: unmatched, from: cursor, in: round)
+        // After a pause, not by a posted job: the loop runs many of those before it looks at its sockets again.
+        do throws(SystemError) {
+            round.pause = try loop.schedule(at: loop.now + Self.pause) { [weak self] in
+                self?.continueSearch(dead, unmatched: unmatched, from: cursor, in: round)
+            }
+        } catch {
+            round.report.failures.append("search not finished: \(error)")
+            next(of: round)
         }
-        loop.post { step.run() }
-    }
-
-    /// - `@unchecked Sendable` because it is made and run on the loop.
-    private struct Step: @unchecked Sendable {
-        let run: () -> Void
     }
 }
 
