@@ -115,15 +115,13 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
-        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests(
-            "HTTPServerTests",
-            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
         tests(
             "HTTPClientTests",
             ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests(
+            "HTTPServerTests",
+            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
