@@ -37,11 +37,7 @@ extension HTTP2Client {
             streams[index].isHeadTooLong = true
             return false
         }
-        unsafe head.append(contentsOf: name)
-        head.append(UInt8(ascii: ":"))
-        head.append(UInt8(ascii: " "))
-        unsafe head.append(contentsOf: value)
-        head.append(UInt8(ascii: "\n"))
+        unsafe head.append(fieldOf: name, value)
         return true
     }
 
@@ -70,6 +66,19 @@ private func fieldArrived(
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount))
     // Ends the stream, not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
+}
+
+extension [UInt8] {
+    /// In one call, so that exclusive access is checked once.
+    fileprivate mutating func append(
+        fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
+    ) {
+        unsafe append(contentsOf: name)
+        append(UInt8(ascii: ":"))
+        append(UInt8(ascii: " "))
+        unsafe append(contentsOf: value)
+        append(UInt8(ascii: "\n"))
+    }
 }
 
 // MARK: Bodies

@@ -214,7 +214,7 @@ package final class HTTP2Client {
 
     private func release(_ index: Int) {
         openCount -= 1
-        streams[index] = Stream()
+        if streams[index].number != 0 { streams[index] = Stream() }
         free.append(index)
     }
 
@@ -307,7 +307,8 @@ package final class HTTP2Client {
 
     func closed(_ index: Int, _ code: UInt32) {
         let code = HTTP2ErrorCode(rawValue: code)
-        let stream = streams[index]
+        var stream = Stream()
+        swap(&stream, &streams[index])
         release(index)
         guard !stream.isAbandoned else { return }
         let outcome: Outcome

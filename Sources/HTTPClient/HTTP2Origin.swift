@@ -113,11 +113,15 @@ final class HTTP2Origin: @unchecked Sendable {
 
     /// Takes a request back without calling its completion.
     func cancel(_ exchange: HTTPExchange) {
-        let connection = exchange.connection
-        if connection == nil { waiting.noteEnd() }
-        forget(exchange)
-        connection?.cancel(exchange.stream)
+        takeBack(exchange)
         flushSoon()
+    }
+
+    /// Out of the queue or off its stream.
+    private func takeBack(_ exchange: HTTPExchange) {
+        let connection = exchange.connection
+        forget(exchange)
+        if let connection { connection.cancel(exchange.stream) } else { waiting.noteEnd() }
     }
 
     /// Ends all requests and connections.
@@ -169,12 +173,9 @@ final class HTTP2Origin: @unchecked Sendable {
     private func deadlineCame() {
         let now = loop.now
         while let exchange = deadlines.popExpired(now: now) {
-            let connection = exchange.connection
-            let stream = exchange.stream
-            if connection == nil { waiting.noteEnd() }
-            connection?.cancel(stream)
-            finish(
-                exchange, .failure(HTTPClientError(.timeout, detail: "no answer in time", wasSent: connection != nil)))
+            let wasSent = !exchange.isWaiting
+            takeBack(exchange)
+            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time", wasSent: wasSent)))
         }
         if let next = deadlines.nextDeadline { deadlineTimer?.arm(at: next) }
         flush()
@@ -233,6 +234,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     func drop(_ connection: HTTP2Connection) {
         connections.removeAll { $0 === connection }
+        noteEnd(of: connection)
         _ = connection.close()
     }
 
@@ -247,7 +249,7 @@ final class HTTP2Origin: @unchecked Sendable {
         // Once, since a server that takes connections and drops them would be asked without end.
         sendAgain(unwritten, tryLimit: 2, error)
         // It never got to work: the next one would not either.
-        if !connection.hasWorked, connections.isEmpty { failWaiting(error) }
+        if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }
 }

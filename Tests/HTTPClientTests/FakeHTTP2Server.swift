@@ -27,6 +27,8 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
+    /// Does with requests what it wants, if set; they do not go to the test.
+    private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
     /// Answers at once, if set.
     private var answersAll = false
 
@@ -58,6 +60,10 @@ actor FakeHTTP2Server {
         peers = []
     }
 
+    func setPolicy(_ policy: @escaping @Sendable (Arrival, StreamConnection, HTTP2Server) -> Void) {
+        self.policy = policy
+    }
+
     // MARK: What the test wants
 
     func answer(
@@ -82,6 +88,8 @@ actor FakeHTTP2Server {
     }
 
     func allow(streams: Int, on connection: Int) { with(connection) { $0.allow(streams: streams) } }
+
+    func sendRaw(_ bytes: [UInt8], on connection: Int) { peers[connection].connection.send(bytes) }
 
     /// Closes TCP without a word of HTTP/2.
     func drop(_ connection: Int) { peers[connection].connection.close() }
@@ -115,7 +123,12 @@ actor FakeHTTP2Server {
                     guard let server = peer.server else { return bytes.count }
                     let goesOn = server.received(bytes)
                     for request in server.takeRequests() {
-                        self.arrivals.put(Arrival(connection: number, request: request))
+                        let arrival = Arrival(connection: number, request: request)
+                        if let policy = self.policy {
+                            policy(arrival, connection, server)
+                            continue
+                        }
+                        self.arrivals.put(arrival)
                         if self.answersAll { server.answer(request.stream, status: 200) }
                     }
                     connection.send(server.takeOutput())

@@ -132,6 +132,22 @@ struct HTTP2MessageTests {
         }
     }
 
+    @Test(arguments: [HTTPClientRequest.Version.http2, .http2PriorKnowledge])
+    func `frames that break the rules end the connection, over libcurl too`(
+        version: HTTPClientRequest.Version
+    ) async throws {
+        try await HTTP2Fixture.with { fixture in
+            fixture.send("0") { $0.version = version }
+            let arrival = try await fixture.arrival()
+            // DATA on stream 0.
+            await fixture.server.sendRaw([0, 0, 0, 0, 1, 0, 0, 0, 0], on: arrival.connection)
+            let error = try await fixture.failed()
+            #expect(error.code == .reset)
+            #expect(error.wasSent)
+            #expect(error.isRetriable)
+        }
+    }
+
     @Test func `a name is looked up, and an address given replaces that`() async throws {
         try await HTTP2Fixture.with(answersAll: true) { fixture in
             fixture.send("") { $0.url = $0.url.replacing("127.0.0.1", with: "localhost") }

@@ -232,7 +232,11 @@ struct HTTP2OriginTests {
 
     @Test func `a request that takes too long is taken back, and makes room`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
-            fixture.send("0") { $0.timeout = .milliseconds(100) }
+            // The connection stands before time begins to count.
+            fixture.send("first")
+            await fixture.server.answer(try await fixture.arrival())
+            try await fixture.answered()
+            fixture.send("0") { $0.timeout = .milliseconds(500) }
             _ = try await fixture.arrival()
             fixture.send("1")
             let error = try await fixture.failed()
