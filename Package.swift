@@ -64,7 +64,7 @@ let package = Package(
         module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
         module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
@@ -119,7 +119,9 @@ let package = Package(
         tests(
             "HTTPClientTests",
             ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests(
+            "HTTPServerTests",
+            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -130,9 +132,9 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage",
-                "Crypto", "JSON",
-                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

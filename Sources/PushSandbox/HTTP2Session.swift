@@ -8,6 +8,8 @@ final class HTTP2Session: SandboxSession {
     private let received: (SandboxRequest, Int32) -> Void
     /// The limit that follows the first accepted push; `nil` when it holds.
     private var laterLimit: Int?
+    /// The first stream that a GOAWAY has refused: from there on nothing is looked at.
+    private var firstRefused = Int32.max
     /// Requests are being handed over; answers given meanwhile are sent together.
     private var isTaking = false
 
@@ -31,7 +33,7 @@ final class HTTP2Session: SandboxSession {
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
-        for request in server.takeRequests() where connection.isOpen {
+        for request in server.takeRequests() where connection.isOpen && request.stream < firstRefused {
             received(SandboxRequest(request, connection: connection.id), request.stream)
         }
         isTaking = false
@@ -51,6 +53,7 @@ final class HTTP2Session: SandboxSession {
     }
 
     func goAway(refusing number: Int32?) {
+        if let number { firstRefused = min(firstRefused, number) }
         // As APNs says it, with its reason. The streams behind the last one are refused by themselves.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
