@@ -144,6 +144,7 @@ package final class SimulatedWorld {
                 disk.queue(changes, nil)
                 planCommit()
             case .push(let request): pushRequested(request)
+            case .reported: break
             case .cancelPush(let id): cancelledPushes.insert(id)
             case .resolve(_, let ticket):
                 engine.resolved(ticket, to: [], now: now)
