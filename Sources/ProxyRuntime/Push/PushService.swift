@@ -1,3 +1,4 @@
+import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
@@ -27,8 +28,10 @@ package final class PushService: @unchecked Sendable {
     private var logLimit = LogRateLimit()
 
     private var deliveries: [PushID: Delivery] = [:]
-    /// By the app's place in the directory.
+    /// By the app's place in the directory; of apps whose tokens have servers of their own, for what has no other way.
     private var ways: [Way] = []
+    private var originWays: [Origin: Way] = [:]
+    private var freeSlots = Array(0..<PushService.originLimit)
     /// Pushes that have their place and want a credential that is being made.
     private var withoutCredential: [PushID] = []
     private var pauses = DeadlineQueue<PushID>()
@@ -42,6 +45,9 @@ package final class PushService: @unchecked Sendable {
     private final class Delivery {
         let request: PushRequest
         let app: PushApp
+        let way: Way
+        /// The server, where the token has one of its own.
+        let origin: String?
         let code: PushCode
         var attempt: PushAttempt
         /// It holds a place in its lane.
@@ -50,31 +56,62 @@ package final class PushService: @unchecked Sendable {
         var exchange: HTTPExchange?
         var pause = DeadlineID.none
 
-        init(_ request: PushRequest, of app: PushApp, _ attempt: PushAttempt, _ code: PushCode) {
+        init(
+            _ request: PushRequest, of app: PushApp, on way: Way, to origin: String?, _ attempt: PushAttempt,
+            _ code: PushCode
+        ) {
             self.request = request
             self.app = app
+            self.way = way
+            self.origin = origin
             self.attempt = attempt
             self.code = code
         }
     }
 
-    /// The way to one app's provider, which no other app's pushes are on.
-    private struct Way {
-        let app: PushApp
-        var lane: PushLane
-        let route: ProviderRoute
-        /// It has taken a push of ours.
+    /// How an app fares, over all its ways.
+    private final class Standing {
+        /// Its provider has taken a push of ours.
         var isProven = false
         var report = PushAppReport()
+    }
+
+    /// The way to one server of an app's provider, which no other app's pushes are on.
+    private final class Way {
+        let app: PushApp
+        let standing: Standing
+        var lane: PushLane
+        let route: ProviderRoute
+        /// Among the ways to the origins of tokens.
+        let slot: Int?
         /// Those who wait are being started: the lane is not to be emptied from within.
         var isDraining = false
+        /// Pushes that are on it, in pauses too.
+        var deliveries = 0
+
+        init(app: PushApp, _ standing: Standing, _ lane: LaneSettings, slot: Int? = nil) {
+            self.app = app
+            self.standing = standing
+            self.slot = slot
+            self.lane = PushLane(lane)
+            route = ProviderRoute(to: app, group: slot.map { "\(app.name) \($0)" })
+        }
     }
+
+    /// A server that a token names. A slow one delays nobody but its own devices.
+    private struct Origin: Hashable {
+        let app: PushApp.ID
+        let origin: String
+    }
+
+    /// Ways to origins at a time. Phones name the origins: what goes to others shares one way then.
+    private static let originLimit = 64
 
     /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
     private static let connections = 32
 
     /// Pushes at a time, those in pauses between two tries included.
-    private let limit: Int
+    private var limit = 0
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
@@ -89,12 +126,12 @@ package final class PushService: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits)
         credentials = try ProviderCredentials(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
-        limit = directory.apps.reduce(0) { sum, app in sum + 2 * (app.lane.requests + app.lane.queue) }
         for app in directory.apps {
             var lane = app.lane
             // Without TLS it is HTTP/1.1, one request on a connection: what waits, waits here, where it can be dropped.
-            if app.baseURL.hasPrefix("http:") { lane.requests = min(lane.requests, Self.connections) }
-            ways.append(Way(app: app, lane: PushLane(lane), route: ProviderRoute(to: app)))
+            if app.baseURL?.hasPrefix("http:") == true { lane.requests = min(lane.requests, Self.connections) }
+            limit += Self.limit(of: app)
+            ways.append(Way(app: app, Standing(), lane))
         }
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
@@ -103,6 +140,11 @@ package final class PushService: @unchecked Sendable {
         }
         credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
+
+    private static func limit(of app: PushApp) -> Int { 2 * (app.lane.requests + app.lane.queue) }
+
+    /// The public key that web push subscriptions are to be made for, base64url.
+    package var vapidKey: String? { credentials.vapidKey }
 
     // MARK: Orders
 
@@ -118,12 +160,14 @@ package final class PushService: @unchecked Sendable {
             case .incomingCall: .call
             case .missedCalls: .missedCalls
             }
+        let origin = app.origin(of: request.token)
         let delivery = Delivery(
-            request, of: app,
+            request, of: app, on: way(of: app, to: origin), to: origin,
             PushAttempt(
                 pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
             PushCode(high: chances.next(), low: chances.next()))
         deliveries[request.id] = delivery
+        delivery.way.deliveries += 1
         enqueue(delivery, now: now.instant)
         armTimer()
         tellLater()
@@ -138,6 +182,7 @@ package final class PushService: @unchecked Sendable {
         figures.count(.pushDropped)
         noted(id, .withdrawn)
         let now = loop.now
+        delivery.way.deliveries -= 1
         delivery.attempt.cancelled()
         pauses.cancel(delivery.pause)
         delivery.exchange?.cancel()
@@ -157,18 +202,20 @@ package final class PushService: @unchecked Sendable {
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
         var figures = figures
-        figures.set(.pushQueue, to: ways.reduce(0) { $0 + $1.lane.queued })
-        figures.set(.pushesInFlight, to: ways.reduce(0) { $0 + $1.lane.inFlight })
+        figures.set(.pushQueue, to: allWays.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: allWays.reduce(0) { $0 + $1.lane.inFlight })
         return figures
     }
 
     /// How each app's pushes fare, in the order of the directory.
     package var reports: [(app: PushApp, report: PushAppReport)] {
         ways.map { way in
-            var report = way.report
-            report.queued = way.lane.queued
-            report.inFlight = way.lane.inFlight
-            report.isReachable = way.lane.isOpen
+            let others = originWays.values.filter { $0.app.id == way.app.id }
+            var report = way.standing.report
+            report.queued = others.reduce(way.lane.queued) { $0 + $1.lane.queued }
+            report.inFlight = others.reduce(way.lane.inFlight) { $0 + $1.lane.inFlight }
+            // One of many servers that is down says nothing about the others.
+            report.isReachable = others.isEmpty ? way.lane.isOpen : others.contains { $0.lane.isOpen }
             return (way.app, report)
         }
     }
@@ -188,13 +235,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = pauses.schedule(delivery.request.id, at: instant)
         case .finish(let outcome):
             deliveries[delivery.request.id] = nil
+            delivery.way.deliveries -= 1
             note(outcome, of: delivery, now: now)
             settle(delivery.request.id, outcome)
         }
     }
 
     private func enqueue(_ delivery: Delivery, now: Instant) {
-        switch ways[delivery.app.id.index].lane.arrived(delivery.request.id, now: now) {
+        switch delivery.way.lane.arrived(delivery.request.id, now: now) {
         case .start: begin(delivery, now: now)
         case .wait: break
         case .refuse:
@@ -206,7 +254,7 @@ package final class PushService: @unchecked Sendable {
     /// The push has its place.
     private func begin(_ delivery: Delivery, now: Instant) {
         delivery.hasPlace = true
-        switch credentials.credential(for: delivery.app.id) {
+        switch credentials.credential(for: delivery.app.id, at: delivery.origin) {
         case .ready(let header):
             delivery.credential = header
             run(delivery.attempt.turnCame(now: now), delivery, now: now)
@@ -221,16 +269,25 @@ package final class PushService: @unchecked Sendable {
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
         switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
-        case .impossible(let outcome):
-            leave(delivery, .unknown, now: now)
-            run(answered(delivery, outcome, now: now), delivery, now: now)
+        case .impossible(let outcome): abandon(delivery, outcome, now: now)
         case .request(let message):
-            figures.count(delivery.app.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
+            let request: HTTPClientRequest
+            do throws(CryptoError) {
+                request = try delivery.way.route.request(
+                    message, credential: delivery.credential, timeout: end - now, date: loop.moment.date)
+            } catch {
+                return abandon(delivery, .credentialsRefused(error.description), now: now)
+            }
+            figures.count(delivery.app.provider.sentCounter)
             noted(delivery.request.id, .sent)
-            let request = ways[delivery.app.id.index].route.request(
-                message, credential: delivery.credential, timeout: end - now)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
+    }
+
+    /// There is no request that could be sent.
+    private func abandon(_ delivery: Delivery, _ outcome: PushOutcome, now: Instant) {
+        leave(delivery, .unknown, now: now)
+        run(answered(delivery, outcome, now: now), delivery, now: now)
     }
 
     private func exchanged(_ delivery: Delivery, _ result: Result<HTTPClientResponse, HTTPClientError>) {
@@ -239,16 +296,16 @@ package final class PushService: @unchecked Sendable {
         let now = loop.moment
         let outcome: PushOutcome
         let isFailure: Bool
-        let way = delivery.app.id.index
+        let standing = delivery.way.standing
         var status: Int?
         switch result {
         case .success(let response):
             figures.observe(.pushAnswer, response.timings.total)
             let answer = ProviderAnswer(response)
-            outcome = delivery.app.outcome(of: answer, isProven: ways[way].isProven, now: now.date)
+            outcome = delivery.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             isFailure = answer.isFailureOfProvider
             status = answer.status
-            if outcome.isAccepted { ways[way].isProven = true }
+            if outcome.isAccepted { standing.isProven = true }
         case .failure(let error):
             outcome = error.pushOutcome
             isFailure = true
@@ -272,22 +329,45 @@ package final class PushService: @unchecked Sendable {
     private func leave(_ delivery: Delivery, _ health: PushLane.Health, now: Instant) {
         guard delivery.hasPlace else { return }
         delivery.hasPlace = false
-        ways[delivery.app.id.index].lane.left(health, now: now)
-        drain(delivery.app.id.index, now: now)
+        delivery.way.lane.left(health, now: now)
+        drain(delivery.way, now: now)
     }
 
-    private func drain(_ way: Int, now: Instant) {
+    private func drain(_ way: Way, now: Instant) {
         // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
-        guard !ways[way].isDraining else { return }
-        ways[way].isDraining = true
-        while let id = ways[way].lane.next(now: now) {
+        guard !way.isDraining else { return }
+        way.isDraining = true
+        while let id = way.lane.next(now: now) {
             if let delivery = deliveries[id] {
                 begin(delivery, now: now)
             } else {
-                ways[way].lane.left(.unknown, now: now)
+                way.lane.left(.unknown, now: now)
             }
         }
-        ways[way].isDraining = false
+        way.isDraining = false
+    }
+
+    private var allWays: [Way] { originWays.isEmpty ? ways : ways + originWays.values }
+
+    private func way(of app: PushApp, to origin: String?) -> Way {
+        let common = ways[app.id.index]
+        guard let origin else { return common }
+        let key = Origin(app: app.id, origin: origin)
+        if let known = originWays[key] { return known }
+        guard let slot = freeSlots.popLast() ?? slotOfIdleWay() else { return common }
+        let way = Way(app: app, common.standing, app.lane, slot: slot)
+        originWays[key] = way
+        limit += Self.limit(of: app)
+        return way
+    }
+
+    /// Gives up a way that nothing is on; one whose server is down only if there is no other, for it would be forgotten.
+    private func slotOfIdleWay() -> Int? {
+        let idle = originWays.filter { $0.value.deliveries == 0 && $0.value.lane.inFlight == 0 }
+        guard let (key, way) = idle.first(where: { $0.value.lane.isOpen }) ?? idle.first else { return nil }
+        originWays[key] = nil
+        limit -= Self.limit(of: way.app)
+        return way.slot
     }
 
     private func credentialsChanged() {
@@ -310,14 +390,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = .none
             run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
         }
-        for way in ways.indices { drain(way, now: now) }
+        for way in allWays { drain(way, now: now) }
         armTimer()
         tell()
     }
 
     private func armTimer() {
         var deadline = pauses.nextDeadline ?? .distantFuture
-        for way in ways { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        for way in allWays { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
         if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
     }
 
@@ -348,8 +428,7 @@ package final class PushService: @unchecked Sendable {
     private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
         noted(delivery.request.id, .finished(outcome))
         let token = delivery.request.token
-        let way = delivery.app.id.index
-        ways[way].report.count(outcome, at: loop.moment.date)
+        delivery.way.standing.report.count(outcome, at: loop.moment.date)
         let app = LogValue.text(delivery.app.name)
         switch outcome {
         case .accepted, .acceptedWithNewToken:
@@ -405,6 +484,18 @@ package final class PushService: @unchecked Sendable {
             [
                 .provider: .text(delivery.app.name), .error: .described(error), .suppressed: .number(suppressed),
             ])
+    }
+}
+
+extension PushProvider {
+    fileprivate var sentCounter: Counter {
+        switch self {
+        case .apns, .apnsDevelopment: .pushSentAPNs
+        case .fcm: .pushSentFCM
+        case .webPush: .pushSentWebPush
+        case .acrobits: .pushSentAcrobits
+        case .http: .pushSentHTTP
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 import Foundation
 import PushDelivery
+import Settings
 
 /// Keys and files for one test, removed with it. The keys guard nothing.
 struct TestFolder {
@@ -26,6 +27,14 @@ struct TestFolder {
         settings.fcm.serviceAccountFile = path + "/account.json"
         settings.fcm.endpoint = url
         settings.fcm.tokenEndpoint = url + "/token"
+        settings.webPush.enabled = true
+        settings.webPush.keyFile = path + "/key.p8"
+        settings.webPush.contact = "mailto:push@example.net"
+        settings.webPush.hosts = try WebPushSettings(
+            yaml: Array("hosts: [\"\(url.drop { $0 != "/" }.dropFirst(2))\"]".utf8), file: ""
+        ).hosts
+        settings.acrobits.enabled = true
+        settings.acrobits.endpoint = url
         return settings
     }
 
