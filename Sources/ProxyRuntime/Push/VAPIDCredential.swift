@@ -45,7 +45,7 @@ final class VAPIDCredential {
         let now = loop.moment
         // Services judge by their clocks: ours may have been set since.
         if let token = tokens[origin], now.instant < token.end,
-            (Duration.zero ... Self.life).contains(now.date - token.made)
+            (Duration.zero...Self.life).contains(now.date - token.made)
         {
             return .ready(token.header)
         }

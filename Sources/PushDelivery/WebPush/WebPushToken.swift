@@ -19,12 +19,11 @@ package struct WebPushToken: Hashable, Sendable {
     /// Of a URL.
     private static let longest = 2048
 
-    /// Reads the decoded parameters.
+    /// Reads the decoded parameters; `nil` when the URL is anything but `https` to one of the hosts.
     ///
     /// - Parameters:
     ///   - token: its provider is not looked at.
     ///   - hosts: where pushes may go.
-    /// - Returns: `nil` when the URL is anything but `https` to one of the hosts.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
         let scheme: StaticString = "https://"
