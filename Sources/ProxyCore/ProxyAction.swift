@@ -26,6 +26,8 @@ package enum StoredChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     case providerSwitch(PushProvider, enabled: Bool)
+    /// A row that nobody reads back: it is for application servers.
+    case deadToken(DeadToken)
 }
 
 /// Names one commit the engine waits for.

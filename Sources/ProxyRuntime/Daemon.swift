@@ -18,7 +18,7 @@ package struct StartError: Error, CustomStringConvertible {
 
 /// The whole daemon on one loop: made from settings, run until told to stop.
 ///
-/// Start-up order: store, listeners, engine with what was stored, services, control socket. Shutdown is the reverse: no
+/// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
     private let loop: EventLoop
@@ -29,6 +29,11 @@ package final class Daemon {
     private let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
+    private let keys: APIKeyRing
+    private let api: APIService
+    private let queries: StoreQueries
+    private var deadTokens: DeadTokenService?
+    private var feedback: FeedbackService?
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -47,6 +52,13 @@ package final class Daemon {
             throw StartError("no event loop: \(error)")
         }
         store = try StoreService(path: settings.store, loop: loop, log: log)
+        keys = APIKeyRing(try store.loadKeys())
+        api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
+        do {
+            queries = try StoreQueries(path: settings.store)
+        } catch {
+            throw StartError("no thread for queries: \(error)")
+        }
         let bound = try Self.bind(settings, on: loop)
         sockets = bound.sockets
         streams = StreamFlows(loop: loop, log: log)
@@ -73,6 +85,7 @@ package final class Daemon {
                 .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
             ])
         loop.run()
+        queries.stop()
         store.close()
         log.notice("stopped")
     }
@@ -143,7 +156,11 @@ package final class Daemon {
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
+            shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
+        }
         do {
+            try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
                 streamListeners.append(
@@ -151,8 +168,7 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            control = try ControlService(
-                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
+            control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
             signals = [
                 try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
                 try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
@@ -161,8 +177,35 @@ package final class Daemon {
         } catch {
             throw StartError("cannot start: \(error)")
         }
+        try registerServices()
+        try api.listen()
         let sockets = sockets
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+    }
+
+    private func controlRouter() -> ServiceRouter {
+        var router = ServiceRouter()
+        ControlRoutes(shard: shard, store: store).register(in: &router)
+        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        let feedback = feedback
+        router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
+            guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
+            feedback.pull { call.answer($0) }
+        }
+        return router
+    }
+
+    private func registerServices() throws(StartError) {
+        let (loop, store) = (loop, store)
+        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        do {
+            let service = try DeadTokenService(
+                store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
+            service.register(in: &api.router)
+            deadTokens = service
+        } catch {
+            throw StartError("dead tokens: \(error)")
+        }
     }
 
     // MARK: Reload
@@ -182,6 +225,7 @@ package final class Daemon {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        api.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])
     }
 }

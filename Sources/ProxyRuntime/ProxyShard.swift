@@ -2,6 +2,7 @@ import Addressing
 package import ProxyCore
 import PushDelivery
 package import Reactor
+import Registration
 import SIPGrammar
 import SIPMessage
 package import Telemetry
@@ -115,6 +116,14 @@ package actor ProxyShard {
     func pushFinished(_ id: PushID, _ outcome: PushOutcome) {
         engine.pushFinished(id, outcome: outcome, now: loop.moment)
         runActions()
+    }
+
+    func tokensReportedDead(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int
+    ) -> DeadTokenFindings {
+        let findings = engine.tokensReportedDead(dead, from: cursor, limit: limit, now: loop.moment)
+        runActions()
+        return findings
     }
 
     func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop]) {

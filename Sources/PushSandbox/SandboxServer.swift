@@ -24,6 +24,9 @@ package final class SandboxServer {
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
     private var listeners: [StreamListener] = []
+
+    /// Open connections.
+    package var connectionCount: Int { listeners.reduce(0) { $0 + $1.connectionCount } }
     private var peers: [UInt64: Peer] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0

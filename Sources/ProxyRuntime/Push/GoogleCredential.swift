@@ -32,6 +32,7 @@ final class GoogleCredential {
     private let timeout: Duration
     private let log: Log
     private var cache = CredentialCache(renewedBeforeEnd: .seconds(300))
+    private var timer: LoopTimer?
 
     /// Before Google is asked again: after it refused us, and after it was not reached.
     private static let refusedPause: Duration = .seconds(60)
@@ -44,6 +45,20 @@ final class GoogleCredential {
         self.timeout = timeout
         self.log = log
         loop = http.loop
+    }
+
+    /// Asks for a token now, and from now on ahead of each one's end, so that no call waits for it.
+    func keepReady() throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in
+            _ = self?.wanted()
+            self?.armTimer()
+        }
+        _ = wanted()
+        armTimer()
+    }
+
+    private func armTimer() {
+        if let renewal = cache.nextRenewal { timer?.arm(at: renewal) } else { timer?.disarm() }
     }
 
     func wanted() -> ProviderCredentials.Answer {
@@ -84,6 +99,7 @@ final class GoogleCredential {
                     .credentialsRefused("the token service's answer has no access_token"), pause: Self.refusedPause)
             }
             cache.made("Bearer \(grant.accessToken)", life: grant.life, now: loop.now)
+            armTimer()
             changed()
         case .success(let response) where response.status == 429 || response.status >= 500:
             failed(.retry(after: nil), pause: Self.unreachedPause)
@@ -103,6 +119,7 @@ final class GoogleCredential {
             "no access token from Google",
             [.provider: "fcm", .path: .text(key.accountFile), .outcome: .text("\(outcome)")])
         cache.failed(outcome, pause: pause, now: loop.now)
+        armTimer()
         changed()
     }
 }

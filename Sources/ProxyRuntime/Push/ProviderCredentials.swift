@@ -1,5 +1,6 @@
 import HTTPClient
 import PushDelivery
+import Reactor
 import Settings
 import Telemetry
 
@@ -75,6 +76,11 @@ final class ProviderCredentials {
             case .acrobits, .http: sources.append(.none)
             }
         }
+    }
+
+    /// Fetches what has to be fetched, and keeps it fresh.
+    func keepReady() throws(SystemError) {
+        for case .google(let credential) in sources { try credential.keepReady() }
     }
 
     /// - Parameters:

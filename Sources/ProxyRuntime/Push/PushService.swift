@@ -146,6 +146,15 @@ package final class PushService: @unchecked Sendable {
     /// The public key that web push subscriptions are to be made for, base64url.
     package var vapidKey: String? { credentials.vapidKey }
 
+    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection to
+    /// each provider is opened and kept.
+    package func start() throws(SystemError) {
+        try credentials.keepReady()
+        for way in ways where way.app.keepsConnection {
+            if let url = way.app.baseURL { http.keepWarm(way.route.request(to: url)) }
+        }
+    }
+
     // MARK: Orders
 
     package func send(_ request: PushRequest) {

@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 package import SIPGrammar
+package import Timekeeping
 
 /// One thing to write. Whoever submits it keeps its byte strings ``ByteString/compacted()``.
 package enum StoreChange: Hashable, Sendable {
@@ -9,6 +10,11 @@ package enum StoreChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
     case switchProvider(PushProvider, isOn: Bool)
+    case addKey(APIKey)
+    case removeKey(name: String)
+    case deadToken(DeadToken)
+    /// Forgets dead tokens recorded before that, and the oldest beyond that many.
+    case pruneDeadTokens(before: UnixTime, keeping: Int)
     case note(key: String, value: String)
 }
 

@@ -61,6 +61,24 @@ enum StoreSchema {
         -- Numbers of bindings, with commas: devices that have learnt of the call.
         ALTER TABLE bucket_entry ADD COLUMN told TEXT NOT NULL DEFAULT '';
         """,
+        """
+        CREATE TABLE api_key (
+            name TEXT PRIMARY KEY,
+            hash TEXT NOT NULL,             -- SHA-256 of the key, hexadecimal
+            scopes TEXT NOT NULL,           -- names with commas
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE dead_token (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,   -- clients remember it: none comes twice
+            recorded_at INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            provider TEXT NOT NULL,
+            param TEXT NOT NULL,
+            token TEXT NOT NULL,
+            source TEXT NOT NULL            -- provider or feedback
+        ) STRICT;
+        """,
     ]
 }
 

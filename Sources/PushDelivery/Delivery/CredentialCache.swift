@@ -44,6 +44,16 @@ package struct CredentialCache: Sendable {
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
+    /// When one should be made though no push asks: before pushes have to wait for it. `nil` while one is being made.
+    package var nextRenewal: Instant? {
+        switch state {
+        case .missing: .distantPast
+        case .renewing: nil
+        case .held(let credential): credential.renewal
+        case .unavailable(let until, _): until
+        }
+    }
+
     // MARK: What happened
 
     /// A push needs the credential.

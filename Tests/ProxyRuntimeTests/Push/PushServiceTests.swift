@@ -93,6 +93,26 @@ struct PushServiceTests {
         }
     }
 
+    @Test func `Google's access token is there before the first push, and is renewed ahead of its end`() async throws {
+        try await withService(reply: { request, before in
+            // The first lives for a second: half of it is used.
+            isToken(request)
+                ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
+        }) { (bench, provider) async throws in
+            try await bench.keepReady()
+            #expect(try await provider.requests.next().path == "/token")
+            #expect(try await provider.requests.next().path == "/token")
+            // The answer to the second may still be on its way.
+            var credential: String?
+            for number in 1...100 where credential != "Bearer ya29.x" {
+                await bench.send(UInt64(number), to: token(.fcm, "T"))
+                #expect(try await bench.outcomes.next().1.isAccepted)
+                credential = try await provider.requests.next().headers["authorization"]
+            }
+            #expect(credential == "Bearer ya29.x")
+        }
+    }
+
     @Test func `the grant is signed for the token service`() async throws {
         try await withService(reply: { request, _ in
             isToken(request) ? .answer(200, grant) : .answer(200)

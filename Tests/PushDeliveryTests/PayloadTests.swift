@@ -1,0 +1,197 @@
+import JSON
+import PushDelivery
+import SIPGrammar
+import Testing
+import Timekeeping
+
+private let code = "12345678-9abc-4ef0-bedc-ba9876543210"
+private let apple = token(.apns, "aabb:voip&ccdd:remote", param: "T.com.example.phone.voip&remote")
+private let remote = token(.apns, "ccdd", param: "T.com.example.phone.remote")
+private let android = token(.fcm)
+
+private func settings(_ profile: PayloadProfile, _ type: RemotePushType = .alert) -> PushSettings {
+    var settings = PushSettings.sample
+    settings.apns.payload = profile
+    settings.apns.remotePushType = type
+    settings.fcm.payload = profile
+    return settings
+}
+
+@Suite("Payloads of the 10darts platform")
+struct TenDartsPayloadTests {
+    @Test func `Android gets strings in data`() {
+        #expect(
+            settings(.tenDarts).body(push(to: android, incomingCall()))
+                == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"28s"},"data":{"#
+                + #""id":"\#(code)","message":"Anna","title":"Incoming call","badge":"10","dst":"call","#
+                + #""dsc":"0000000000000001","cfm":"1","sil":"0","org":"10d","#
+                + #""ctm":"{\"type\":\"invite\",\"date\":1623753691,\"number\":\"sip:103@example.net\",\"display_name\":\"Anna\"}"}}}"#
+        )
+    }
+
+    @Test func `iOS gets alert, badge and the title twice`() {
+        #expect(
+            settings(.tenDarts).body(push(to: remote, incomingCall()))
+                == #"{"aps":{"alert":{"title":"Incoming call","body":"Anna"},"sound":"default","badge":10},"#
+                + #""id":"\#(code)","title":"Incoming call","dst":"call","dsc":"0000000000000001","cfm":1,"sil":0,"#
+                + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna"}}"#
+        )
+    }
+
+    @Test func `iOS silent has exactly its keys, and priority 5`() throws {
+        let request = try #require(settings(.tenDarts, .background).rendered(push(to: remote, incomingCall())))
+        #expect(
+            String(decoding: request.body, as: UTF8.self)
+                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d"}"#
+        )
+        #expect(request.header("apns-push-type") == "background")
+        #expect(request.header("apns-priority") == "5")
+        #expect(request.header("apns-topic") == "com.example.phone")
+    }
+
+    @Test func `missed calls name the newest first`() throws {
+        let list = missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725)])
+        let body = try JSONValue(
+            Array(try #require(settings(.tenDarts).body(push(to: android, list, badge: 2))).utf8))
+        let data = try #require(body["message"]?["data"])
+        #expect(data["message"]?.string == "105, 103")
+        #expect(data["title"]?.string == "Missed calls")
+        #expect(data["dst"]?.string == "missed_calls")
+        let custom = try JSONValue(Array(try #require(data["ctm"]?.string).utf8))
+        #expect(custom["calls"]?.array?.count == 2)
+    }
+
+    @Test func `an anonymous caller stays so`() throws {
+        var settings = settings(.tenDarts)
+        settings.payload.texts.anonymous = "Unbekannt"
+        let body = try #require(settings.body(push(to: android, incomingCall(isAnonymous: true))))
+        #expect(body.contains("Unbekannt"))
+        #expect(!body.contains("103"))
+        #expect(!body.contains("Anna"))
+    }
+}
+
+@Suite("Payloads for Linphone")
+struct LinphonePayloadTests {
+    private let caller = #""from-uri":"sip:103@example.net","display-name":"Anna","pn_ttl":28,"customPayload":{}}"#
+    private let ids =
+        #""call-id":"a84b4c76e66710@pc33.example.net","uuid":"\#(code)","send-time":"2021-06-15 10:41:31""#
+
+    @Test func `a VoIP push carries the call in aps`() throws {
+        let request = try #require(settings(.linphone).rendered(push(to: apple, incomingCall())))
+        #expect(
+            String(decoding: request.body, as: UTF8.self)
+                == #"{"aps":{"sound":"","loc-key":"IC_MSG","loc-args":["Anna"],"# + ids + "}," + caller)
+        #expect(request.header("apns-push-type") == "voip")
+    }
+
+    @Test func `a background push has no sound`() {
+        #expect(
+            settings(.linphone, .background).body(push(to: remote, incomingCall()))
+                == #"{"aps":{"badge":0,"content-available":1,"loc-key":"IC_MSG","loc-args":["Anna"],"# + ids + "},"
+                + caller)
+    }
+
+    @Test func `an alert shows the call, with the rest at the top`() {
+        #expect(
+            settings(.linphone).body(push(to: remote, incomingCall()))
+                == #"{"aps":{"alert":{"loc-key":"IC_MSG","loc-args":["Anna"]},"sound":"default","mutable-content":1,"badge":1},"#
+                + ids + "," + caller)
+    }
+
+    @Test func `Firebase gets Flexisip's strings`() throws {
+        let body = try JSONValue(
+            Array(try #require(settings(.linphone).body(push(to: android, incomingCall(name: "")))).utf8))
+        let data = try #require(body["message"]?["data"])
+        #expect(data["uuid"]?.string == code)
+        #expect(data["from-uri"]?.string == "sip:103@example.net")
+        #expect(data["display-name"]?.string == "")
+        #expect(data["call-id"]?.string == "a84b4c76e66710@pc33.example.net")
+        #expect(data["sip-from"]?.string == "sip:103@example.net")
+        #expect(data["loc-key"]?.string == "IC_MSG")
+        #expect(data["loc-args"]?.string == "sip:103@example.net")
+        #expect(data["send-time"]?.string == "2021-06-15 10:41:31")
+        #expect(data["custom-payload"]?.string == "{}")
+    }
+
+    @Test func `missed calls are written out`() throws {
+        let list = missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725)])
+        let body = try JSONValue(Array(try #require(settings(.linphone).body(push(to: apple, list))).utf8))
+        #expect(body["aps"]?["alert"]?["title"]?.string == "Missed calls")
+        #expect(body["aps"]?["alert"]?["body"]?.string == "105")
+        #expect(body["type"]?.string == "missed_calls")
+        #expect(body["calls"]?.array?.count == 2)
+    }
+}
+
+@Suite("Sizes of payloads, for each profile")
+struct PayloadSizeTests {
+    private static let profiles = PayloadProfile.allCases
+    private let long = String(repeating: "\u{1F4DE}\"\u{1}é", count: 2000)
+
+    @Test(arguments: profiles)
+    func `a list of any length fits, and keeps the newest`(profile: PayloadProfile) throws {
+        for count in [1, 10, 60, 100] {
+            for text in ["103", String(long.prefix(40)), long] {
+                let list = missedCalls((0..<count).map { (text, 1_625_158_716 + Int64($0)) })
+                for type in RemotePushType.allCases {
+                    let body = try #require(settings(profile, type).rendered(push(to: apple, list))?.body)
+                    #expect(body.count <= 4096)
+                    _ = try JSONValue(body)
+                }
+                let body = try #require(settings(profile).rendered(push(to: android, list))?.body)
+                let data = try #require(try JSONValue(body)["message"]?["data"])
+                guard case .object(let members) = data else { return #expect(Bool(false)) }
+                let size = members.reduce(0) { $0 + $1.key.utf8.count + ($1.value.string?.utf8.count ?? 5000) }
+                #expect(size <= 4096)
+                #expect(size > 60)
+                #expect(String(decoding: body, as: UTF8.self).contains("\(1_625_158_716 + count - 1)"))
+            }
+        }
+    }
+
+    @Test(arguments: profiles)
+    func `a caller with long names fits, cut between characters`(profile: PayloadProfile) throws {
+        let call = incomingCall(from: "sip:" + long + "@h", name: long)
+        for (device, room) in [(apple, 5120), (remote, 4096)] {
+            let body = try #require(settings(profile).rendered(push(to: device, call))?.body)
+            #expect(body.count <= room)
+            #expect(!String(decoding: body, as: UTF8.self).contains("\u{FFFD}"))
+            _ = try JSONValue(body)
+        }
+        let body = try #require(settings(profile).rendered(push(to: android, call))?.body)
+        _ = try JSONValue(body)
+        #expect(!String(decoding: body, as: UTF8.self).contains("\u{FFFD}"))
+    }
+
+    /// All byte values, in a name and a caller.
+    @Test(arguments: profiles)
+    func `whatever bytes a name holds, the payload reads back`(profile: PayloadProfile) throws {
+        for start in stride(from: 0, to: 256, by: 4) {
+            let bytes = (0..<40).map { UInt8(truncatingIfNeeded: start &+ $0 &* 7) }
+            let call = PushMessage.incomingCall(
+                IncomingCall(
+                    callRef: CallRef(rawValue: 1), callerURI: ByteString(bytes), displayName: ByteString(bytes),
+                    isAnonymous: false, receivedAt: sampleDate, callID: ByteString(bytes)))
+            let whole = String(decoding: bytes, as: UTF8.self)
+            for device in [apple, remote, android] {
+                let body = try #require(settings(profile).rendered(push(to: device, call))?.body)
+                let value = try JSONValue(body)
+                if profile != .ecss10 || device != android { #expect(value.holds(whole)) }
+            }
+        }
+    }
+}
+
+extension JSONValue {
+    /// Whether some string in it is this text, or is JSON that holds it.
+    fileprivate func holds(_ text: String) -> Bool {
+        switch self {
+        case .string(let string):
+            string == text || (string.hasPrefix("{") && (try? JSONValue(Array(string.utf8)))?.holds(text) == true)
+        case .array(let elements): elements.contains { $0.holds(text) }
+        case .object(let members): members.contains { $0.value.holds(text) }
+        case .null, .bool, .number: false
+        }
+    }
+}

@@ -1,0 +1,70 @@
+import PushDelivery
+import Settings
+import SIPGrammar
+import Testing
+
+@Suite struct `Apps of the providers` {
+    private func directory(_ yaml: String) throws -> (PushDirectory, (PushToken) -> String?) {
+        let directory = PushDirectory(try PushSettings(yaml: Array(yaml.utf8), file: "f"))
+        return (directory, { directory.app(for: $0).flatMap { directory[$0] }?.name })
+    }
+
+    private let yaml = """
+        apns:
+          enabled: true
+          topics: [com.example.phone]
+          team-id: AAAAAAAAAA
+          key-id: BBBBBBBBBB
+          key-file: /a.p8
+          limits: {requests: 7}
+          apps:
+            second: {topics: [com.example.second], key-id: CCCCCCCCCC, key-file: /b.p8, payload: 10d}
+            old: {topics: [com.example.old], key-file: ~, cert-file: /c.pem, cert-key-file: /k.pem}
+            off: {topics: [com.example.off], enabled: false}
+        fcm:
+          enabled: true
+          service-account-file: /f.json
+          apps:
+            second: {params: [second-project, "123456789012"], service-account-file: /g.json}
+        """
+
+    @Test func `are chosen by pn-param`() throws {
+        let (_, name) = try directory(yaml)
+        #expect(name(token(.apns, "aa", param: "T.com.example.phone.voip")) == "apns")
+        #expect(name(token(.apns, "aa", param: "T.com.example.second.voip")) == "apns/second")
+        #expect(name(token(.apnsDevelopment, "aa", param: "T.com.example.second")) == "apns.dev/second")
+        #expect(name(token(.apns, "aa:voip&bb:remote", param: "T.com.example.old.voip&remote")) == "apns/old")
+        #expect(name(token(.fcm, param: "123456789012")) == "fcm/second")
+        #expect(name(token(.fcm, param: "second-project")) == "fcm/second")
+    }
+
+    @Test(arguments: ["", "line1", "T.com.example.unknown", "T.com.example.off.voip"])
+    func `that nobody lists are the first one's`(param: String) throws {
+        let (_, name) = try directory(yaml)
+        #expect(name(token(.apns, "aa", param: param)) == "apns")
+        #expect(name(token(.fcm, param: param)) == "fcm")
+    }
+
+    @Test func `take over what they do not set`() throws {
+        let (directory, _) = try directory(yaml)
+        let second = try #require(directory.apps.first { $0.name == "apns/second" })
+        guard case .apns(let settings) = second.service else { return #expect(Bool(false)) }
+        #expect(settings.teamID == "AAAAAAAAAA")
+        #expect(settings.keyID == "CCCCCCCCCC")
+        #expect(settings.payload == .tenDarts)
+        #expect(second.lane.requests == 7)
+        #expect(!directory.apps.contains { $0.name.hasSuffix("/off") })
+    }
+
+    @Test func `of a provider that is switched off are none`() throws {
+        let (directory, name) = try directory("fcm: {enabled: true, service-account-file: /f}")
+        #expect(directory.apps.map(\.name) == ["fcm"])
+        #expect(name(token(.apns, "aa")) == nil)
+    }
+
+    @Test func `are checked like the first`() {
+        #expect(throws: SettingsError.self) {
+            try directory("apns: {enabled: true, key-file: /k, team-id: T, key-id: K, apps: {b: {cert-file: /c}}}")
+        }
+    }
+}
