@@ -33,7 +33,7 @@ private func gatewaySettings(_ url: String, _ keys: String = "") throws -> HTTPP
 @Suite("Pushes through Acrobits' mediator, over TLS", .timeLimit(.minutes(1)))
 struct AcrobitsServiceTests {
     @Test func `it takes calls and lists of missed calls`() async throws {
-        try await withProviders { (bench, providers) async throws in
+        try await withAllProviders { (bench, providers) async throws in
             await bench.send(1, to: acrobits("T2sx:calls&T3Ro:other"))
             await bench.send(2, to: acrobits("T2sx:calls&T3Ro:other"), .missedCall)
             for _ in 1...2 { #expect(try await bench.outcomes.next().1 == .accepted(nil)) }
@@ -53,7 +53,7 @@ struct AcrobitsServiceTests {
         (#"{"status":403,"reason":"no"}"#, .credentialsRefused("no")),
     ])
     func `what goes wrong has its consequence`(plan: String, expected: PushOutcome) async throws {
-        try await withProviders(plans: ["T2sx": plan]) { (bench, _) async throws in
+        try await withAllProviders(plans: ["T2sx": plan]) { (bench, _) async throws in
             await bench.send(1, to: acrobits())
             #expect(try await bench.outcomes.next().1 == expected)
         }
@@ -64,7 +64,7 @@ struct AcrobitsServiceTests {
 struct GatewayServiceTests {
     @Test func `they get what the template says, signed with both secrets`() async throws {
         for secret in ["new", "old"] {
-            try await withProviders(changing: { settings, url in
+            try await withAllProviders(changing: { settings, url in
                 settings.http = try gatewaySettings(url, "secret: new\n    previous-secret: old")
             }) { (bench, providers) async throws in
                 await providers.checkSignatures(of: [secret])
@@ -81,14 +81,14 @@ struct GatewayServiceTests {
     }
 
     @Test func `a receiver with another secret refuses us, and without a secret nothing is signed`() async throws {
-        try await withProviders(changing: { settings, url in
+        try await withAllProviders(changing: { settings, url in
             settings.http = try gatewaySettings(url, "secret: new")
         }) { (bench, providers) async throws in
             await providers.checkSignatures(of: ["other"])
             await bench.send(1, to: gateway())
             #expect(try await bench.outcomes.next().1 == .credentialsRefused("status 401"))
         }
-        try await withProviders(changing: { settings, url in
+        try await withAllProviders(changing: { settings, url in
             settings.http = try gatewaySettings(url)
         }) { (bench, providers) async throws in
             await bench.send(1, to: gateway())
@@ -98,7 +98,7 @@ struct GatewayServiceTests {
     }
 
     @Test func `each try is the same push`() async throws {
-        try await withProviders(
+        try await withAllProviders(
             plans: ["tok": #"{"status":503,"times":1}"#],
             changing: { settings, url in
                 settings.http = try gatewaySettings(url)
@@ -154,7 +154,7 @@ struct GatewayServiceTests {
     }
 
     @Test func `a device of an app that is not there is not pushed`() async throws {
-        try await withProviders { (bench, _) async throws in
+        try await withAllProviders { (bench, _) async throws in
             await bench.send(1, to: gateway())
             #expect(try await bench.outcomes.next().1 == .retry(after: nil))
         }

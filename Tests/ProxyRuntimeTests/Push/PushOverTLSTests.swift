@@ -67,7 +67,7 @@ struct PushOverTLSTests {
                 let theirs = try SelfSignedCertificate(hosts: ["127.0.0.1"])
                 let ours = try SelfSignedCertificate(hosts: ["127.0.0.1"])
                 try Data(ours.certificate).write(to: URL(fileURLWithPath: folder.path + "/ca.pem"))
-                let providers = SandboxProviders(loop)
+                let providers = Providers(loop)
                 var settings = try folder.settings(try await providers.listen(theirs, plans: [:]))
                 settings.apns.caFile = folder.path + "/ca.pem"
                 let bench = PushBench(loop)

@@ -1,6 +1,5 @@
 import Foundation
 import PushDelivery
-import Settings
 
 /// Keys and files for one test, removed with it. The keys guard nothing.
 struct TestFolder {
@@ -27,14 +26,6 @@ struct TestFolder {
         settings.fcm.serviceAccountFile = path + "/account.json"
         settings.fcm.endpoint = url
         settings.fcm.tokenEndpoint = url + "/token"
-        settings.webPush.enabled = true
-        settings.webPush.keyFile = path + "/key.p8"
-        settings.webPush.contact = "mailto:push@example.net"
-        settings.webPush.hosts = try WebPushSettings(
-            yaml: Array("hosts: [\"\(url.drop { $0 != "/" }.dropFirst(2))\"]".utf8), file: ""
-        ).hosts
-        settings.acrobits.enabled = true
-        settings.acrobits.endpoint = url
         return settings
     }
 
@@ -87,4 +78,16 @@ func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
     try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(atPath: folder.path) }
     try await body(folder)
+}
+
+extension PushSettings {
+    /// Switches on what is at one server besides Apple and Google.
+    mutating func addGateways(_ url: String, key: String) throws {
+        webPush.enabled = true
+        webPush.keyFile = key
+        webPush.contact = "mailto:push@example.net"
+        webPush.hosts = [try WebPushHost(parsing: String(url.drop { $0 != "/" }.dropFirst(2)))]
+        acrobits.enabled = true
+        acrobits.endpoint = url
+    }
 }

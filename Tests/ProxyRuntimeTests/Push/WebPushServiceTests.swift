@@ -11,7 +11,7 @@ import Telemetry
 import Testing
 import Timekeeping
 
-private func device(_ subscription: SandboxProviders.Subscription, keyed: Bool = true) -> PushToken {
+private func device(_ subscription: Providers.Subscription, keyed: Bool = true) -> PushToken {
     PushToken(
         provider: .webPush, param: ByteString(keyed ? subscription.keys : ""), prid: ByteString(subscription.url))
 }
@@ -19,7 +19,7 @@ private func device(_ subscription: SandboxProviders.Subscription, keyed: Bool =
 @Suite("Web pushes over TLS", .timeLimit(.minutes(1)))
 struct WebPushServiceTests {
     @Test func `only the device can read them, and our key signs them`() async throws {
-        try await withProviders { (bench, providers) async throws in
+        try await withAllProviders { (bench, providers) async throws in
             let key = try #require(await bench.vapidKey)
             let subscription = try await providers.subscribe("s1", sender: key)
             await bench.send(1, to: device(subscription))
@@ -41,7 +41,7 @@ struct WebPushServiceTests {
     }
 
     @Test func `without keys, or with keys that are none, a device is woken without payload`() async throws {
-        try await withProviders { (bench, providers) async throws in
+        try await withAllProviders { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription, keyed: false))
             // Of the right length, but no point on the curve.
@@ -61,7 +61,7 @@ struct WebPushServiceTests {
         (#"{"status":202}"#, .accepted(nil)),
     ])
     func `what goes wrong has its consequence`(plan: String, expected: PushOutcome) async throws {
-        try await withProviders(plans: ["s1": plan]) { (bench, providers) async throws in
+        try await withAllProviders(plans: ["s1": plan]) { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription))
             #expect(try await bench.outcomes.next().1 == expected)
@@ -69,7 +69,7 @@ struct WebPushServiceTests {
     }
 
     @Test func `a subscription for another's key refuses us`() async throws {
-        try await withProviders { (bench, providers) async throws in
+        try await withAllProviders { (bench, providers) async throws in
             let other = String(decoding: Base64.url.encode(try P256KeyPair().publicKey), as: UTF8.self)
             await bench.send(1, to: device(try await providers.subscribe("s1", sender: other)))
             guard case .credentialsRefused = try await bench.outcomes.next().1 else { return #expect(Bool(false)) }
@@ -77,7 +77,7 @@ struct WebPushServiceTests {
     }
 
     @Test func `a host that is not allowed gets nothing`() async throws {
-        try await withProviders(changing: { settings, _ in settings.webPush.hosts = WebPushSettings().hosts }) {
+        try await withAllProviders(changing: { settings, _ in settings.webPush.hosts = WebPushSettings().hosts }) {
             (bench, providers) async throws in
             await bench.send(1, to: device(try await providers.subscribe("s1")))
             #expect(try await bench.outcomes.next().1 == .noSuitableToken)
@@ -92,7 +92,7 @@ struct WebPushServiceTests {
             // It never says a word of TLS.
             let silent = FakeProvider(loop) { _, _ in .silence }
             let authority = try await silent.listen().dropFirst("http://".count)
-            try await withProviders(
+            try await withAllProviders(
                 changing: { settings, url in
                     settings.webPush.lane.requests = 1
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
@@ -117,7 +117,7 @@ struct WebPushServiceTests {
 
     /// Phones name the origins: many of them must cost neither memory nor the others' pushes.
     @Test func `more push services than there are ways for are served all the same`() async throws {
-        try await withProviders(
+        try await withAllProviders(
             changing: { settings, url in
                 let closed = (1...200).map { "127.0.0.1:\($0)" }
                 settings.webPush.hosts = try hosts(closed + [String(url.dropFirst("https://".count))])
@@ -141,6 +141,7 @@ struct WebPushServiceTests {
         try await withFolder { folder in
             try await withLoop { loop in
                 var settings = try folder.settings("http://127.0.0.1:1")
+                try settings.addGateways("http://127.0.0.1:1", key: folder.path + "/key.p8")
                 settings.webPush.keyFile = settings.fcm.serviceAccountFile
                 await #expect(throws: PushSetupError.self) { try await PushBench(loop).start(settings) }
                 settings.webPush.keyFile = nil
