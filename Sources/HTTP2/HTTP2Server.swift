@@ -75,14 +75,14 @@ package final class HTTP2Server {
 
     /// Takes bytes of the connection.
     ///
-    /// - Returns: whether the connection may go on; otherwise it is closed once what waits is sent.
+    /// - Returns: whether they were HTTP/2; otherwise the connection is closed once what waits is sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
         }
         if used != bytes.count { isBroken = true }
         produce()
-        return isWanted
+        return !isBroken
     }
 
     /// Whether anything can still happen: not after a GOAWAY with no streams left, nor after the client's errors.

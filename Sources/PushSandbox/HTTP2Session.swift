@@ -10,6 +10,8 @@ final class HTTP2Session: SandboxSession {
     private var laterLimit: Int?
     /// The first stream that a GOAWAY has refused: from there on nothing is looked at.
     private var firstRefused = Int32.max
+    /// GOAWAY was said: the client ends the connection when it has read all answers. Closing it here could take them back.
+    private var isLeaving = false
     /// Requests are being handed over; answers given meanwhile are sent together.
     private var isTaking = false
 
@@ -38,7 +40,7 @@ final class HTTP2Session: SandboxSession {
         }
         isTaking = false
         flush()
-        return goesOn && server.isWanted
+        return goesOn && (isLeaving || server.isWanted)
     }
 
     func answer(_ answer: SandboxAnswer, on number: Int32) {
@@ -53,6 +55,7 @@ final class HTTP2Session: SandboxSession {
     }
 
     func goAway(refusing number: Int32?) {
+        isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
         // As APNs says it, with its reason. The streams behind the last one are refused by themselves.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
