@@ -28,10 +28,7 @@ package final class PushService: @unchecked Sendable {
     private var logLimit = LogRateLimit()
 
     private var deliveries: [PushID: Delivery] = [:]
-    /// By the app's place in the directory; of apps whose tokens have servers of their own, for what has no other way.
-    private var ways: [Way] = []
-    private var originWays: [Origin: Way] = [:]
-    private var freeSlots = Array(0..<PushService.originLimit)
+    private var ways: PushWays
     /// Pushes that have their place and want a credential that is being made.
     private var withoutCredential: [PushID] = []
     private var pauses = DeadlineQueue<PushID>()
@@ -45,7 +42,7 @@ package final class PushService: @unchecked Sendable {
     private final class Delivery {
         let request: PushRequest
         let app: PushApp
-        let way: Way
+        let way: PushWay
         /// The server, where the token has one of its own.
         let origin: String?
         let code: PushCode
@@ -57,7 +54,7 @@ package final class PushService: @unchecked Sendable {
         var pause = DeadlineID.none
 
         init(
-            _ request: PushRequest, of app: PushApp, on way: Way, to origin: String?, _ attempt: PushAttempt,
+            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt,
             _ code: PushCode
         ) {
             self.request = request
@@ -69,49 +66,8 @@ package final class PushService: @unchecked Sendable {
         }
     }
 
-    /// How an app fares, over all its ways.
-    private final class Standing {
-        /// Its provider has taken a push of ours.
-        var isProven = false
-        var report = PushAppReport()
-    }
-
-    /// The way to one server of an app's provider, which no other app's pushes are on.
-    private final class Way {
-        let app: PushApp
-        let standing: Standing
-        var lane: PushLane
-        let route: ProviderRoute
-        /// Among the ways to the origins of tokens.
-        let slot: Int?
-        /// Those who wait are being started: the lane is not to be emptied from within.
-        var isDraining = false
-        /// Pushes that are on it, in pauses too.
-        var deliveries = 0
-
-        init(app: PushApp, _ standing: Standing, _ lane: LaneSettings, slot: Int? = nil) {
-            self.app = app
-            self.standing = standing
-            self.slot = slot
-            self.lane = PushLane(lane)
-            route = ProviderRoute(to: app, group: slot.map { "\(app.name) \($0)" })
-        }
-    }
-
-    /// A server that a token names. A slow one delays nobody but its own devices.
-    private struct Origin: Hashable {
-        let app: PushApp.ID
-        let origin: String
-    }
-
-    /// Ways to origins at a time. Phones name the origins: what goes to others shares one way then.
-    private static let originLimit = 64
-
     /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
     private static let connections = 32
-
-    /// Pushes at a time, those in pauses between two tries included.
-    private var limit = 0
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
@@ -126,13 +82,7 @@ package final class PushService: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits)
         credentials = try ProviderCredentials(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
-        for app in directory.apps {
-            var lane = app.lane
-            // Without TLS it is HTTP/1.1, one request on a connection: what waits, waits here, where it can be dropped.
-            if app.baseURL?.hasPrefix("http:") == true { lane.requests = min(lane.requests, Self.connections) }
-            limit += Self.limit(of: app)
-            ways.append(Way(app: app, Standing(), lane))
-        }
+        ways = PushWays(directory, plainLimit: Self.connections)
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         } catch {
@@ -141,8 +91,6 @@ package final class PushService: @unchecked Sendable {
         credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
 
-    private static func limit(of app: PushApp) -> Int { 2 * (app.lane.requests + app.lane.queue) }
-
     /// The public key that web push subscriptions are to be made for, base64url.
     package var vapidKey: String? { credentials.vapidKey }
 
@@ -150,7 +98,7 @@ package final class PushService: @unchecked Sendable {
     /// each provider is opened and kept.
     package func start() throws(SystemError) {
         try credentials.keepReady()
-        for way in ways where way.app.keepsConnection {
+        for way in ways.all where way.app.keepsConnection {
             if let url = way.app.baseURL { http.keepWarm(way.route.request(to: url)) }
         }
     }
@@ -159,7 +107,8 @@ package final class PushService: @unchecked Sendable {
 
     package func send(_ request: PushRequest) {
         let now = loop.moment
-        guard let app = directory.app(for: request.token).flatMap({ directory[$0] }), deliveries.count < limit else {
+        guard let app = directory.app(for: request.token).flatMap({ directory[$0] }), deliveries.count < ways.limit
+        else {
             settle(request.id, .retry(after: nil))
             tellLater()
             return
@@ -171,7 +120,7 @@ package final class PushService: @unchecked Sendable {
             }
         let origin = app.origin(of: request.token)
         let delivery = Delivery(
-            request, of: app, on: way(of: app, to: origin), to: origin,
+            request, of: app, on: ways.way(of: app, to: origin), to: origin,
             PushAttempt(
                 pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
             PushCode(high: chances.next(), low: chances.next()))
@@ -211,23 +160,13 @@ package final class PushService: @unchecked Sendable {
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
         var figures = figures
-        figures.set(.pushQueue, to: allWays.reduce(0) { $0 + $1.lane.queued })
-        figures.set(.pushesInFlight, to: allWays.reduce(0) { $0 + $1.lane.inFlight })
+        figures.set(.pushQueue, to: ways.all.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: ways.all.reduce(0) { $0 + $1.lane.inFlight })
         return figures
     }
 
     /// How each app's pushes fare, in the order of the directory.
-    package var reports: [(app: PushApp, report: PushAppReport)] {
-        ways.map { way in
-            let others = originWays.values.filter { $0.app.id == way.app.id }
-            var report = way.standing.report
-            report.queued = others.reduce(way.lane.queued) { $0 + $1.lane.queued }
-            report.inFlight = others.reduce(way.lane.inFlight) { $0 + $1.lane.inFlight }
-            // One of many servers that is down says nothing about the others.
-            report.isReachable = others.isEmpty ? way.lane.isOpen : others.contains { $0.lane.isOpen }
-            return (way.app, report)
-        }
-    }
+    package var reports: [(app: PushApp, report: PushAppReport)] { ways.reports }
 
     // MARK: One try
 
@@ -342,7 +281,7 @@ package final class PushService: @unchecked Sendable {
         drain(delivery.way, now: now)
     }
 
-    private func drain(_ way: Way, now: Instant) {
+    private func drain(_ way: PushWay, now: Instant) {
         // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
         guard !way.isDraining else { return }
         way.isDraining = true
@@ -354,29 +293,6 @@ package final class PushService: @unchecked Sendable {
             }
         }
         way.isDraining = false
-    }
-
-    private var allWays: [Way] { originWays.isEmpty ? ways : ways + originWays.values }
-
-    private func way(of app: PushApp, to origin: String?) -> Way {
-        let common = ways[app.id.index]
-        guard let origin else { return common }
-        let key = Origin(app: app.id, origin: origin)
-        if let known = originWays[key] { return known }
-        guard let slot = freeSlots.popLast() ?? slotOfIdleWay() else { return common }
-        let way = Way(app: app, common.standing, app.lane, slot: slot)
-        originWays[key] = way
-        limit += Self.limit(of: app)
-        return way
-    }
-
-    /// Gives up a way that nothing is on; one whose server is down only if there is no other, for it would be forgotten.
-    private func slotOfIdleWay() -> Int? {
-        let idle = originWays.filter { $0.value.deliveries == 0 && $0.value.lane.inFlight == 0 }
-        guard let (key, way) = idle.first(where: { $0.value.lane.isOpen }) ?? idle.first else { return nil }
-        originWays[key] = nil
-        limit -= Self.limit(of: way.app)
-        return way.slot
     }
 
     private func credentialsChanged() {
@@ -399,14 +315,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = .none
             run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
         }
-        for way in allWays { drain(way, now: now) }
+        for way in ways.all { drain(way, now: now) }
         armTimer()
         tell()
     }
 
     private func armTimer() {
         var deadline = pauses.nextDeadline ?? .distantFuture
-        for way in allWays { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        for way in ways.all { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
         if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
     }
 
