@@ -316,5 +316,9 @@ extension StreamConnection: StreamBufferTarget {
         if state == .closing { end() }
     }
 
-    func failed(_ reason: StreamCloseReason) { fail(reason) }
+    func failed(_ reason: StreamCloseReason) {
+        // With TLS the end is told before the bytes that came with it.
+        inputArrived()
+        fail(reason)
+    }
 }
