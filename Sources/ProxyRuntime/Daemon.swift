@@ -4,6 +4,7 @@ import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
+import Resolver
 import SIPGrammar
 import SIPMessage
 import Settings
@@ -33,6 +34,8 @@ package final class Daemon {
     private let api: APIService
     private let queries: StoreQueries
     private var deadTokens: DeadTokenService?
+    private let dryRuns: DryRuns
+    private var deviceRegistration: DeviceRegistrationService?
     private var feedback: FeedbackService?
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
@@ -68,6 +71,7 @@ package final class Daemon {
         } catch {
             throw StartError("push: \(error.description)")
         }
+        dryRuns = DryRuns(loop: loop) { [push] in push.send($0) }
         let engine = try Self.makeEngine(
             settings, listeners: bound.listeners, store: store, vapidKey: push.vapidKey, log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
@@ -155,7 +159,10 @@ package final class Daemon {
         let shard = shard
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
-        push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        let dryRuns = dryRuns
+        push.finished = { id, outcome in
+            if !dryRuns.finished(id, outcome) { shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        }
         feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
@@ -206,6 +213,27 @@ package final class Daemon {
         } catch {
             throw StartError("dead tokens: \(error)")
         }
+        try registerDeviceRegistration()
+    }
+
+    /// Only where apps are declared: elsewhere the paths are not served.
+    private func registerDeviceRegistration() throws(StartError) {
+        guard !settings.api.mobileApps.isEmpty else { return }
+        let resolver: DNSResolver
+        do throws(ResolverError) {
+            resolver = try DNSResolver(on: loop)
+        } catch {
+            throw StartError("no resolver: \(error)")
+        }
+        let service = try DeviceRegistrationService(
+            settings: settings.api, domains: settings.domains, shard: shard, store: store, queries: queries,
+            dryRuns: dryRuns, log: log,
+            ownEndpoints: { [weak self] in
+                guard let self else { return [] }
+                return api.endpoints + listeners.map(\.bound)
+            }, resolve: { resolver.addresses(of: $0, $1) })
+        service.register(in: &api.router)
+        deviceRegistration = service
     }
 
     // MARK: Reload

@@ -1,22 +1,29 @@
 import Addressing
 import Glibc
 
-/// This machine's own address.
+/// This machine's own addresses.
 enum HostAddress {
     /// The address of the first interface that is up and not loopback; loopback when there is none.
     static func primary(isV4: Bool) -> IPAddress {
+        all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
+            ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))
+    }
+
+    /// Those of all interfaces that are up.
+    static var all: [IPAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?
-        guard unsafe getifaddrs(&list) == 0 else { return isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1) }
+        guard unsafe getifaddrs(&list) == 0 else { return [] }
         defer { unsafe freeifaddrs(list) }
+        var found: [IPAddress] = []
         var next = unsafe list
         while let entry = unsafe next {
             unsafe next = entry.pointee.ifa_next
             guard unsafe entry.pointee.ifa_flags & UInt32(IFF_UP) != 0, let address = unsafe entry.pointee.ifa_addr,
-                let found = unsafe ipAddress(address), found.isV4 == isV4, !found.isLoopback, !isLinkLocal(found)
+                let own = unsafe ipAddress(address)
             else { continue }
-            return found
+            found.append(own)
         }
-        return isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1)
+        return found
     }
 
     private static func isLinkLocal(_ address: IPAddress) -> Bool {

@@ -75,6 +75,9 @@ package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// Oldest first (R26).
     case missedCalls([MissedCall])
+    /// Nothing that a person notices: shows whether the provider takes the token. Apple and Google know such pushes, for
+    /// the others there is none.
+    case silent
 }
 
 /// One message for one device.
@@ -107,7 +110,7 @@ extension PushRequest {
     /// it is gone before it could be repeated.
     var collapseKey: String? {
         switch message {
-        case .incomingCall: nil
+        case .incomingCall, .silent: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }
     }

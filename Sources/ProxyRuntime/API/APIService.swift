@@ -170,9 +170,9 @@ package final class APIService {
 }
 
 extension HTTPRequest {
-    /// No segment is empty, a direction, or holds an encoded separator or a control character.
+    /// No segment is empty but the last, a direction, or holds an encoded separator or a control character.
     var hasPlainPath: Bool {
-        path.allSatisfy { segment in
+        (path.last == "" ? path.dropLast() : path[...]).allSatisfy { segment in
             !segment.isEmpty && segment != "." && segment != ".."
                 && segment.unicodeScalars.allSatisfy { scalar in
                     scalar.value >= 0x20 && scalar.value != 0x7f && scalar != "/" && scalar != "\\"

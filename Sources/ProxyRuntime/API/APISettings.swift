@@ -12,6 +12,8 @@ package struct APISettings: SettingsGroup, Equatable {
     package var bodyTimeout: Duration = .seconds(30)
     package var idleTimeout: Duration = .seconds(60)
     package var deadTokenAge: Duration = .seconds(30 * 86_400)
+    package var mobileApps: [String: MobileAppSettings] = [:]
+    package var deviceRegistration = DeviceRegistrationSettings()
 
     package init() {}
 
@@ -49,13 +51,23 @@ package struct APISettings: SettingsGroup, Equatable {
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
             "How long dead tokens are remembered for application servers to ask for."),
+        .named(
+            "mobile-apps", \.mobileApps, exampleName: "shop",
+            "Apps whose servers register devices over HTTP; docs/HTTP-API.md, Device registration."),
+        .group("device-registration", \.deviceRegistration, "Device registration, for all of mobile-apps."),
     ]
 
     package func complaints() -> [SettingComplaint] {
+        var found: [SettingComplaint] = []
         switch (certFile, keyFile) {
-        case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]
-        case (nil, _?): [SettingComplaint("expected cert-file beside it", key: "key-file")]
-        case (nil, nil), (_?, _?): []
+        case (_?, nil): found.append(SettingComplaint("expected key-file beside it", key: "cert-file"))
+        case (nil, _?): found.append(SettingComplaint("expected cert-file beside it", key: "key-file"))
+        case (nil, nil), (_?, _?): break
         }
+        let ids = mobileApps.values.compactMap(\.id)
+        if Set(ids).count != ids.count {
+            found.append(SettingComplaint("expected each id once", key: "mobile-apps"))
+        }
+        return found
     }
 }

@@ -31,11 +31,13 @@ package struct ServiceRouter {
 
     package init() {}
 
-    /// Adds a route. In the pattern `{}` stands for one whole segment of any text but the empty one: `/v1/users/{}/bucket`.
+    /// Adds a route; a slash at the pattern's end is one that paths must have too. In the pattern `{}` stands for one whole segment of any text but the empty one: `/v1/users/{}/bucket`.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, _ handler: @escaping Handler
     ) {
-        let segments = pattern.split(separator: "/").map { $0 == "{}" ? Segment.parameter : .text(String($0)) }
+        let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
+            $0 == "{}" ? Segment.parameter : .text(String($0))
+        }
         precondition(
             !routes.contains { $0.method == method && $0.segments == segments }, "\(method) \(pattern) is served twice")
         routes.append(

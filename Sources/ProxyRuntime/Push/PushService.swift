@@ -115,7 +115,7 @@ package final class PushService: @unchecked Sendable {
         }
         let pauses: PushAttempt.Pauses =
             switch request.message {
-            case .incomingCall: .call
+            case .incomingCall, .silent: .call
             case .missedCalls: .missedCalls
             }
         let origin = app.origin(of: request.token)

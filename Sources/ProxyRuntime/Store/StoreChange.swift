@@ -15,6 +15,14 @@ package enum StoreChange: Hashable, Sendable {
     case deadToken(DeadToken)
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
+    case deviceRequest(DeviceRequest)
+    case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
+    /// Forgets those that ended before that, and the oldest beyond that many.
+    case pruneDeviceRequests(before: UnixTime, keeping: Int)
+    /// The device that a request has registered.
+    case mobileDevice(DeviceRequest)
+    /// The devices that a clean-up names.
+    case forgetMobileDevices(DeviceRequest)
     case note(key: String, value: String)
 }
 

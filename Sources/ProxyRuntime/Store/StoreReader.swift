@@ -60,6 +60,15 @@ package struct StoreReader: ~Copyable {
         }
     }
 
+    /// Registrations and clean-ups of devices that are not done, in their order.
+    package mutating func forEachOpenDeviceRequest(_ body: (DeviceRequest) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM device_request WHERE finished_at IS NULL ORDER BY number") { row in
+            guard let request = row.storedDeviceRequest else { return false }
+            body(request)
+            return true
+        }
+    }
+
     /// The providers that somebody has switched, and how.
     package mutating func providerSwitches() throws(StoreError) -> [PushProvider: Bool] {
         var switches: [PushProvider: Bool] = [:]

@@ -45,6 +45,11 @@ extension Connection {
             delete.bind(1, integer: date.milliseconds)
             delete.bind(2, integer: Int64(count))
             try delete.run()
+        case .deviceRequest(let request): try write(request)
+        case .deviceRequestFinished(let request, let outcome, let date): try finish(request, outcome, at: date)
+        case .pruneDeviceRequests(let date, let count): try pruneDeviceRequests(before: date, keeping: count)
+        case .mobileDevice(let request): try writeMobileDevice(request)
+        case .forgetMobileDevices(let request): try forgetMobileDevices(request)
         case .note(let key, let value):
             let write = try statement("INSERT OR REPLACE INTO meta VALUES (?, ?)")
             write.bind(1, text: key)

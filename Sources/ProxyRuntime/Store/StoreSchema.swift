@@ -2,7 +2,7 @@ internal import Storage
 
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
-/// Nothing but the primary keys is indexed: while the daemon runs everything is looked up in memory, and rows are written
+/// Nothing but keys is indexed: while the daemon runs everything is looked up in memory, and rows are written
 /// by their numbers.
 enum StoreSchema {
     /// "SPPD", so that `file` and a foreign program can tell.
@@ -78,6 +78,33 @@ enum StoreSchema {
             token TEXT NOT NULL,
             source TEXT NOT NULL            -- provider or feedback
         ) STRICT;
+        """,
+        """
+        -- Registrations and clean-ups of devices over HTTP. One that has ended keeps its outcome alone.
+        CREATE TABLE device_request (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order in which they came
+            id TEXT NOT NULL UNIQUE,
+            kind TEXT NOT NULL,             -- registration or cleanup
+            app TEXT NOT NULL,
+            user TEXT NOT NULL,
+            platform TEXT NOT NULL,         -- apns or fcm
+            token TEXT NOT NULL,
+            is_tracked INTEGER NOT NULL,
+            callback_url TEXT NOT NULL,
+            callback_signature TEXT NOT NULL,
+            callback_fields TEXT NOT NULL,  -- a JSON object
+            accepted_at INTEGER NOT NULL,
+            finished_at INTEGER,
+            failure TEXT NOT NULL
+        ) STRICT;
+
+        -- Devices that an app has registered over HTTP.
+        CREATE TABLE mobile_device (
+            app TEXT NOT NULL,
+            user TEXT NOT NULL,
+            token TEXT NOT NULL,
+            PRIMARY KEY (app, user, token)
+        ) STRICT, WITHOUT ROWID;
         """,
     ]
 }

@@ -121,6 +121,17 @@ package final class StoreService: @unchecked Sendable {
         return keys
     }
 
+    func loadDeviceRequests() throws(StartError) -> [DeviceRequest] {
+        var requests: [DeviceRequest] = []
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            try reader.forEachOpenDeviceRequest { requests.append($0) }
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+        return requests
+    }
+
     // MARK: Changes
 
     func commit(_ changes: [StoredChange], _ ticket: CommitTicket) {

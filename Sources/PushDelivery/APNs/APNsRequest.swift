@@ -31,8 +31,14 @@ enum APNsRequest {
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String((context.now + context.settings.missedCallsTTL).seconds)
             return request(to: remote, topic, settings.remotePushType.type, expiration, context, settings)
+        case .silent:
+            guard let remote = token.remote else { return .impossible(.noSuitableToken) }
+            let expiration = String(context.push.deadline.seconds)
+            return request(to: remote, topic, .background, expiration, context, settings, body: silentBody)
         }
     }
+
+    private static let silentBody = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
     /// The bundle that the device names, when it is one of ours, else our first (A28).
     private static func topic(of token: APNsToken, _ settings: APNsSettings) -> String? {
@@ -42,10 +48,10 @@ enum APNsRequest {
 
     private static func request(
         to token: ByteString, _ topic: String, _ type: ApplePushType, _ expiration: String, _ context: PayloadContext,
-        _ settings: APNsSettings
+        _ settings: APNsSettings, body: [UInt8]? = nil
     ) -> PushRendering {
         let room = type == .voip ? voipLimit : limit
-        let body = settings.payload.apple(context, type, badge: settings.badgeType, room: room)
+        let body = body ?? settings.payload.apple(context, type, badge: settings.badgeType, room: room)
         guard body.count <= room else { return .impossible(.payloadRefused("a payload of \(body.count) bytes")) }
         var url = Array(settings.url(of: context.push.token.provider).utf8)
         url.reserveCapacity(url.count + 10 + token.count)

@@ -29,6 +29,7 @@ enum AcrobitsRequest {
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
             members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
             members.append(PayloadField("Badge", Int64(context.push.badge)))
+        case .silent: return .impossible(.noSuitableToken)
         }
         guard let address else { return .impossible(.noSuitableToken) }
         let limit = AcrobitsRequest.parameterLimit

@@ -19,6 +19,7 @@ enum FCMLegacyRequest {
             body.append(",\"time_to_live\":")
             body.append(decimal: context.inviteTTL)
         case .missedCalls: break
+        case .silent: body.append(",\"dry_run\":true")
         }
         body.append("}")
         return .request(ProviderRequest(url: "\(settings.baseURL)/fcm/send", headers: [.json], body: body))

@@ -12,6 +12,14 @@ enum FCMRequest {
             return .impossible(
                 .payloadRefused("no project: neither the service account nor push.fcm.project-id names one"))
         }
+        let url = "\(settings.baseURL)/v1/projects/\(project)/messages:send"
+        if case .silent = context.push.message {
+            var body: [UInt8] = []
+            body.append("{\"validate_only\":true,\"message\":{\"token\":")
+            body.append(jsonString: context.push.token.prid)
+            body.append("}}")
+            return .request(ProviderRequest(url: url, headers: [.json], body: body))
+        }
         let fields = settings.payload.fields(context, room: dataLimit)
         let size = fields.size
         guard size <= dataLimit else { return .impossible(.payloadRefused("\(size) bytes of data")) }
@@ -26,7 +34,7 @@ enum FCMRequest {
             body.append(",\"ttl\":\"")
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
-        case .missedCalls: break
+        case .missedCalls, .silent: break
         }
         if let key = context.push.collapseKey {
             body.append(",\"collapse_key\":")
@@ -35,9 +43,7 @@ enum FCMRequest {
         body.append("},\"data\":{")
         fields.append(stringMembersTo: &body)
         body.append("}}}")
-        return .request(
-            ProviderRequest(
-                url: "\(settings.baseURL)/v1/projects/\(project)/messages:send", headers: [.json], body: body))
+        return .request(ProviderRequest(url: url, headers: [.json], body: body))
     }
 }
 

@@ -34,6 +34,7 @@ struct HTTPPushValues {
             switch push.message {
             case .incomingCall: return ByteString("invite")
             case .missedCalls: return ByteString("missed_calls")
+            case .silent: return ByteString("silent")
             }
         case .pushID: return ByteString(context.code.description)
         case .callRef: return call.map { ByteString($0.callRef.description) } ?? .empty
@@ -59,7 +60,7 @@ struct HTTPPushValues {
     /// JSON; empty for a call.
     var calls: [UInt8] {
         switch context.push.message {
-        case .incomingCall: CallList.json([], atMost: Self.listLimit)
+        case .incomingCall, .silent: CallList.json([], atMost: Self.listLimit)
         case .missedCalls(let calls): CallList.json(calls, atMost: Self.listLimit)
         }
     }
@@ -74,6 +75,7 @@ struct HTTPPushValues {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI
         case .missedCalls(let calls): calls.last?.remoteURI ?? .empty
+        case .silent: .empty
         }
     }
 }

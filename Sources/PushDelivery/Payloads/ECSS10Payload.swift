@@ -15,6 +15,7 @@ enum ECSS10Payload {
         case .missedCalls(let calls):
             let head = [PayloadField("type", "missed_calls"), PayloadField("date", context.now.seconds)]
             return head + [PayloadField("calls", json: CallList.json(calls, atMost: room - head.size - 5))]
+        case .silent: return [PayloadField("type", "silent")]
         }
     }
 
@@ -43,6 +44,7 @@ enum ECSS10Payload {
             end.append("}")
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - end.count))
             body.append(contentsOf: end)
+        case .silent: body.append("}}")
         }
         return body
     }

@@ -29,6 +29,7 @@ enum LinphonePayload {
             let type = PayloadField("type", "missed_calls")
             let list = CallList.json(calls, atMost: room - (head + [type]).size - 5)
             return head + [type, PayloadField("calls", json: list)]
+        case .silent: return head
         }
     }
 
@@ -36,6 +37,7 @@ enum LinphonePayload {
         switch context.push.message {
         case .incomingCall(let call): appleCall(context, call, type)
         case .missedCalls(let calls): appleList(context, calls, type, room: room)
+        case .silent: Array("{\"aps\":{\"content-available\":1}}".utf8)
         }
     }
 

@@ -70,6 +70,9 @@ enum TenDartsPayload {
             case .missedCalls(let calls):
                 title = ByteString(texts.missedCalls)
                 text = CallList.callers(calls, atMost: textLimit)
+            case .silent:
+                title = .empty
+                text = .empty
             }
         }
     }
@@ -79,6 +82,7 @@ enum TenDartsPayload {
         case .incomingCall(let call):
             [PayloadField("dst", "call"), PayloadField("dsc", call.callRef.description)]
         case .missedCalls: [PayloadField("dst", "missed_calls"), PayloadField("dsc", "")]
+        case .silent: []
         }
     }
 
@@ -99,6 +103,7 @@ enum TenDartsPayload {
             body.append(",\"calls\":")
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - 1))
             body.append("}")
+        case .silent: body.append("{}")
         }
         return body
     }

@@ -32,6 +32,7 @@ enum WebPushRequest {
             life = context.missedCallsTTL
             urgency = "normal"
             topic = context.push.collapseKey
+        case .silent: return .impossible(.noSuitableToken)
         }
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),

@@ -1,0 +1,188 @@
+import Crypto
+import Foundation
+import HTTPServer
+import JSON
+import Reactor
+import SIPGrammar
+import Storage
+import Telemetry
+
+/// The device registration API of Dynamics 365 Customer Insights: takes requests, and answers for what became of them.
+///
+/// Whoever shows a wrong API token is answered like everybody else, and nothing is kept: so nobody learns which apps and
+/// tokens there are, and nobody fills the disk.
+final class DeviceRegistrationRoutes: Sendable {
+    private let queue: DeviceRequestQueue
+    private let queries: StoreQueries
+    private let apps: MobileApps
+    private let signature: SignatureEncoding
+
+    private static let base = "/api/v1.0/orgs/{}/pushdeviceregistration/devices"
+
+    init(queue: DeviceRequestQueue, queries: StoreQueries, apps: MobileApps, signature: SignatureEncoding) {
+        self.queue = queue
+        self.queries = queries
+        self.apps = apps
+        self.signature = signature
+    }
+
+    func register(in router: inout ServiceRouter) {
+        // The API token in the body takes the place of a key.
+        router.add("POST", Self.base, scope: nil) { call throws(ServiceProblem) in
+            let body = try JSONValue(bodyOf: call.request)
+            try self.accept([try RegistrationBody(body)], of: call, isBatch: false)
+        }
+        router.add("POST", Self.base + "/batch", scope: nil) { call throws(ServiceProblem) in
+            var bodies: [RegistrationBody] = []
+            for item in try JSONValue(bodyOf: call.request).items() { bodies.append(try RegistrationBody(item)) }
+            try self.accept(bodies, of: call, isBatch: true)
+        }
+        for path in ["/status", "/status/"] {
+            router.add("POST", Self.base + path, scope: nil) { call throws(ServiceProblem) in
+                try self.tell(try StatusBody(try JSONValue(bodyOf: call.request)), to: call)
+            }
+        }
+        router.add("POST", Self.base + "/cleanup", scope: nil) { call throws(ServiceProblem) in
+            try self.accept([try CleanupBody(try JSONValue(bodyOf: call.request))], of: call)
+        }
+        router.add("POST", Self.base + "/cleanup/batch", scope: nil) { call throws(ServiceProblem) in
+            let body = try JSONValue(bodyOf: call.request)
+            // One object instead of an array stands in some versions of the documentation.
+            if case .object = body { return try self.accept([try CleanupBody(body)], of: call) }
+            var bodies: [CleanupBody] = []
+            for item in try body.items() { bodies.append(try CleanupBody(item)) }
+            try self.accept(bodies, of: call)
+        }
+    }
+
+    // MARK: Registrations
+
+    private struct Acceptance: Encodable {
+        let id: String
+
+        enum CodingKeys: String, CodingKey { case id = "RegistrationRequestId" }
+    }
+
+    private func accept(_ bodies: [RegistrationBody], of call: ServiceCall, isBatch: Bool) throws(ServiceProblem) {
+        let fields = try RegistrationFields(call.request)
+        var ids: [RequestID] = []
+        var requests: [DeviceRequest] = []
+        var strangers: [DeviceCallback] = []
+        for body in bodies {
+            let id = RequestID.make()
+            ids.append(id)
+            let callback = try callback(fields, signedWith: body.credentials.apiToken)
+            guard isAllowed(body.credentials, call) else {
+                if let callback { strangers.append(callback) }
+                continue
+            }
+            requests.append(
+                DeviceRequest(
+                    id: id, kind: .registration, app: body.credentials.app.text, user: body.user,
+                    platform: body.platform, token: body.token, isTracked: fields.isTracked, callback: callback,
+                    acceptedAt: queue.date))
+        }
+        try queue.accept(requests) { [strangers, ids, queue] isStored in
+            guard isStored else { return call.answer(.notWritten) }
+            if !fields.isTracked {
+                call.answer(HTTPResponse(status: 202))
+            } else if isBatch {
+                call.answer(ids.map { Acceptance(id: $0.text) }, status: 202)
+            } else if let id = ids.first {
+                call.answer(Acceptance(id: id.text), status: 202)
+            }
+            for callback in strangers { queue.refuse(callback) }
+        }
+    }
+
+    private func callback(
+        _ fields: RegistrationFields, signedWith apiToken: String
+    ) throws(ServiceProblem) -> DeviceCallback? {
+        guard let url = fields.callbackURL else { return nil }
+        do throws(CryptoError) {
+            return DeviceCallback(
+                url: url, signature: try signature.signature(of: url, key: apiToken), fields: fields.callbackFields)
+        } catch {
+            throw ServiceProblem(503, "the webhook cannot be signed now")
+        }
+    }
+
+    private func isAllowed(_ credentials: AppCredentials, _ call: ServiceCall) -> Bool {
+        let isAllowed = apps.app(credentials.app, of: call.parameter(), showing: credentials.apiToken) != nil
+        if !isAllowed { queue.strangerCame(call.request) }
+        return isAllowed
+    }
+
+    // MARK: Clean-ups
+
+    private func accept(_ bodies: [CleanupBody], of call: ServiceCall) throws(ServiceProblem) {
+        let requests = bodies.compactMap { body -> DeviceRequest? in
+            guard isAllowed(body.credentials, call) else { return nil }
+            return DeviceRequest(
+                id: .make(), kind: .cleanup, app: body.credentials.app.text, user: body.user, platform: .apple,
+                token: body.token ?? "", isTracked: false, callback: nil, acceptedAt: queue.date)
+        }
+        try queue.accept(requests) { isStored in
+            if isStored { call.answer(HTTPResponse(status: 202)) } else { call.answer(.notWritten) }
+        }
+    }
+
+    // MARK: Outcomes
+
+    private func tell(_ body: StatusBody, to call: ServiceCall) throws(ServiceProblem) {
+        // To a stranger all requests are unknown.
+        guard isAllowed(body.credentials, call) else {
+            return call.answer(body.requests.map { _ in DeviceOutcome.pending })
+        }
+        let isTaken = queries.run { connection throws(SQLError) in
+            var outcomes: [DeviceOutcome] = []
+            for id in body.requests {
+                outcomes.append(try connection.deviceOutcome(of: id, app: body.credentials.app.text))
+            }
+            call.answer(outcomes)
+        } failed: {
+            call.answer(.notRead)
+        }
+        if !isTaken { throw .notRead }
+    }
+}
+
+/// What is known of a registration's end.
+package enum DeviceOutcome: Encodable, Hashable, Sendable {
+    case pending
+    case success
+    case failed(DeviceFailure)
+
+    private enum CodingKeys: String, CodingKey {
+        case status = "Status"
+        case failure = "FailureReason"
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        switch self {
+        case .pending: try container.encode("Pending", forKey: .status)
+        case .success: try container.encode("Success", forKey: .status)
+        case .failed(let failure):
+            try container.encode("Failed", forKey: .status)
+            try container.encode(failure.rawValue, forKey: .failure)
+        }
+    }
+}
+
+extension SignatureEncoding {
+    /// HMAC-SHA256 of the URL's bytes, as they came in the header.
+    func signature(of url: String, key: String) throws(CryptoError) -> String {
+        var key = try HMACKey(Array(key.utf8).span)
+        let code = key.code(for: Array(url.utf8))
+        return switch self {
+        case .base64: String(decoding: Base64.standard.encode(code), as: UTF8.self)
+        case .hex: String(decoding: Hex.encode(code), as: UTF8.self)
+        }
+    }
+}
+
+extension ServiceProblem {
+    static var notWritten: ServiceProblem { ServiceProblem(503, "the store cannot be written now") }
+    static var tooManyRequests: ServiceProblem { ServiceProblem(503, "too many registrations wait already") }
+}

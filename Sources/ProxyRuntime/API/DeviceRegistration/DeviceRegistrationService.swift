@@ -1,0 +1,70 @@
+import Addressing
+import Reactor
+import Resolver
+import Telemetry
+
+/// The device registration API with all its parts.
+final class DeviceRegistrationService {
+    private let routes: DeviceRegistrationRoutes
+    private let queue: DeviceRequestQueue
+    private let webhooks: WebhookSender
+
+    /// - Parameters:
+    ///   - settings: of the API.
+    ///   - domains: of our users.
+    ///   - shard: where the users' devices are.
+    ///   - store: for requests and outcomes.
+    ///   - queries: for questions about them.
+    ///   - dryRuns: pushes that show whether a token is good.
+    ///   - ownEndpoints: what listens here; webhooks never go there.
+    ///   - log: for what goes wrong.
+    ///   - resolve: gives the addresses of webhook receivers.
+    /// - Throws: when what was left unfinished cannot be read.
+    init(
+        settings: APISettings, domains: [String], shard: ProxyShard, store: StoreService, queries: StoreQueries,
+        dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping WebhookSender.Resolve
+    ) throws(StartError) {
+        let loop = shard.loop
+        let apps = MobileApps(settings.mobileApps, domains: domains)
+        webhooks = WebhookSender(
+            settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
+        let directory = DeviceDirectory(
+            report: { device, aor, done in
+                shard.assumeIsolated { shard in
+                    shard.report(done) { engine, ticket, now in
+                        engine.deviceReported(device, of: aor, ticket, now: now)
+                    }
+                }
+            },
+            withdraw: { selection, aor, done in
+                shard.assumeIsolated { shard in
+                    shard.report(done) { engine, ticket, now in
+                        engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
+                    }
+                }
+            },
+            has: { token, aor in
+                shard.assumeIsolated { shard in
+                    shard.withEngine { engine, now in
+                        engine.targets(of: aor, now: now).contains { $0.token == token }
+                    }
+                }
+            })
+        do throws(SystemError) {
+            queue = try DeviceRequestQueue(
+                store: store, queries: queries, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
+                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
+        } catch {
+            throw StartError("device registration: \(error)")
+        }
+        routes = DeviceRegistrationRoutes(
+            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature)
+        queue.resume(try store.loadDeviceRequests())
+    }
+
+    func register(in router: inout ServiceRouter) { routes.register(in: &router) }
+
+    func prune() { queue.prune() }
+
+    func close() { webhooks.close() }
+}

@@ -1,0 +1,178 @@
+import HTTPClient
+import HTTPServer
+import JSON
+
+/// Who asks, as the body says: these calls show no key in a header.
+struct AppCredentials {
+    let app: RequestID
+    let apiToken: String
+
+    init(_ body: JSONValue) throws(ServiceProblem) {
+        guard let app = RequestID(try body.text("MobileAppId")) else {
+            throw ServiceProblem(400, "MobileAppId is no GUID")
+        }
+        self.app = app
+        apiToken = try body.text("ApiToken")
+    }
+}
+
+/// One device to register.
+struct RegistrationBody {
+    let credentials: AppCredentials
+    let user: String
+    let platform: DeviceRequest.Platform
+    let token: String
+
+    init(_ body: JSONValue) throws(ServiceProblem) {
+        credentials = try AppCredentials(body)
+        user = try body.text("UserId")
+        switch (try body.optionalText("ApnsDeviceToken"), try body.optionalText("FcmDeviceToken")) {
+        case (let token?, nil): (platform, self.token) = (.apple, token)
+        case (nil, let token?): (platform, self.token) = (.google, token)
+        case (nil, nil), (_?, _?): throw ServiceProblem(400, "expected ApnsDeviceToken or FcmDeviceToken")
+        }
+    }
+}
+
+/// Devices to forget.
+struct CleanupBody {
+    let credentials: AppCredentials
+    let user: String
+    /// `nil`: all of the user's.
+    let token: String?
+
+    init(_ body: JSONValue) throws(ServiceProblem) {
+        credentials = try AppCredentials(body)
+        user = try body.text("UserId")
+        token = try body.optionalText("DeviceToken")
+    }
+}
+
+/// The question for outcomes.
+struct StatusBody {
+    let credentials: AppCredentials
+    let requests: [RequestID]
+
+    private static let limit = 1000
+
+    init(_ body: JSONValue) throws(ServiceProblem) {
+        credentials = try AppCredentials(body)
+        guard let items = body["RegistrationRequestIds"]?.array, items.count <= Self.limit else {
+            throw ServiceProblem(400, "expected RegistrationRequestIds, at most \(Self.limit)")
+        }
+        var requests: [RequestID] = []
+        for item in items {
+            guard let id = item.string.flatMap({ RequestID($0) }) else {
+                throw ServiceProblem(400, "RegistrationRequestIds holds something that is no GUID")
+            }
+            requests.append(id)
+        }
+        self.requests = requests
+    }
+}
+
+extension JSONValue {
+    init(bodyOf request: HTTPRequest) throws(ServiceProblem) {
+        do throws(JSONError) {
+            self = try JSONValue(request.body)
+        } catch {
+            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+        }
+    }
+
+    /// The items of a batch.
+    func items() throws(ServiceProblem) -> [JSONValue] {
+        guard let items = array, (1...Self.batchLimit).contains(items.count) else {
+            throw ServiceProblem(400, "expected an array of 1 to \(Self.batchLimit) objects")
+        }
+        return items
+    }
+
+    private static let batchLimit = 100
+
+    fileprivate func text(_ key: String) throws(ServiceProblem) -> String {
+        guard let text = try optionalText(key) else { throw ServiceProblem(400, "expected \(key)") }
+        return text
+    }
+
+    /// Writers of JSON spell "none" as null or as an empty text, too.
+    fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
+        guard case .object = self else { throw ServiceProblem(400, "expected an object") }
+        switch self[key] {
+        case nil, .null: return nil
+        case .string(let text): return text.isEmpty ? nil : text
+        case .bool, .number, .array, .object: throw ServiceProblem(400, "\(key) is no text")
+        }
+    }
+}
+
+/// What the header fields of a registration say.
+struct RegistrationFields {
+    let isTracked: Bool
+    let callbackURL: String?
+    /// A JSON object whose members can all be header fields; empty for none.
+    let callbackFields: String
+
+    init(_ request: HTTPRequest) throws(ServiceProblem) {
+        isTracked = request.field("x-ms-track-registration")?.lowercased() == "true"
+        callbackURL = Self.field(request, "callback-url")
+        callbackFields = Self.field(request, "callback-url-headers") ?? ""
+        if WebhookFields(callbackFields) == nil {
+            throw ServiceProblem(400, "x-ms-callback-url-headers is no JSON object of texts")
+        }
+    }
+
+    /// The documentation spells these names in two ways; the first one counts.
+    private static func field(_ request: HTTPRequest, _ name: String) -> String? {
+        for prefix in ["x-ms-", "x-ms-status-"] {
+            if let value = request.field(prefix + name), !value.isEmpty { return value }
+        }
+        return nil
+    }
+}
+
+/// Header fields that whoever asked for a webhook wants to see in it.
+struct WebhookFields {
+    let headers: [HTTPHeader]
+
+    private static let limit = 32
+    /// Ours alone: they say where a request ends and who it is for.
+    private static let reserved: Set<String> = [
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer",
+        "upgrade", "expect",
+    ]
+
+    /// `nil` for what is no object of texts, or cannot be header fields. Reserved ones are left out.
+    init?(_ text: String) {
+        guard !text.isEmpty else {
+            headers = []
+            return
+        }
+        guard case .object(let members)? = try? JSONValue(Array(text.utf8)), members.count <= Self.limit else {
+            return nil
+        }
+        var headers: [HTTPHeader] = []
+        for member in members {
+            guard let value = member.value.string, Self.isName(member.key), Self.isValue(value) else { return nil }
+            if !Self.reserved.contains(member.key.lowercased()) { headers.append(HTTPHeader(member.key, value)) }
+        }
+        self.headers = headers
+    }
+
+    /// A token of RFC 9110.
+    private static func isName(_ name: String) -> Bool {
+        !name.isEmpty
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    private static func isValue(_ value: String) -> Bool {
+        value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == UInt8(ascii: "\t") }
+    }
+}

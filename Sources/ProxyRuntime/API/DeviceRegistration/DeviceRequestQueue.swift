@@ -1,0 +1,272 @@
+import HTTPServer
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import Storage
+import Telemetry
+import Timekeeping
+
+/// What a registration or clean-up needs of the engine.
+///
+/// Each is called on the loop, and calls back there, perhaps from within.
+struct DeviceDirectory {
+    let report: (ReportedDevice, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
+    let withdraw: (DeviceSelection, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
+    /// Whether a user has a device with that token.
+    let has: (PushToken, AddressOfRecord) -> Bool
+}
+
+/// Registrations and clean-ups from their acceptance to their end: those of one user one after the other, in the order
+/// in which they came.
+///
+/// A request is accepted when it is on the disk, and done with when its end is; what is between at a stop is done again
+/// after the next start.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class DeviceRequestQueue: @unchecked Sendable {
+    private struct Line: Hashable {
+        let app, user: String
+    }
+
+    private struct Work {
+        let request: DeviceRequest
+        var tries = 0
+    }
+
+    private let loop: EventLoop
+    private let store: StoreService
+    private let queries: StoreQueries
+    private let apps: MobileApps
+    private let directory: DeviceDirectory
+    private let dryRuns: DryRuns
+    private let webhooks: WebhookSender
+    private let age: Duration
+    private let log: Log
+
+    /// The first of each line is at work, or the line stands in `ready`.
+    private var lines: [Line: [Work]] = [:]
+    private var ready: [Line] = []
+    private var readyHead = 0
+    private var atWork = 0
+    /// Accepted and not done, those on their way to the disk included.
+    private(set) var count = 0
+    private var postponed: [Line] = []
+    private var timer: LoopTimer?
+    private var pruneTimer: LoopTimer?
+    private var strangers = LogRateLimit()
+    private var strangerWebhooks = LogRateLimit(burst: 10, per: .seconds(10))
+
+    private static let limit = 10_000
+    private static let concurrency = 16
+    private static let tryLimit = 5
+    private static let pause: Duration = .seconds(5)
+    private static let pruneInterval: Duration = .seconds(3600)
+    private static let historyLimit = 1_000_000
+
+    init(
+        store: StoreService, queries: StoreQueries, loop: EventLoop, apps: MobileApps, directory: DeviceDirectory,
+        dryRuns: DryRuns, webhooks: WebhookSender, age: Duration, log: Log
+    ) throws(SystemError) {
+        self.store = store
+        self.queries = queries
+        self.loop = loop
+        self.apps = apps
+        self.directory = directory
+        self.dryRuns = dryRuns
+        self.webhooks = webhooks
+        self.age = age
+        self.log = log
+        timer = try LoopTimer(on: loop) { [weak self] in self?.pauseOver() }
+        pruneTimer = try LoopTimer(on: loop) { [weak self] in self?.prune() }
+        pruneTimer?.arm(at: loop.now + .seconds(90))
+    }
+
+    var date: UnixTime { loop.moment.date }
+
+    // MARK: What comes
+
+    /// Requests that were accepted before the last stop.
+    func resume(_ requests: [DeviceRequest]) {
+        for request in requests { enqueue(request) }
+        loop.post { self.startWaiting() }
+    }
+
+    /// Takes requests over; `done` is called on the loop: whether they are on the disk.
+    func accept(
+        _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
+    ) throws(ServiceProblem) {
+        guard !requests.isEmpty else { return done(true) }
+        guard count + requests.count <= Self.limit else { throw .tooManyRequests }
+        count += requests.count
+        store.write(requests.map { .deviceRequest($0) }) { [weak self] isStored in
+            guard let self else { return }
+            count -= requests.count
+            done(isStored)
+            guard isStored else { return }
+            for request in requests { enqueue(request) }
+            startWaiting()
+        }
+    }
+
+    /// Whoever shows a wrong API token and names a callback URL is told so; but not often, for the URL may be anybody's.
+    func refuse(_ callback: DeviceCallback) {
+        guard strangerWebhooks.admit(now: loop.now) != nil else { return }
+        webhooks.send(.failed(.apiTokenNotValid), to: callback)
+    }
+
+    func strangerCame(_ request: HTTPRequest) {
+        guard let suppressed = strangers.admit(now: loop.now) else { return }
+        log.info(
+            "API token not valid", [.source: .described(request.remote), .suppressed: .number(suppressed)])
+    }
+
+    private func enqueue(_ request: DeviceRequest) {
+        count += 1
+        let line = Line(app: request.app, user: request.user)
+        lines[line, default: []].append(Work(request: request))
+        if lines[line]?.count == 1 { ready.append(line) }
+    }
+
+    // MARK: Turns
+
+    private func startWaiting() {
+        while atWork < Self.concurrency, readyHead < ready.count {
+            let line = ready[readyHead]
+            readyHead += 1
+            guard let work = lines[line]?.first else { continue }
+            atWork += 1
+            begin(work.request, line)
+        }
+        if readyHead == ready.count {
+            ready.removeAll(keepingCapacity: true)
+            readyHead = 0
+        }
+    }
+
+    private func begin(_ request: DeviceRequest, _ line: Line) {
+        guard let app = apps[request.app], let aor = app.address(of: request.user) else {
+            return finish(request, line, .failed(.failedToStoreDevice))
+        }
+        switch request.kind {
+        case .registration: register(request, line, app.token(request.token, on: request.platform), aor)
+        case .cleanup: cleanUp(request, line, aor)
+        }
+    }
+
+    /// The end of the first of a line: written, then told.
+    private func finish(
+        _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [StoreChange] = []
+    ) {
+        store.write(changes + [.deviceRequestFinished(request, outcome, at: date)]) { [weak self] isStored in
+            guard let self else { return }
+            guard isStored else { return postpone(request, line, orEndWith: nil) }
+            if case .failed(let failure) = outcome {
+                log.info(
+                    "device registration failed",
+                    [.user: .text(request.user), .reason: .text(failure.rawValue)])
+            }
+            if let callback = request.callback { webhooks.send(outcome, to: callback) }
+            leave(line)
+        }
+    }
+
+    private func leave(_ line: Line) {
+        atWork -= 1
+        count -= 1
+        lines[line]?.removeFirst()
+        if lines[line]?.isEmpty == true { lines[line] = nil } else { ready.append(line) }
+        startWaiting()
+    }
+
+    /// Something is not there now: the line waits, or its first has waited often enough.
+    private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
+        lines[line]?[0].tries += 1
+        guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
+            if let failure { return finish(request, line, .failed(failure)) }
+            log.error("a device registration could not be finished; the next start takes it up again")
+            return leave(line)
+        }
+        atWork -= 1
+        postponed.append(line)
+        if timer?.deadline == nil { timer?.arm(at: loop.now + Self.pause) }
+        startWaiting()
+    }
+
+    private func pauseOver() {
+        ready += postponed
+        postponed = []
+        startWaiting()
+    }
+
+    // MARK: Registrations
+
+    private func register(_ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord) {
+        guard request.token.utf8.count <= DeviceRequest.tokenLimit else {
+            return finish(request, line, .failed(.deviceTokenTooLong))
+        }
+        let loop = loop
+        let isTaken = queries.run { connection throws(SQLError) in
+            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: request.token)
+            loop.post { self.lookedUp(request, line, token, aor, isKnown: !tokens.isEmpty) }
+        } failed: {
+            loop.post { self.postpone(request, line, orEndWith: .failedToStoreDevice) }
+        }
+        if !isTaken { postpone(request, line, orEndWith: .failedToStoreDevice) }
+    }
+
+    private func lookedUp(
+        _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, isKnown: Bool
+    ) {
+        // One that the directory has lost meanwhile is no duplicate.
+        guard !isKnown || !directory.has(token, aor) else { return finish(request, line, .failed(.duplicateExists)) }
+        dryRuns.start(token) { [weak self] canBePushed in
+            guard let self else { return }
+            guard canBePushed else { return finish(request, line, .failed(.dryRunSendingFailed)) }
+            directory.report(ReportedDevice(token: token, label: .empty), aor) { result in
+                self.reported(request, line, result)
+            }
+        }
+    }
+
+    private func reported(_ request: DeviceRequest, _ line: Line, _ result: ReportResult) {
+        switch result {
+        case .done: finish(request, line, .success, besides: [.mobileDevice(request)])
+        case .notSupported: finish(request, line, .failed(.dryRunSendingFailed))
+        case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))
+        case .unavailable: postpone(request, line, orEndWith: .failedToStoreDevice)
+        }
+    }
+
+    // MARK: Clean-ups
+
+    /// Devices that this app has registered, and no others of the user.
+    private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
+        let loop = loop
+        let wanted = request.token.isEmpty ? nil : request.token
+        let isTaken = queries.run { connection throws(SQLError) in
+            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: wanted)
+            loop.post { self.withdraw(tokens, request, line, aor) }
+        } failed: {
+            loop.post { self.postpone(request, line, orEndWith: .failedToStoreDevice) }
+        }
+        if !isTaken { postpone(request, line, orEndWith: .failedToStoreDevice) }
+    }
+
+    private func withdraw(_ tokens: [String], _ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
+        guard let token = tokens.last else {
+            return finish(request, line, .success, besides: [.forgetMobileDevices(request)])
+        }
+        directory.withdraw(.token(ByteString(token)), aor) { result in
+            if result == .unavailable { return self.postpone(request, line, orEndWith: .failedToStoreDevice) }
+            self.withdraw(tokens.dropLast(), request, line, aor)
+        }
+    }
+
+    // MARK: History
+
+    func prune() {
+        store.record([.pruneDeviceRequests(before: date + (.zero - age), keeping: Self.historyLimit)])
+        pruneTimer?.arm(at: loop.now + Self.pruneInterval)
+    }
+}

@@ -1,0 +1,50 @@
+import PushDelivery
+import Reactor
+import Timekeeping
+
+/// Silent pushes that show whether a provider takes a token.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class DryRuns: @unchecked Sendable {
+    private let loop: EventLoop
+    private let send: (PushRequest) -> Void
+    private var waiting: [PushID: (Bool) -> Void] = [:]
+    private var last = mark
+
+    /// Set in the numbers of these pushes; the engine's count from 1.
+    private static let mark: UInt64 = 1 << 63
+    /// For all tries; a token must not wait longer for a provider that is down.
+    private static let patience: Duration = .seconds(30)
+
+    init(loop: EventLoop, send: @escaping (PushRequest) -> Void) {
+        self.loop = loop
+        self.send = send
+    }
+
+    /// `done` is called once, on the loop: whether the token can be pushed, as far as can be known.
+    func start(_ token: PushToken, _ done: @escaping (Bool) -> Void) {
+        if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
+            return done(false)
+        }
+        last += 1
+        let id = PushID(rawValue: last)
+        waiting[id] = done
+        let now = loop.moment.date
+        send(
+            PushRequest(
+                id: id, token: token, registeredAt: now, message: .silent, badge: 0, deadline: now + Self.patience))
+    }
+
+    /// - Returns: false for a push that is none of these.
+    func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool {
+        guard id.rawValue & Self.mark != 0 else { return false }
+        guard let done = waiting.removeValue(forKey: id) else { return true }
+        switch outcome {
+        case .accepted, .acceptedWithNewToken: done(true)
+        // A PushKit token: Apple ends apps whose VoIP push is no call.
+        case .noSuitableToken: done(true)
+        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .payloadRefused: done(false)
+        }
+        return true
+    }
+}

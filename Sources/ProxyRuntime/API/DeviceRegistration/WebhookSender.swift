@@ -1,0 +1,140 @@
+import Addressing
+import HTTPClient
+import JSON
+import Reactor
+import Resolver
+import Telemetry
+
+/// Posts outcomes to callback URLs: each once, whatever comes of it.
+///
+/// Names are looked up here, and connected to at the address that was checked; redirects are not followed.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class WebhookSender: @unchecked Sendable {
+    /// Gives all addresses of a name; called back once, on the loop.
+    typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
+
+    private struct Webhook {
+        let callback: DeviceCallback
+        let outcome: DeviceOutcome
+    }
+
+    private let loop: EventLoop
+    private let http: HTTPSession
+    private let rules: CallbackGuard
+    private let authorityFile: String?
+    private let ownEndpoints: () -> [Endpoint]
+    private let resolve: Resolve
+    private let log: Log
+    private var logLimit = LogRateLimit()
+    private var waiting: [Webhook] = []
+    private var inFlight = 0
+
+    private static let concurrency = 32
+    private static let waitingLimit = 10_000
+    private static let timeout: Duration = .seconds(10)
+    private static let answerLimit = 64 << 10
+
+    init(
+        settings: DeviceRegistrationSettings, loop: EventLoop, log: Log, ownEndpoints: @escaping () -> [Endpoint],
+        resolve: @escaping Resolve
+    ) {
+        self.loop = loop
+        self.log = log
+        self.ownEndpoints = ownEndpoints
+        self.resolve = resolve
+        rules = CallbackGuard(allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers)
+        authorityFile = settings.webhookAuthorityFile
+        http = HTTPSession(on: loop)
+    }
+
+    func send(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
+        guard waiting.count < Self.waitingLimit else { return note("too many wait") }
+        waiting.append(Webhook(callback: callback, outcome: outcome))
+        sendWaiting()
+    }
+
+    func close() {
+        waiting = []
+        http.close()
+    }
+
+    private func sendWaiting() {
+        while inFlight < Self.concurrency, !waiting.isEmpty {
+            inFlight += 1
+            begin(waiting.removeFirst())
+        }
+    }
+
+    private func begin(_ webhook: Webhook) {
+        guard let url = CallbackURL(webhook.callback.url), url.isSecure || rules.allowsPlain else {
+            return ended("the callback URL is not taken")
+        }
+        if let address = IPAddress(url.host) { return post(webhook, to: url, at: [address]) }
+        resolve(url.host) { [weak self] addresses in self?.post(webhook, to: url, at: addresses) }
+    }
+
+    private func post(_ webhook: Webhook, to url: CallbackURL, at addresses: [IPAddress]) {
+        guard let address = rules.address(among: addresses, port: url.port, own: ownEndpoints()) else {
+            return ended(
+                addresses.isEmpty ? "the callback's host has no address" : "the callback's address is not allowed")
+        }
+        var request = HTTPClientRequest(method: "POST", url: url.text, body: Self.body(webhook))
+        request.headers = WebhookFields(webhook.callback.fields)?.headers ?? []
+        if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
+            request.headers.append(HTTPHeader("Content-Type", "application/json"))
+        }
+        request.version = .http1
+        request.timeout = Self.timeout
+        request.responseLimit = Self.answerLimit
+        request.address = address
+        request.authorityFile = authorityFile
+        http.send(request) { [weak self] result in
+            switch result {
+            case .success(let response) where (200...299).contains(response.status): self?.ended(nil)
+            case .success(let response): self?.ended("status \(response.status)")
+            case .failure(let error): self?.ended("\(error.code)")
+            }
+        }
+    }
+
+    private static func body(_ webhook: Webhook) -> [UInt8] {
+        var body: [UInt8] = []
+        body.append(#"{"Status":"#)
+        var failure: DeviceFailure?
+        if case .failed(let reason) = webhook.outcome { failure = reason }
+        body.append(jsonString: failure == nil ? "Success" : "Failed")
+        body.append(#","Signature":"#)
+        body.append(jsonString: webhook.callback.signature)
+        if let failure {
+            body.append(#","FailureReason":"#)
+            body.append(jsonString: failure.rawValue)
+        }
+        body.append("}")
+        return body
+    }
+
+    /// `problem` is `nil` when it was delivered.
+    private func ended(_ problem: String?) {
+        inFlight -= 1
+        if let problem { note(problem) }
+        // Not from within: a queue of URLs that are not taken would be as deep a stack.
+        if !waiting.isEmpty { loop.post { self.sendWaiting() } }
+    }
+
+    /// Without the URL, which may hold secrets.
+    private func note(_ problem: String) {
+        guard let suppressed = logLimit.admit(now: loop.now) else { return }
+        log.info("webhook lost", [.reason: .text(problem), .suppressed: .number(suppressed)])
+    }
+}
+
+extension DNSResolver {
+    /// A host's addresses, all of them.
+    func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
+        // With a port, that asks for addresses alone.
+        resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
+            done(((try? outcome.get()) ?? []).map(\.endpoint.address))
+        }
+    }
+}
