@@ -220,13 +220,14 @@ package final class Daemon {
     private func registerDeviceRegistration() throws(StartError) {
         guard !settings.api.mobileApps.isEmpty else { return }
         let resolver: DNSResolver
-        do throws(ResolverError) {
+        do throws(SystemError) {
             resolver = try DNSResolver(on: loop)
         } catch {
             throw StartError("no resolver: \(error)")
         }
         let service = try DeviceRegistrationService(
-            settings: settings.api, domains: settings.domains, shard: shard, store: store, queries: queries,
+            settings: settings.api, domains: settings.domains, loop: loop, directory: DeviceDirectory(shard),
+            store: store, queries: queries,
             dryRuns: dryRuns, log: log,
             ownEndpoints: { [weak self] in
                 guard let self else { return [] }

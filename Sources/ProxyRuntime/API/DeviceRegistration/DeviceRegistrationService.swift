@@ -1,5 +1,7 @@
 import Addressing
+import ProxyCore
 import Reactor
+import Registration
 import Resolver
 import Telemetry
 
@@ -12,7 +14,8 @@ final class DeviceRegistrationService {
     /// - Parameters:
     ///   - settings: of the API.
     ///   - domains: of our users.
-    ///   - shard: where the users' devices are.
+    ///   - loop: the shard's.
+    ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
     ///   - queries: for questions about them.
     ///   - dryRuns: pushes that show whether a token is good.
@@ -21,14 +24,39 @@ final class DeviceRegistrationService {
     ///   - resolve: gives the addresses of webhook receivers.
     /// - Throws: when what was left unfinished cannot be read.
     init(
-        settings: APISettings, domains: [String], shard: ProxyShard, store: StoreService, queries: StoreQueries,
+        settings: APISettings, domains: [String], loop: EventLoop, directory: DeviceDirectory, store: StoreService,
+        queries: StoreQueries,
         dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
-        let loop = shard.loop
         let apps = MobileApps(settings.mobileApps, domains: domains)
         webhooks = WebhookSender(
             settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
-        let directory = DeviceDirectory(
+        do throws(SystemError) {
+            queue = try DeviceRequestQueue(
+                store: store, queries: queries, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
+                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
+        } catch {
+            throw StartError("device registration: \(error)")
+        }
+        routes = DeviceRegistrationRoutes(
+            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature)
+        queue.resume(try store.loadDeviceRequests())
+    }
+
+    func register(in router: inout ServiceRouter) { routes.register(in: &router) }
+
+    /// Accepted and not done.
+    var openRequests: Int { queue.count }
+
+    func prune() { queue.prune() }
+
+    func close() { webhooks.close() }
+}
+
+extension DeviceDirectory {
+    /// That of a shard.
+    init(_ shard: ProxyShard) {
+        self.init(
             report: { device, aor, done in
                 shard.assumeIsolated { shard in
                     shard.report(done) { engine, ticket, now in
@@ -46,25 +74,9 @@ final class DeviceRegistrationService {
             has: { token, aor in
                 shard.assumeIsolated { shard in
                     shard.withEngine { engine, now in
-                        engine.targets(of: aor, now: now).contains { $0.token == token }
+                        engine.targets(of: aor, now: now).contains { $0.kind == .sleeping(token) }
                     }
                 }
             })
-        do throws(SystemError) {
-            queue = try DeviceRequestQueue(
-                store: store, queries: queries, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
-                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
-        } catch {
-            throw StartError("device registration: \(error)")
-        }
-        routes = DeviceRegistrationRoutes(
-            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature)
-        queue.resume(try store.loadDeviceRequests())
     }
-
-    func register(in router: inout ServiceRouter) { routes.register(in: &router) }
-
-    func prune() { queue.prune() }
-
-    func close() { webhooks.close() }
 }

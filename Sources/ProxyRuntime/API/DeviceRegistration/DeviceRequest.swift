@@ -1,4 +1,5 @@
 import Foundation
+import SIPGrammar
 package import Timekeeping
 
 /// A GUID in the form that .NET and others write: 32 hexadecimal digits in five groups.

@@ -1,4 +1,5 @@
 import HTTPServer
+import ProxyCore
 import PushDelivery
 import Reactor
 import Registration

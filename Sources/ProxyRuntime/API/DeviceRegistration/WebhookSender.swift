@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import Reactor
 import Resolver
+import SIPGrammar
 import Telemetry
 
 /// Posts outcomes to callback URLs: each once, whatever comes of it.
