@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
+import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
@@ -101,7 +102,7 @@ actor DeviceAPI {
     // MARK: The engine and the providers
 
     private func report(_ device: ReportedDevice, _ aor: AddressOfRecord) -> ReportResult {
-        switch aor.user {
+        switch aor.user.string {
         case "full": return .tooManyDevices
         case "off": return .notSupported
         default:
@@ -138,11 +139,13 @@ actor DeviceAPI {
         held = []
     }
 
-    func forget(_ user: String) { devices[AddressOfRecord(user: ByteString(user), host: "example.org")] = nil }
+    func forget(_ user: String) {
+        devices[AddressOfRecord(user: ByteString(user), host: ByteString("example.org"))] = nil
+    }
 
     func register(_ token: String, for user: String) {
         let token = PushToken(provider: .fcm, param: ByteString("sip"), prid: ByteString(token))
-        devices[AddressOfRecord(user: ByteString(user), host: "example.org"), default: []].append(token)
+        devices[AddressOfRecord(user: ByteString(user), host: ByteString("example.org")), default: []].append(token)
     }
 
     /// `provider:token` of a user's devices.

@@ -39,8 +39,10 @@ struct DeviceRegistrationTests {
             let id = try #require(response.registrationID)
             #expect(UUID(uuidString: id) != nil)
             try await api.idle()
-            #expect(try await api.status([id]) == success)
-            #expect(try await api.status([id.uppercased()]) == success)
+            let answer1 = try await api.status([id])
+            #expect(answer1 == success)
+            let answer2 = try await api.status([id.uppercased()])
+            #expect(answer2 == success)
             let devices = await api.devices(of: "alice")
             #expect(devices == ["apns:TEAM.com.example.phone:aabb"])
             let bare = try await api.post(
@@ -61,11 +63,12 @@ struct DeviceRegistrationTests {
             #expect(ids.count == 100)
             #expect(Set(ids).count == 100)
             try await api.idle()
-            #expect(try await api.status([ids[6]]) == success)
-            #expect(try await api.status([ids[7]]) == failed("DryRunSendingFailed"))
-            #expect(
-                try await api.status([ids[7], ids[8]])
-                    == #"[{"FailureReason":"DryRunSendingFailed","Status":"Failed"},{"Status":"Success"}]"#)
+            let answer3 = try await api.status([ids[6]])
+            #expect(answer3 == success)
+            let answer4 = try await api.status([ids[7]])
+            #expect(answer4 == failed("DryRunSendingFailed"))
+            let answer5 = try await api.status([ids[7], ids[8]])
+            #expect(answer5 == #"[{"FailureReason":"DryRunSendingFailed","Status":"Failed"},{"Status":"Success"}]"#)
             let devices = await api.devices(of: "user99")
             #expect(devices == ["fcm:my-project:token-user99"])
         }
@@ -75,9 +78,11 @@ struct DeviceRegistrationTests {
     func `a batch of none or more than a hundred is refused`(count: Int) async throws {
         try await withDeviceAPI { api in
             let items = (0..<count).map { DeviceAPI.body(user: "u\($0)", fcm: "t") }.joined(separator: ",")
-            #expect(try await api.post("/devices/batch", "[\(items)]").status == 400)
+            let answer6 = try await api.post("/devices/batch", "[\(items)]").status
+            #expect(answer6 == 400)
             let cleanups = (0..<count).map { _ in DeviceAPI.cleanup() }.joined(separator: ",")
-            #expect(try await api.post("/devices/cleanup/batch", "[\(cleanups)]").status == 400)
+            let answer7 = try await api.post("/devices/cleanup/batch", "[\(cleanups)]").status
+            #expect(answer7 == 400)
         }
     }
 
@@ -117,7 +122,8 @@ struct DeviceRegistrationTests {
     func `what is no registration is 400 on every path, and never worse`(body: String) async throws {
         try await withDeviceAPI { api in
             for path in ["/devices", "/devices/batch", "/devices/status", "/devices/status/"] {
-                #expect(try await api.post(path, body).status == 400, "\(path)")
+                let answer8 = try await api.post(path, body).status
+                #expect(answer8 == 400, "\(path)")
             }
             for path in ["/devices/cleanup", "/devices/cleanup/batch"] {
                 let status = try await api.post(path, body).status
@@ -130,15 +136,19 @@ struct DeviceRegistrationTests {
     @Test func `null and empty tokens count as none`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f").dropLast() + #","ApnsDeviceToken":null}"#
-            #expect(try await api.outcome(String(body)) == success)
+            let answer9 = try await api.outcome(String(body))
+            #expect(answer9 == success)
         }
     }
 
     @Test func `other methods and paths are not served`() async throws {
         try await withDeviceAPI { api in
-            #expect(try await api.post("/devices/", DeviceAPI.body(fcm: "f")).status == 404)
-            #expect(try await api.post("/devices/other", DeviceAPI.body(fcm: "f")).status == 404)
-            #expect(try await api.post("/devices", DeviceAPI.body(fcm: "f"), org: "a/b").status == 404)
+            let answer10 = try await api.post("/devices/", DeviceAPI.body(fcm: "f")).status
+            #expect(answer10 == 404)
+            let answer11 = try await api.post("/devices/other", DeviceAPI.body(fcm: "f")).status
+            #expect(answer11 == 404)
+            let answer12 = try await api.post("/devices", DeviceAPI.body(fcm: "f"), org: "a/b").status
+            #expect(answer12 == 404)
         }
     }
 
@@ -147,21 +157,29 @@ struct DeviceRegistrationTests {
     @Test func `the same device again is a duplicate, until it is cleaned up or lost`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")
-            #expect(try await api.outcome(body) == success)
-            #expect(try await api.outcome(body) == failed("DuplicateExists"))
+            let answer13 = try await api.outcome(body)
+            #expect(answer13 == success)
+            let answer14 = try await api.outcome(body)
+            #expect(answer14 == failed("DuplicateExists"))
             // Another token, another user, another app: another device.
-            #expect(try await api.outcome(DeviceAPI.body(fcm: "f2")) == success)
-            #expect(try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1")) == success)
+            let answer15 = try await api.outcome(DeviceAPI.body(fcm: "f2"))
+            #expect(answer15 == success)
+            let answer16 = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
+            #expect(answer16 == success)
             let other = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp), headers: [.tracked])
             let id = try #require(other.registrationID)
             try await api.idle()
-            #expect(try await api.status([id], app: DeviceAPI.otherApp) == success)
+            let answer17 = try await api.status([id], app: DeviceAPI.otherApp)
+            #expect(answer17 == success)
             // The provider has declared the token dead, and the directory has dropped it.
             await api.forget("alice")
-            #expect(try await api.outcome(body) == success)
-            #expect(try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1")).status == 202)
-            #expect(try await api.outcome(body) == success)
+            let answer18 = try await api.outcome(body)
+            #expect(answer18 == success)
+            let answer19 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1")).status
+            #expect(answer19 == 202)
+            let answer20 = try await api.outcome(body)
+            #expect(answer20 == success)
         }
     }
 
@@ -171,34 +189,37 @@ struct DeviceRegistrationTests {
             let response = try await api.post("/devices/batch", "[\(body),\(body)]", headers: [.tracked])
             let ids = try #require(response.registrationIDs)
             try await api.idle()
-            #expect(
-                try await api.status(ids)
-                    == #"[{"Status":"Success"},{"FailureReason":"DuplicateExists","Status":"Failed"}]"#)
+            let answer21 = try await api.status(ids)
+            #expect(answer21 == #"[{"Status":"Success"},{"FailureReason":"DuplicateExists","Status":"Failed"}]"#)
         }
     }
 
     @Test func `a token of 4096 characters is the longest`() async throws {
         try await withDeviceAPI { api in
             let longest = String(repeating: "a", count: 4096)
-            #expect(try await api.outcome(DeviceAPI.body(fcm: longest)) == success)
-            #expect(try await api.outcome(DeviceAPI.body(fcm: longest + "a")) == failed("DeviceTokenTooLong"))
-            #expect(
-                try await api.outcome(DeviceAPI.body(fcm: String(repeating: "a", count: 500_000)))
-                    == failed("DeviceTokenTooLong"))
+            let answer22 = try await api.outcome(DeviceAPI.body(fcm: longest))
+            #expect(answer22 == success)
+            let answer23 = try await api.outcome(DeviceAPI.body(fcm: longest + "a"))
+            #expect(answer23 == failed("DeviceTokenTooLong"))
+            let answer24 = try await api.outcome(DeviceAPI.body(fcm: String(repeating: "a", count: 500_000)))
+            #expect(answer24 == failed("DeviceTokenTooLong"))
         }
     }
 
     @Test func `a token that the provider refuses is not kept`() async throws {
         try await withDeviceAPI { api in
-            #expect(try await api.outcome(DeviceAPI.body(fcm: "dead-1")) == failed("DryRunSendingFailed"))
+            let answer25 = try await api.outcome(DeviceAPI.body(fcm: "dead-1"))
+            #expect(answer25 == failed("DryRunSendingFailed"))
             let push = try await api.pushes.next()
             #expect(push.id.rawValue >> 63 == 1)
             guard case .silent = push.message else {
                 Issue.record("a dry run is silent")
                 return
             }
-            #expect(try await api.outcome(DeviceAPI.body(user: "off", fcm: "f")) == failed("DryRunSendingFailed"))
-            #expect(try await api.outcome(DeviceAPI.body(apns: "a:b:c")) == failed("DryRunSendingFailed"))
+            let answer26 = try await api.outcome(DeviceAPI.body(user: "off", fcm: "f"))
+            #expect(answer26 == failed("DryRunSendingFailed"))
+            let answer27 = try await api.outcome(DeviceAPI.body(apns: "a:b:c"))
+            #expect(answer27 == failed("DryRunSendingFailed"))
             let devices = await api.devices(of: "alice")
             #expect(devices.isEmpty)
         }
@@ -210,7 +231,8 @@ struct DeviceRegistrationTests {
                 "/devices", DeviceAPI.body(apns: "aabb", app: DeviceAPI.otherApp), headers: [.tracked])
             let id = try #require(response.registrationID)
             try await api.idle()
-            #expect(try await api.status([id], app: DeviceAPI.otherApp) == success)
+            let answer28 = try await api.status([id], app: DeviceAPI.otherApp)
+            #expect(answer28 == success)
         }
     }
 
@@ -221,7 +243,8 @@ struct DeviceRegistrationTests {
     ])
     func `a user who cannot have the device is a failure to store`(user: String) async throws {
         try await withDeviceAPI { api in
-            #expect(try await api.outcome(DeviceAPI.body(user: user, fcm: "f")) == failed("FailedToStoreDevice"))
+            let answer29 = try await api.outcome(DeviceAPI.body(user: user, fcm: "f"))
+            #expect(answer29 == failed("FailedToStoreDevice"))
         }
     }
 
@@ -266,7 +289,10 @@ struct DeviceRegistrationTests {
             #expect(response.status == 202)
             ids.append(try #require(response.registrationID))
             try await api.idle()
-            for id in ids { #expect(try await api.status([id]) == pending) }
+            for id in ids {
+                let answer30 = try await api.status([id])
+                #expect(answer30 == pending)
+            }
             let devices = await api.devices(of: "alice")
             #expect(devices.isEmpty)
         }
@@ -279,7 +305,8 @@ struct DeviceRegistrationTests {
                 "/devices/batch", "[\(items.joined(separator: ","))]", headers: [.tracked])
             let ids = try #require(response.registrationIDs)
             try await api.idle()
-            #expect(try await api.status(ids) == #"[{"Status":"Pending"},{"Status":"Success"}]"#)
+            let answer31 = try await api.status(ids)
+            #expect(answer31 == #"[{"Status":"Pending"},{"Status":"Success"}]"#)
         }
     }
 
@@ -289,10 +316,12 @@ struct DeviceRegistrationTests {
             let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
             let id = try #require(response.registrationID)
             _ = try await api.pushes.next()
-            #expect(try await api.status([id]) == pending)
+            let answer32 = try await api.status([id])
+            #expect(answer32 == pending)
             await api.release()
             try await api.idle()
-            #expect(try await api.status([id]) == success)
+            let answer33 = try await api.status([id])
+            #expect(answer33 == success)
         }
     }
 
@@ -301,10 +330,14 @@ struct DeviceRegistrationTests {
             let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
             let id = try #require(response.registrationID)
             try await api.idle()
-            #expect(try await api.status([UUID().uuidString]) == pending)
-            #expect(try await api.status([id], app: DeviceAPI.otherApp) == pending)
-            #expect(try await api.status([id], apiToken: "wrong") == pending)
-            #expect(try await api.status([]) == "[]")
+            let answer34 = try await api.status([UUID().uuidString])
+            #expect(answer34 == pending)
+            let answer35 = try await api.status([id], app: DeviceAPI.otherApp)
+            #expect(answer35 == pending)
+            let answer36 = try await api.status([id], apiToken: "wrong")
+            #expect(answer36 == pending)
+            let answer37 = try await api.status([])
+            #expect(answer37 == "[]")
             let answers = try await api.status([UUID().uuidString, id])
             #expect(answers == #"[{"Status":"Pending"},{"Status":"Success"}]"#)
             let bad = try await api.post(
@@ -328,7 +361,8 @@ struct DeviceRegistrationTests {
             #expect(one.body.isEmpty)
             // Neither is of this app.
             for token in ["f3", "by-sip", "unknown"] {
-                #expect(try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: token)).status == 202)
+                let answer38 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: token)).status
+                #expect(answer38 == 202)
             }
             try await api.idle()
             var devices = await api.devices(of: "alice")
@@ -336,7 +370,8 @@ struct DeviceRegistrationTests {
                 Set(devices) == [
                     "fcm:my-project:f2", "apns:TEAM.com.example.phone:aa", "fcm:my-project:f3", "fcm:sip:by-sip",
                 ])
-            #expect(try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status == 202)
+            let answer39 = try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status
+            #expect(answer39 == 202)
             try await api.idle()
             devices = await api.devices(of: "alice")
             #expect(Set(devices) == ["fcm:my-project:f3", "fcm:sip:by-sip"])
@@ -367,7 +402,8 @@ struct DeviceRegistrationTests {
             await api.hold()
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f"))
             _ = try await api.pushes.next()
-            #expect(try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status == 202)
+            let answer40 = try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status
+            #expect(answer40 == 202)
             await api.release()
             try await api.idle()
             let devices = await api.devices(of: "alice")
@@ -379,8 +415,10 @@ struct DeviceRegistrationTests {
         try await withDeviceAPI { api in
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f"))
             let body = DeviceAPI.cleanup().replacing("api-token-1", with: "api-token-2")
-            #expect(try await api.post("/devices/cleanup", body).status == 202)
-            #expect(try await api.post("/devices/cleanup", DeviceAPI.cleanup(), org: "org-2").status == 202)
+            let answer41 = try await api.post("/devices/cleanup", body).status
+            #expect(answer41 == 202)
+            let answer42 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(), org: "org-2").status
+            #expect(answer42 == 202)
             try await api.idle()
             let devices = await api.devices(of: "alice")
             #expect(devices.count == 1)
@@ -402,13 +440,15 @@ struct DeviceRegistrationTests {
             let openID = try #require(open.registrationID)
             _ = try await first.pushes.next()
             _ = try await first.pushes.next()
-            #expect(try await first.post("/devices/cleanup", DeviceAPI.cleanup(user: "bob", token: "x")).status == 202)
+            let answer43 = try await first.post("/devices/cleanup", DeviceAPI.cleanup(user: "bob", token: "x")).status
+            #expect(answer43 == 202)
             await first.stop()
 
             let second = DeviceAPI(loop, folder: folder)
             try await second.start()
             try await second.idle()
-            #expect(try await second.status([doneID, openID]) == #"[{"Status":"Success"},{"Status":"Success"}]"#)
+            let answer44 = try await second.status([doneID, openID])
+            #expect(answer44 == #"[{"Status":"Success"},{"Status":"Success"}]"#)
             let devices = await second.devices(of: "bob")
             #expect(devices == ["fcm:my-project:f2"])
             await second.stop()
@@ -422,11 +462,13 @@ struct DeviceRegistrationTests {
             let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
             let id = try #require(response.registrationID)
             try await api.idle()
-            #expect(try await api.status([id]) == success)
+            let answer45 = try await api.status([id])
+            #expect(answer45 == success)
             await api.prune()
             // Written after the pruning: in the order of submission.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
-            #expect(try await api.status([id]) == pending)
+            let answer46 = try await api.status([id])
+            #expect(answer46 == pending)
         }
     }
 
@@ -452,7 +494,8 @@ struct DeviceRegistrationTests {
             } failed: {
                 found.put(-2)
             }
-            #expect(try await found.next() == 0)
+            let answer47 = try await found.next()
+            #expect(answer47 == 0)
             queries.stop()
         }
     }
