@@ -4,6 +4,7 @@ import HTTPClient
 import JSON
 import LoopTesting
 import Reactor
+import Telemetry
 import Testing
 
 @testable import ProxyRuntime
@@ -176,7 +177,7 @@ struct DeviceWebhookTests {
                     count += 1
                     return count
                 }
-                done([number == 1 ? IPAddress(answer4: 0x7f00_0001) : IPAddress(answer4: 0xa9fe_a9fe)])
+                done([number == 1 ? IPAddress(v4: 0x7f00_0001) : IPAddress(v4: 0xa9fe_a9fe)])
             }
             try await api.start()
             _ = try await api.post(
