@@ -46,7 +46,7 @@ actor DeviceAPI {
     }
 
     init(
-        _ loop: EventLoop, folder: StoreFolder, _ change: (inout APISettings) -> Void = { _ in }
+        _ loop: EventLoop, folder: StoreFolder, _ change: @Sendable (inout APISettings) -> Void = { _ in }
     ) {
         self.loop = loop
         self.folder = folder
@@ -236,7 +236,7 @@ extension HTTPClientResponse {
 
 /// An API of its own for the length of a test.
 func withDeviceAPI(
-    _ change: (inout APISettings) -> Void = { _ in }, _ body: (DeviceAPI) async throws -> Void
+    _ change: @Sendable (inout APISettings) -> Void = { _ in }, _ body: (DeviceAPI) async throws -> Void
 ) async throws {
     try await withLoop { loop in
         let api = DeviceAPI(loop, folder: try StoreFolder(), change)

@@ -13,7 +13,7 @@ import Testing
 struct DeviceWebhookTests {
     private func withReceiver(
         _ reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply = { _, _ in .answer(202) },
-        _ change: (inout APISettings) -> Void = { _ in },
+        _ change: @Sendable (inout APISettings) -> Void = { _ in },
         _ body: (DeviceAPI, FakeProvider, String) async throws -> Void
     ) async throws {
         try await withLoop { loop in
