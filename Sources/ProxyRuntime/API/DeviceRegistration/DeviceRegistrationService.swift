@@ -19,14 +19,14 @@ final class DeviceRegistrationService {
     ///   - store: for requests and outcomes.
     ///   - queries: for questions about them.
     ///   - dryRuns: pushes that show whether a token is good.
-    ///   - ownEndpoints: what listens here; webhooks never go there.
     ///   - log: for what goes wrong.
+    ///   - ownEndpoints: what listens here; webhooks never go there.
     ///   - resolve: gives the addresses of webhook receivers.
     /// - Throws: when what was left unfinished cannot be read.
     init(
         settings: APISettings, domains: [String], loop: EventLoop, directory: DeviceDirectory, store: StoreService,
-        queries: StoreQueries,
-        dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping WebhookSender.Resolve
+        queries: StoreQueries, dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint],
+        resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
         let apps = MobileApps(settings.mobileApps, domains: domains)
         webhooks = WebhookSender(

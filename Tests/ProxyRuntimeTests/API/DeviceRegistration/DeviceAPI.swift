@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import Foundation
 import HTTPClient
+import JSON
 import LoopTesting
 import ProxyCore
 import PushDelivery
@@ -190,7 +191,14 @@ actor DeviceAPI {
             "/devices/status/",
             #"{"RegistrationRequestIds":[\#(list)],"MobileAppId":"\#(app)","ApiToken":"\#(apiToken)"}"#)
         #expect(response.status == 200)
-        return String(decoding: response.body, as: UTF8.self)
+        // Members come in any order.
+        let outcomes = try #require(try JSONValue(response.body).array)
+        let texts = try outcomes.map { outcome in
+            guard case .object(let members) = outcome else { return "no object" }
+            return try members.map { "\"\($0.key)\":\"\(try #require($0.value.string))\"" }.sorted().joined(
+                separator: ",")
+        }
+        return "[\(texts.map { "{\($0)}" }.joined(separator: ","))]"
     }
 
     /// Registers one device, tracked, and gives its outcome as the status call words it.

@@ -132,8 +132,8 @@ struct DeviceRegistrationTests {
                 let status = try await api.post(path, body).status
                 #expect(status == 400 || status == 202, "\(path)")
             }
-            let open = await api.openRequests
-            #expect(open == 0)
+            let devices = await api.devices(of: "alice")
+            #expect(devices.isEmpty)
         }
     }
 
