@@ -26,6 +26,8 @@ package enum StoredChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     case providerSwitch(PushProvider, enabled: Bool)
+    /// A row that the engine never reads back.
+    indirect case timeline(TimelineRecord)
 }
 
 /// Names one commit the engine waits for.

@@ -15,9 +15,10 @@ extension ProxyEngine {
             log.warning(
                 "phone gets too many pushes, it is not woken",
                 [.aor: .described(call.aor), .device: .number(target.id.rawValue)])
+            traceBegan(call, target, .deviceLimit, fork: fork, branch: branch, now: now)
             return
         }
-        let id = PushID(rawValue: nextNumber())
+        let id = traceBegan(call, target, nil, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
         counters.pushesRequested += 1
@@ -46,6 +47,7 @@ extension ProxyEngine {
         log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
+        traceBegan(id, missed.refs, device, of: aor, now: now)
         counters.pushesRequested += 1
         act(
             .push(
@@ -118,6 +120,7 @@ extension ProxyEngine {
         counters.pushesFailed += 1
         guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
         stopWaiting(for: device, fork: fork)
+        traceEnded(branch, of: fork, .pushFailed, now: now)
         branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
     }
 
@@ -156,7 +159,7 @@ extension ProxyEngine {
                 "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
             if let change = bindings.remove(device) { act(.record([.binding(change)])) }
             passOnMissedCalls(of: device, aor: aor, now: now)
-            deviceRemoved(device, of: aor, now: now)
+            deviceRemoved(device, of: aor, because: .tokenDead, now: now)
             return true
         case .acceptedWithNewToken(let token):
             guard let change = bindings.replaceToken(of: device, with: token, now: now) else { return false }

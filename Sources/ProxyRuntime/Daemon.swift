@@ -29,6 +29,7 @@ package final class Daemon {
     private let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
+    private let queries: StoreQueries
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -46,7 +47,12 @@ package final class Daemon {
         } catch {
             throw StartError("no event loop: \(error)")
         }
-        store = try StoreService(path: settings.store, loop: loop, log: log)
+        store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
+        do {
+            queries = try StoreQueries(path: settings.store)
+        } catch {
+            throw StartError("no thread for queries: \(error)")
+        }
         let bound = try Self.bind(settings, on: loop)
         sockets = bound.sockets
         streams = StreamFlows(loop: loop, log: log)
@@ -72,11 +78,17 @@ package final class Daemon {
                 .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
             ])
         loop.run()
+        queries.stop()
         store.close()
         log.notice("stopped")
     }
 
     package func stop() { loop.stop() }
+
+    private func shutDown() {
+        shard.assumeIsolated { $0.withEngine { engine, now in engine.stopped(now: now) } }
+        loop.stop()
+    }
 
     // MARK: Start
 
@@ -140,7 +152,9 @@ package final class Daemon {
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
         do {
+            try store.start()
             try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
@@ -150,10 +164,11 @@ package final class Daemon {
                     })
             }
             control = try ControlService(
-                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store))
+                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store),
+                explainer: Explainer(shard: shard, queries: queries, settings: settings.push.timeline))
             signals = [
-                try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
-                try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
+                try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
+                try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
             ]
         } catch {

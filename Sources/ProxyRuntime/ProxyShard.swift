@@ -117,6 +117,9 @@ package actor ProxyShard {
         runActions()
     }
 
+    /// Comes while actions are run as well: what follows from it is run with the rest.
+    func pushNoted(_ id: PushID, _ step: PushStep) { engine.pushNoted(id, step, now: loop.moment) }
+
     func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop]) {
         engine.resolved(ticket, to: hops, now: loop.moment)
         runActions()

@@ -33,6 +33,11 @@ package struct BindingReport: Codable, Sendable {
 package struct ProviderReport: Codable, Sendable {
     package var name: String
     package var isEnabled: Bool
+
+    package init(name: String, isEnabled: Bool) {
+        self.name = name
+        self.isEnabled = isEnabled
+    }
 }
 
 package struct UserReport: Codable, Sendable {

@@ -39,13 +39,7 @@ struct ControlRouter {
     // MARK: Looking
 
     private func heldCalls() -> [HeldCallReport] {
-        withEngine { engine, _ in
-            engine.heldCalls.map { call in
-                HeldCallReport(
-                    callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
-                    receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
-            }
-        }
+        withEngine { engine, _ in engine.heldCalls.map { HeldCallReport($0) } }
     }
 
     private func bucket(of name: String) -> [BucketEntryReport] {
@@ -72,11 +66,7 @@ struct ControlRouter {
     }
 
     private func providers() -> [ProviderReport] {
-        withEngine { engine, _ in
-            engine.configuredProviders.map(\.rawValue).sorted().map { name in
-                ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
-            }
-        }
+        withEngine { engine, _ in ProviderReport.all(of: engine) }
     }
 
     private func users() -> [UserReport] {
@@ -136,6 +126,22 @@ struct ControlRouter {
     func problem(_ status: Int, _ title: String) -> Answer {
         let data = (try? JSONEncoder().encode(ControlProblem(title: title, status: status))) ?? Data()
         return Answer(status: status, body: Array(data))
+    }
+}
+
+extension HeldCallReport {
+    init(_ call: ProxyEngine.HeldCall) {
+        self.init(
+            callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
+    }
+}
+
+extension ProviderReport {
+    static func all(of engine: ProxyEngine) -> [ProviderReport] {
+        engine.configuredProviders.map(\.rawValue).sorted().map { name in
+            ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
+        }
     }
 }
 

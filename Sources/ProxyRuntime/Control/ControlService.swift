@@ -6,8 +6,9 @@ import Telemetry
 final class ControlService {
     private let listener: HTTPListener
 
-    init(path: String, loop: EventLoop, router: ControlRouter) throws(SystemError) {
+    init(path: String, loop: EventLoop, router: ControlRouter, explainer: Explainer) throws(SystemError) {
         listener = try HTTPListener(on: loop) { request, reply in
+            if Explainer.isAsked(request) { return explainer.answer(request, reply) }
             let answer = router.answer(request.method, request.path, body: request.body)
             let type = answer.status == 200 ? "application/json" : "application/problem+json"
             reply.send(HTTPResponse(status: answer.status, type: type, body: answer.body))

@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 package import SIPGrammar
+package import Timekeeping
 
 /// One thing to write. Whoever submits it keeps its byte strings ``ByteString/compacted()``.
 package enum StoreChange: Hashable, Sendable {
@@ -9,6 +10,10 @@ package enum StoreChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
     case switchProvider(PushProvider, isOn: Bool)
+    indirect case timeline(TimelineRecord)
+    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
+    /// the `limit` oldest.
+    case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
     case note(key: String, value: String)
 }
 

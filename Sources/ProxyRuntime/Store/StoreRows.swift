@@ -30,6 +30,9 @@ extension Connection {
             write.bind(1, text: provider.rawValue)
             write.bind(2, integer: isOn ? 1 : 0)
             try write.run()
+        case .timeline(let record): try write(record)
+        case .pruneTimeline(let date, let count, let limit):
+            try pruneTimeline(before: date, keeping: count, limit: limit)
         case .note(let key, let value):
             let write = try statement("INSERT OR REPLACE INTO meta VALUES (?, ?)")
             write.bind(1, text: key)
@@ -130,7 +133,7 @@ extension Statement {
         return DigestUser(name: byteString(0), realm: byteString(1), ha1: ha1)
     }
 
-    private func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
+    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
 
     func bind(_ index: Int, text: ByteString) { text.withSpan { bind(index, text: $0) } }
 }

@@ -1,5 +1,5 @@
 package import ProxyCore
-import PushDelivery
+package import PushDelivery
 package import Reactor
 package import Registration
 package import SIPGrammar
@@ -28,6 +28,7 @@ package final class StoreService: @unchecked Sendable {
     private let log: Log
     private let relay: Relay
     private let writer: StoreWriter
+    private let timeline: TimelineWriting
 
     /// Brings results from the writer's thread to the loop.
     ///
@@ -51,9 +52,11 @@ package final class StoreService: @unchecked Sendable {
         }
     }
 
-    private static let unawaited = StoreTicket(rawValue: 0)
+    static let unawaited = StoreTicket(rawValue: 0)
 
-    package init(path: String, loop: EventLoop, log: Log) throws(StartError) {
+    package init(
+        path: String, timeline settings: TimelineSettings, loop: EventLoop, log: Log
+    ) throws(StartError) {
         self.path = path
         self.loop = loop
         self.log = log
@@ -65,6 +68,16 @@ package final class StoreService: @unchecked Sendable {
             }
         } catch {
             throw StartError("store \(path): \(error)")
+        }
+        timeline = TimelineWriting(settings, writer: writer, loop: loop)
+    }
+
+    /// Old records of the timeline are deleted from now on.
+    func start() throws(StartError) {
+        do {
+            try timeline.start()
+        } catch {
+            throw StartError("no timer: \(error)")
         }
     }
 
@@ -114,6 +127,10 @@ package final class StoreService: @unchecked Sendable {
     }
 
     func record(_ changes: [StoredChange]) {
+        if case .timeline? = changes.first {
+            timeline.write(changes.map(Self.change))
+            return
+        }
         if !writer.submit(changes.map(Self.change), for: Self.unawaited, isAwaited: false) {
             log.error("the store takes no more changes", [.count: .number(changes.count)])
         }
@@ -138,6 +155,7 @@ package final class StoreService: @unchecked Sendable {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
         case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
+        case .timeline(let record): .timeline(record)
         }
     }
 }
