@@ -254,7 +254,7 @@ struct TimelineStoryTests {
 
     @Test func `nothing is kept when it is switched off`() throws {
         let bench = EngineBench { $0.timelineLimit = 0 }
-        #expect(bench.invite(to: "nobody").records.isEmpty)
+        #expect(bench.invite(to: "nobody", branch: "i0").records.isEmpty)
         let id = try pushed(bench)
         bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
         #expect(bench.pass(.seconds(31)).records.isEmpty)

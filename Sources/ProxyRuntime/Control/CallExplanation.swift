@@ -16,9 +16,10 @@ struct CallExplanation {
         let start = records.map(\.requestedAt).min() ?? first.requestedAt
         var steps: [(time: Int64, text: String)] = []
         for record in records {
+            // The first step names the device anyway.
             let label = records.count > 1 ? "device \(record.device): " : ""
-            steps += DeviceExplanation(record).steps.map { step in
-                (record.requestedAt - start + Int64(step.time), label + step.text)
+            steps += DeviceExplanation(record).steps.enumerated().map { index, step in
+                (record.requestedAt - start + Int64(step.time), (index == 0 ? "" : label) + step.text)
             }
         }
         // The steps of one device stay in their order.
@@ -92,7 +93,8 @@ struct DeviceExplanation {
             "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
         case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
-        case .callerLimit: "the call came; its caller woke too many phones, so no push was sent, and the call waits"
+        case .callerLimit:
+            "the call came; its caller woke too many phones, so no push went to \(device), and the call waits"
         }
     }
 
@@ -108,7 +110,8 @@ struct DeviceExplanation {
         case .tokenDead:
             return "the provider says the token is dead"
                 + (record.deadSince.map { " since \(Words.date($0))" } ?? "")
-        case .failed where record.tries == 0: return "no credential for the provider could be had"
+        case .failed where record.tries == 0:
+            return "not sent: there was no credential for the provider, or too many pushes were before it"
         case .failed where record.status == nil: return "the provider was not reached\(reason)" + inTries
         case .failed: return "the provider had trouble\(reason)" + inTries
         case .credentialsRefused: return "the provider does not accept our credentials\(reason)"

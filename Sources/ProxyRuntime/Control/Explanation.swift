@@ -1,4 +1,5 @@
 import Foundation
+import Timekeeping
 
 /// A report in words: who could be woken, what was done for each call, and what to do about what went wrong.
 package struct Explanation {
@@ -101,9 +102,12 @@ package struct Explanation {
 enum Words {
     /// `2026-11-21 10:12:03.120 UTC`.
     static func date(_ milliseconds: Int64) -> String {
-        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space, includingFractionalSeconds: true)
-        let text = Date(timeIntervalSince1970: Double(milliseconds) / 1000).formatted(style)
-        return (text.hasSuffix("Z") ? String(text.dropLast()) : text) + " UTC"
+        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
+        // In whole seconds: a `Date` is a binary fraction, and would lose a millisecond.
+        let time = UnixTime(milliseconds: milliseconds)
+        let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
+        let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()
+        return "\(text.hasSuffix("Z") ? String(text.dropLast()) : text).\(fraction) UTC"
     }
 
     static func count(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }

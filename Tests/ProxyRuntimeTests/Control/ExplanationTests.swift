@@ -133,7 +133,7 @@ struct ExplanationTests {
             case .providerOff: "fcm is switched off, so device 71 gets the INVITE without a push"
             case .justRegistered: "device 71 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device 71 had too many pushes, so none was sent, and the call waits for it"
-            case .callerLimit: "its caller woke too many phones, so no push was sent, and the call waits"
+            case .callerLimit: "its caller woke too many phones, so no push went to device 71, and the call waits"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered
@@ -249,8 +249,8 @@ struct ExplanationTests {
         #expect(
             Explanation(report(isUser: false, [first, second])).lines == [
                 "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
-                "  0 ms     device 71: the call came; push to device 71 by fcm",
-                "  0 ms     device 72: the call came; push to device 72 by apns",
+                "  0 ms     the call came; push to device 71 by fcm",
+                "  0 ms     the call came; push to device 72 by apns",
                 "  40 ms    device 72: the provider accepted it",
                 "  80 ms    device 71: the provider accepted it",
                 "  3000 ms  device 71: answered by another phone",
