@@ -3,7 +3,7 @@ package import Timekeeping
 /// The records under way: each opens when a push is asked for, or is left out, and leaves when nothing more can happen.
 ///
 /// Pure: tell it the steps; it returns what is complete. Steps of records it does not know are passed over.
-package struct PushTimeline: Sendable {
+package struct PushTimeline: ~Copyable {
     private var entries: [PushID: OpenRecord] = [:]
     /// Records under way at a time; more are not kept. 0: none at all.
     private let limit: Int
@@ -17,7 +17,7 @@ package struct PushTimeline: Sendable {
 
     /// Those a question is about, oldest first. Looks at all.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
-        entries.values.lazy.map(\.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
+        entries.values.map(\.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
     // MARK: What happened
@@ -34,8 +34,7 @@ package struct PushTimeline: Sendable {
     package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app, let code):
-            entries[id]?.record.app = app
-            entries[id]?.record.code = code
+            entries[id]?.queued(app, code)
             return nil
         case .refused(let refusal):
             entries[id]?.refused(refusal)
@@ -46,10 +45,15 @@ package struct PushTimeline: Sendable {
         case .answered(let outcome, let status, let problem):
             entries[id]?.answered(outcome, status, problem, now: now)
             return nil
-        case .finished(let outcome): entries[id]?.finished(outcome)
-        case .withdrawn: entries[id]?.record.delivery = .withdrawn
+        case .finished(let outcome):
+            guard let entry = entries[id] else { return nil }
+            entry.finished(outcome)
+            return taken(entry)
+        case .withdrawn:
+            guard let entry = entries[id] else { return nil }
+            entry.record.delivery = .withdrawn
+            return taken(entry)
         }
-        return takeComplete(id)
     }
 
     /// A REGISTER of the phone came.
@@ -65,14 +69,14 @@ package struct PushTimeline: Sendable {
     package mutating func ended(
         _ id: PushID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
-        entries[id]?.ended(end, status, now: now)
-        return takeComplete(id)
+        guard let entry = entries[id] else { return nil }
+        entry.ended(end, status, now: now)
+        return taken(entry)
     }
 
     /// The daemon stops: everything is complete as it stands.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let records = entries.values.map { entry in
-            var entry = entry
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
             entry.ended(.stopped, nil, now: now)
             return entry.record
@@ -81,14 +85,16 @@ package struct PushTimeline: Sendable {
         return records.sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
-    private mutating func takeComplete(_ id: PushID) -> TimelineRecord? {
-        guard entries[id]?.record.isComplete == true else { return nil }
-        return entries.removeValue(forKey: id)?.record
+    /// The entry's record, if it is complete.
+    private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
+        guard entry.record.isComplete else { return nil }
+        entries[entry.record.id] = nil
+        return entry.record
     }
 }
 
-/// The steps of one record.
-private struct OpenRecord {
+/// The steps of one record. A class, so that a step writes its few bytes and moves nothing.
+private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
 
@@ -96,19 +102,29 @@ private struct OpenRecord {
         Int32(clamping: now.nanoseconds.subtractingReportingOverflow(began.nanoseconds).partialValue / 1_000_000)
     }
 
-    mutating func refused(_ refusal: PushRefusal) {
+    init(record: TimelineRecord, began: Instant) {
+        self.record = record
+        self.began = began
+    }
+
+    func queued(_ app: String, _ code: PushCode) {
+        record.app = app
+        record.code = code
+    }
+
+    func refused(_ refusal: PushRefusal) {
         switch refusal {
         case .queueFull: record.answer = .queueFull
         case .noApp: record.answer = .noApp
         }
     }
 
-    mutating func sent(now: Instant) {
+    func sent(now: Instant) {
         record.tries += 1
         if record.steps.sent == nil { record.steps.sent = offset(now) }
     }
 
-    mutating func answered(_ outcome: PushOutcome, _ status: Int?, _ problem: String?, now: Instant) {
+    func answered(_ outcome: PushOutcome, _ status: Int?, _ problem: String?, now: Instant) {
         record.steps.answered = offset(now)
         record.status = status
         record.noteAnswer(outcome)
@@ -120,7 +136,7 @@ private struct OpenRecord {
     }
 
     /// Its outcome is the last answer, or why no try was made.
-    mutating func finished(_ outcome: PushOutcome) {
+    func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
         // Time or tries are over: what was said before counts.
@@ -131,20 +147,20 @@ private struct OpenRecord {
         }
     }
 
-    mutating func registered(now: Instant) {
+    func registered(now: Instant) {
         if record.steps.registered == nil { record.steps.registered = offset(now) }
     }
 
-    mutating func invited(now: Instant) {
+    func invited(now: Instant) {
         if record.steps.invited == nil { record.steps.invited = offset(now) }
     }
 
-    mutating func rang(now: Instant) {
+    func rang(now: Instant) {
         if record.steps.rang == nil { record.steps.rang = offset(now) }
     }
 
     /// The first word counts.
-    mutating func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
+    func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end
         record.endStatus = status
