@@ -61,12 +61,13 @@ let package = Package(
 
         // Layer 2: the outside world
         module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
-        module("Crypto", ["COpenSSL"]),
+        module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["CEvent", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
-        module("HTTPClient", ["CCurl", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
@@ -88,15 +89,16 @@ let package = Package(
                 "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
-        module("PushSandbox", ["CNGHTTP2", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
+        module(
+            "PushSandbox", ["HTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
         module(
             "Benchmarks",
             [
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto",
-                "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
+                "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         program("run-benchmarks", ["Benchmarks", "CAllocationCount"]),
 
@@ -112,9 +114,14 @@ let package = Package(
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
-        tests("CryptoTests", ["Crypto"]),
-        tests("HTTPClientTests", ["HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("HTTPServerTests", ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Addressing"]),
+        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
+        tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
+        tests(
+            "HTTPClientTests",
+            ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests(
+            "HTTPServerTests",
+            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -125,9 +132,9 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "PushDelivery", "Registration", "Reactor", "Storage",
-                "Crypto", "JSON",
-                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

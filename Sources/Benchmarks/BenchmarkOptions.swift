@@ -3,7 +3,12 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, memory, allocations
+        case register, hold, memory, allocations, push
+    }
+
+    /// Which of the two ways pushes take.
+    package enum Client: String, Sendable {
+        case nghttp2, curl
     }
 
     package var names: [Name] = []
@@ -20,6 +25,11 @@ package struct BenchmarkOptions: Sendable {
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
+    /// Where pushes go, whose certificate authority is in the file, how many in each round.
+    package var url: String?
+    package var authority: String?
+    package var client = Client.nghttp2
+    package var pushes = 100_000
 
     /// - Parameters:
     ///   - words: the command line without the program's name.
@@ -40,6 +50,15 @@ package struct BenchmarkOptions: Sendable {
             case "--rate": bulkRate = Double(try Self.number(word, &rest))
             case "--low-rate": lowRate = Double(try Self.number(word, &rest))
             case "--bindings": bindings = try Self.number(word, &rest)
+            case "--url": url = try Self.value(word, &rest)
+            case "--authority": authority = try Self.value(word, &rest)
+            case "--pushes": pushes = try Self.number(word, &rest)
+            case "--client":
+                let text = try Self.value(word, &rest)
+                guard let client = Client(rawValue: text) else {
+                    throw BenchmarkError("--client needs nghttp2 or curl, not \(text)")
+                }
+                self.client = client
             default:
                 guard let name = Name(rawValue: word) else {
                     throw BenchmarkError("neither an option nor a benchmark: \(word); see --help")
@@ -47,7 +66,8 @@ package struct BenchmarkOptions: Sendable {
                 names.append(name)
             }
         }
-        if names.isEmpty { names = Name.allCases }
+        // Pushes need somebody who takes them.
+        if names.isEmpty { names = Name.allCases.filter { $0 != .push || url != nil } }
     }
 
     package static let help = """
@@ -62,15 +82,20 @@ package struct BenchmarkOptions: Sendable {
           hold         calls held at once, and how fast pushes leave and woken phones get their calls
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
+          push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
 
         Options:
           --requests N    register: REGISTERs of each kind in a round (default 30000)
           --window N      register: how many of them are under way (default 256)
-          --rounds N      register: rounds, of which the median is shown (default 3)
+          --rounds N      register, push: rounds, of which the median is shown (default 3)
           --calls N       hold, memory: calls held at once (default 10000)
           --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
+          --url URL       push: an https server that answers POST with 200; the device token is put behind it
+          --authority FILE  push: the authority of its certificate (default: the system's)
+          --client NAME   push: nghttp2, as the daemon does it, or curl (default nghttp2)
+          --pushes N      push: pushes in a round (default 100000)
           --limits FILE   allocations: fail when there are more than the file allows
           --daemon FILE   the program to measure (default: sippushd beside this one)
           --json          lines of JSON instead of a table

@@ -15,6 +15,7 @@ package enum BenchmarkRun {
             case .hold: try HoldBenchmark.run(options, into: &report)
             case .memory: try MemoryBenchmark.run(options, into: &report)
             case .allocations: try AllocationBenchmark.run(options, allocationCount, into: &report)
+            case .push: try PushBenchmark.run(options, allocationCount, into: &report)
             }
         }
         return report

@@ -1,11 +1,13 @@
 #include <openssl/ssl.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/ec.h>
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <openssl/core_names.h>
+#include <openssl/param_build.h>
 #include <openssl/params.h>
 
 /* OSSL_PARAM tables are initialised by pointers into themselves; easier to get right in C. */
@@ -17,4 +19,81 @@ static inline int hmac_set_key_sha256(EVP_MAC_CTX *context, const void *key, siz
     };
     /* A null key would mean "the key set before". */
     return EVP_MAC_init(context, key ? key : "", count, parameters);
+}
+
+/* A key on P-256 from its public point (65 bytes, uncompressed) and, unless null, its private number (32 bytes). */
+static inline EVP_PKEY *p256_key(const unsigned char *point, const unsigned char *number) {
+    EVP_PKEY *key = NULL;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    BIGNUM *secret = number ? BN_bin2bn(number, 32, BN_secure_new()) : NULL;
+    OSSL_PARAM *parameters = NULL;
+    if (context && builder && (secret || !number)
+        && OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0)
+        && OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, 65)
+        && (!secret || OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_PRIV_KEY, secret))
+        && (parameters = OSSL_PARAM_BLD_to_param(builder)) && EVP_PKEY_fromdata_init(context) == 1
+        && EVP_PKEY_fromdata(context, &key, number ? EVP_PKEY_KEYPAIR : EVP_PKEY_PUBLIC_KEY, parameters) != 1) {
+        EVP_PKEY_free(key);
+        key = NULL;
+    }
+    OSSL_PARAM_free(parameters);
+    BN_clear_free(secret);
+    OSSL_PARAM_BLD_free(builder);
+    EVP_PKEY_CTX_free(context);
+    return key;
+}
+
+/* The public point of a private number: 1 when the number is in the curve's range. */
+static inline int p256_multiply(const unsigned char *number, unsigned char *point) {
+    EC_GROUP *group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
+    EC_POINT *product = group ? EC_POINT_new(group) : NULL;
+    BIGNUM *secret = BN_bin2bn(number, 32, BN_secure_new());
+    if (secret) BN_set_flags(secret, BN_FLG_CONSTTIME);
+    int made = product && secret && !BN_is_zero(secret) && BN_cmp(secret, EC_GROUP_get0_order(group)) < 0
+        && EC_POINT_mul(group, product, secret, NULL, NULL, NULL) == 1
+        && EC_POINT_point2oct(group, product, POINT_CONVERSION_UNCOMPRESSED, point, 65, NULL) == 65;
+    BN_clear_free(secret);
+    EC_POINT_free(product);
+    EC_GROUP_free(group);
+    return made;
+}
+
+/* The public point of a key in its uncompressed form, 65 bytes, whatever form the key was read in. */
+static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
+    BIGNUM *x = NULL, *y = NULL;
+    int made = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_EC_PUB_X, &x) == 1
+        && EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_EC_PUB_Y, &y) == 1
+        && BN_bn2binpad(x, point + 1, 32) == 32 && BN_bn2binpad(y, point + 33, 32) == 32;
+    point[0] = POINT_CONVERSION_UNCOMPRESSED;
+    BN_free(x);
+    BN_free(y);
+    return made;
+}
+
+/* One message, with its tag of 16 bytes behind it: 1 when it was written to `out`. */
+static inline int aes128gcm_seal(
+    const unsigned char *key, const unsigned char *nonce, const unsigned char *plain, int count, unsigned char *out) {
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    int written = 0, last = 0;
+    int made = context && EVP_EncryptInit_ex2(context, EVP_aes_128_gcm(), key, nonce, NULL) == 1
+        && EVP_EncryptUpdate(context, out, &written, plain, count) == 1 && written == count
+        && EVP_EncryptFinal_ex(context, out + written, &last) == 1 && last == 0
+        && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, 16, out + count) == 1;
+    EVP_CIPHER_CTX_free(context);
+    return made;
+}
+
+/* The reverse, where `count` is without the tag: 1 when nobody has changed the message. */
+static inline int aes128gcm_open(
+    const unsigned char *key, const unsigned char *nonce, const unsigned char *sealed, int count, unsigned char *out) {
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    int written = 0, last = 0;
+    unsigned char rest[16];
+    int made = context && EVP_DecryptInit_ex2(context, EVP_aes_128_gcm(), key, nonce, NULL) == 1
+        && EVP_DecryptUpdate(context, out, &written, sealed, count) == 1 && written == count
+        && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, 16, (void *)(sealed + count)) == 1
+        && EVP_DecryptFinal_ex(context, rest, &last) == 1 && last == 0;
+    EVP_CIPHER_CTX_free(context);
+    return made;
 }

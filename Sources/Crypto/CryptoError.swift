@@ -5,6 +5,12 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
         case unreadableKey
         /// A key, but of another kind than the signature needs.
         case unsuitableKey
+        /// A salt or secret of another length than the algorithm takes.
+        case wrongLength
+        /// More than fits in one message.
+        case tooLong
+        /// Not encrypted for this key and secret, changed on its way, or in another form.
+        case undecryptable
         /// OpenSSL could not do it: memory, randomness, or an algorithm that policy forbids.
         case failed
     }

@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import SIPGrammar
 
 /// A running digest. After a finish it is ready for the next one, which saves the set-up where many are made.
 @safe

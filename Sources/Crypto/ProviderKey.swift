@@ -91,17 +91,17 @@ package final class ProviderKey: @unchecked Sendable {
 
     /// Whether the owner of this key made the signature for these bytes.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
-        guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature,
-            let context = unsafe EVP_MD_CTX_new()
-        else { return false }
-        defer {
-            unsafe EVP_MD_CTX_free(context)
-            ERR_clear_error()
-        }
-        return unsafe message.withUnsafeBufferPointer { message in
-            unsafe EVP_DigestVerifyInit_ex(context, nil, "SHA256", nil, nil, raw, nil) == 1
-                && EVP_DigestVerify(context, encoded, encoded.count, message.baseAddress, message.count) == 1
-        }
+        guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature else { return false }
+        return unsafe isSHA256Signature(encoded, for: message, by: raw)
+    }
+
+    /// The public key's point, 65 bytes uncompressed: `k` of a web push's authorization (RFC 8292 section 3.2) and the
+    /// value of `+sip.vapid`, both in base64url.
+    ///
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` when the key is on no curve.
+    package func publicPoint() throws(CryptoError) -> [UInt8] {
+        guard algorithm == .es256 else { throw CryptoError(.unsuitableKey, "An RSA key has no point on a curve.") }
+        return try unsafe Crypto.publicPoint(of: raw)
     }
 
     /// A JSON web token in compact form (RFC 7515 section 7.1): both parts are JSON text.

@@ -30,7 +30,8 @@ package struct HTTPClientRequest: Sendable {
     package var version = Version.http2
     /// For the whole exchange, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
-    package var connectTimeout: Duration = .seconds(5)
+    package var connectTimeout = HTTPClientRequest.standardConnectTimeout
+    static let standardConnectTimeout: Duration = .seconds(5)
     /// A longer response body fails the request.
     package var responseLimit = 1 << 20
     /// Certificate authorities in a PEM file, instead of the system's.
@@ -54,12 +55,30 @@ package struct HTTPClientRequest: Sendable {
 
     /// What must not reach the wire: header fields that end early, and methods and URLs that are none.
     var isWellFormed: Bool {
-        guard !method.isEmpty, method.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
-        guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
-        return headers.allSatisfy { header in
-            !header.name.isEmpty
-                && header.name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: ":") }
-                && header.value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == UInt8(ascii: "\t") }
+        guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
+        return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
+    }
+}
+
+extension Span<UInt8> {
+    /// ASCII without blanks and controls.
+    fileprivate var areVisible: Bool {
+        var isGood = true
+        for index in indices { isGood = isGood && self[index] &- 0x21 < 0x5e }
+        return isGood
+    }
+
+    fileprivate var isFieldName: Bool {
+        guard !isEmpty else { return false }
+        for index in indices where self[index] &- 0x21 >= 0x5e || self[index] == UInt8(ascii: ":") { return false }
+        return true
+    }
+
+    fileprivate var isFieldValue: Bool {
+        for index in indices {
+            let byte = self[index]
+            guard byte >= 0x20 && byte != 0x7f || byte == UInt8(ascii: "\t") else { return false }
         }
+        return true
     }
 }

@@ -1,7 +1,10 @@
 internal import CCurl
 package import Reactor
+package import Resolver
 
 /// HTTP requests from one loop: connections are kept, shared by HTTP/2 requests, and grouped as the requests say.
+///
+/// Requests over TLS with version `http2` go over our own HTTP/2 where the server speaks it; all others over libcurl.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class HTTPSession: @unchecked Sendable {
@@ -13,6 +16,18 @@ package final class HTTPSession: @unchecked Sendable {
         package var streams = 1000
         /// Requests at a time; more fail at once.
         package var requests = 10_000
+        /// Over HTTP/2: after that much silence on an idle connection the server is asked for a sign of life (PING),
+        package var pingInterval: Duration = .seconds(60)
+        /// and after that much when requests wait for answers; then after twice as long, and so on.
+        package var answerPatience: Duration = .seconds(1)
+        /// A server that has not answered by then is sick: requests go to another connection,
+        package var pingPatience: Duration = .seconds(1)
+        /// and without a byte for that much longer the connection is given up.
+        package var sickPatience: Duration = .seconds(5)
+        /// Between attempts to open a connection ahead of requests, doubling from the first to the longest. A connection
+        /// that lasted for the longest pause is replaced at once.
+        package var firstWarmPause: Duration = .seconds(1)
+        package var longestWarmPause: Duration = .seconds(60)
 
         package init() {}
     }
@@ -21,7 +36,9 @@ package final class HTTPSession: @unchecked Sendable {
 
     package let loop: EventLoop
     private let limits: Limits
-    private var groups: [String: ConnectionGroup] = [:]
+    private let names: HostNames
+    private var groups: [String: RequestGroup] = [:]
+    private var recent: (name: String, group: RequestGroup)?
 
     /// Groups come from configuration; beyond that many, requests share one.
     private static let groupLimit = 256
@@ -29,10 +46,12 @@ package final class HTTPSession: @unchecked Sendable {
     /// Once per process, before the first handle.
     private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    package init(on loop: EventLoop, limits: Limits = Limits()) {
+    /// Without a resolver it makes one of its own when it needs it. libcurl resolves by itself.
+    package init(on loop: EventLoop, limits: Limits = Limits(), resolver: DNSResolver? = nil) {
         precondition(Self.isLibraryReady, "libcurl could not be initialised")
         self.loop = loop
         self.limits = limits
+        names = HostNames(on: loop, resolver)
     }
 
     deinit {
@@ -43,88 +62,55 @@ package final class HTTPSession: @unchecked Sendable {
 
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
-        private var groups: [ConnectionGroup]
+        private var groups: [RequestGroup]
 
-        init(groups: [ConnectionGroup]) { self.groups = groups }
+        init(groups: [RequestGroup]) { self.groups = groups }
 
         func free() {
-            for group in groups { group.failAll(HTTPClientError(.cancelled)) }
+            for group in groups { group.close(HTTPClientError(.cancelled)) }
             groups = []
         }
     }
 
-    /// Sends the request. The completion is called once, on the loop, never from within this call or from ``cancel()``.
+    /// Sends the request. The completion is called once, on the loop, never from within this call or from
+    /// ``HTTPExchange/cancel()``.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
-        let exchange = HTTPExchange(loop: loop, completion)
-        guard request.isWellFormed else {
-            exchange.finishLater(HTTPClientError(.invalidRequest, detail: "malformed method, URL or header"))
-            return exchange
-        }
-        guard let group = group(request.group), group.activeCount < limits.requests else {
-            exchange.finishLater(HTTPClientError(.failed, detail: "too many requests under way"))
-            return exchange
-        }
-        let easy = group.start(request) { exchange.finish($0) }
-        if let easy {
-            exchange.started(easy, in: group)
+        loop.checkThread()
+        let exchange = HTTPExchange(request, loop: loop, completion)
+        if request.isWellFormed {
+            group(request.group).send(exchange)
         } else {
-            exchange.finishLater(HTTPClientError(.invalidRequest, detail: "refused by libcurl"))
+            exchange.finishLater(HTTPClientError(.invalidRequest, detail: "malformed method, URL or header"))
         }
         return exchange
     }
 
+    /// Opens a connection for requests like this one, `https` and HTTP/2, and opens another whenever it is lost, until
+    /// ``close()``: so the first request need not wait for a handshake. The request itself is not sent.
+    package func keepWarm(_ request: HTTPClientRequest) {
+        loop.checkThread()
+        guard request.isWellFormed else { return }
+        group(request.group).keepWarm(request)
+    }
+
     /// Ends all requests with `cancelled` and closes all connections.
     package func close() {
-        for group in groups.values { group.failAll(HTTPClientError(.cancelled)) }
-        groups = [:]
+        let groups = groups
+        self.groups = [:]
+        recent = nil
+        for group in groups.values { group.close(HTTPClientError(.cancelled)) }
     }
 
     /// Requests under way.
     package var activeCount: Int { groups.values.reduce(0) { $0 + $1.activeCount } }
 
-    private func group(_ name: String) -> ConnectionGroup? {
+    private func group(_ name: String) -> RequestGroup {
+        if let recent, recent.name == name { return recent.group }
         let name = groups.count < Self.groupLimit || groups[name] != nil ? name : ""
-        if let group = groups[name] { return group }
-        guard let group = try? ConnectionGroup(on: loop, limits: limits) else { return nil }
+        let group = groups[name] ?? RequestGroup(on: loop, limits: limits, names: names)
         groups[name] = group
+        recent = (name, group)
         return group
-    }
-}
-
-/// A request under way.
-///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
-package final class HTTPExchange: @unchecked Sendable {
-    private let loop: EventLoop
-    private var completion: HTTPSession.Completion?
-    private var easy: EasyHandle?
-    private weak var group: ConnectionGroup?
-
-    init(loop: EventLoop, _ completion: @escaping HTTPSession.Completion) {
-        self.loop = loop
-        self.completion = completion
-    }
-
-    func started(_ easy: EasyHandle, in group: ConnectionGroup) {
-        self.easy = easy
-        self.group = group
-    }
-
-    /// Takes the request back; its completion comes with `cancelled`. Nothing happens once it is finished.
-    package func cancel() {
-        guard completion != nil, let easy else { return }
-        group?.cancel(easy)
-        self.easy = nil
-        finishLater(HTTPClientError(.cancelled))
-    }
-
-    func finishLater(_ error: HTTPClientError) { loop.post { self.finish(.failure(error)) } }
-
-    func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
-        easy = nil
-        let completion = completion
-        self.completion = nil
-        completion?(outcome)
     }
 }

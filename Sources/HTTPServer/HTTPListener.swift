@@ -1,25 +1,37 @@
 package import Addressing
-internal import CEvent
-internal import Glibc
+package import Crypto
 package import Reactor
 internal import Timekeeping
 
 /// An HTTP/1.1 server on a loop: any number of sockets, one handler.
 ///
-/// Releasing it closes it. Requests that wait for their answer stay in ``waiting``; libevent tells when a connection takes
-/// one with it.
+/// Reads requests itself instead of through libevent's evhttp, which takes line ends, lengths and repeated fields as
+/// they come, counts no connections, and has no time limit that a byte now and then does not renew.
+///
+/// Releasing it closes it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
-@safe
 package final class HTTPListener: @unchecked Sendable {
-    /// Limits of each connection.
+    /// Limits of each connection, and of how many there are.
     package struct Limits: Hashable, Sendable {
-        /// Request line and header fields; more is answered with 400.
+        /// Request line and header fields; more is answered with 431.
         package var head = 16 << 10
-        /// A longer body is answered with 413.
+        /// A longer body is answered with 413; of a chunked one the chunks' heads count too.
         package var body = 1 << 20
-        /// How long a connection may wait for the peer's next byte, or for the peer to take ours.
-        package var idleTimeout: Duration = .seconds(30)
+        /// From the first byte of a head to its last, and from the start of a connection to the end of the first head.
+        package var headTimeout: Duration = .seconds(10)
+        /// From the end of the head to the end of the body.
+        package var bodyTimeout: Duration = .seconds(30)
+        /// Between two requests.
+        package var idleTimeout: Duration = .seconds(60)
+        /// How long the peer may take no byte of an answer.
+        package var outputTimeout: Duration = .seconds(30)
+        /// Connections at a time; more wait in the kernel's queue.
+        package var connections = 1000
+        /// Connections at a time from one IPv4 address or IPv6 /64; more are closed at once.
+        package var connectionsPerSource = 1000
+        /// How long a connection stays after a request that was refused, so that the answer arrives.
+        package var lingerTimeout: Duration = .seconds(2)
 
         package init() {}
     }
@@ -28,34 +40,21 @@ package final class HTTPListener: @unchecked Sendable {
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
     private let loop: EventLoop
+    private let limits: Limits
     private let handler: Handler
-    private var server: Server?
-    private var waiting: [UInt64: OpaquePointer] = unsafe [:]
+    private var sockets: [StreamListener] = []
+    private var connections: [UInt64: HTTPConnection] = [:]
+    private var sources: [IPAddress: Int] = [:]
+    private var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    private var retryTimer: LoopTimer?
 
-    private static let retryDelay: Duration = .milliseconds(200)
-    private static let methods = [
-        EVHTTP_REQ_GET, EVHTTP_REQ_POST, EVHTTP_REQ_HEAD, EVHTTP_REQ_PUT, EVHTTP_REQ_DELETE, EVHTTP_REQ_OPTIONS,
-        EVHTTP_REQ_PATCH,
-    ]
+    /// One answer may be as long as its handler makes it; a connection has one at a time.
+    private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
         self.loop = loop
+        self.limits = limits
         self.handler = handler
-        let server = try Server(on: loop)
-        self.server = server
-        server.box.listener = self
-        let http = unsafe server.http
-        unsafe evhttp_set_max_headers_size(http, limits.head)
-        unsafe evhttp_set_max_body_size(http, limits.body)
-        let (seconds, attoseconds) = max(limits.idleTimeout, .milliseconds(1)).components
-        var timeout = timeval(tv_sec: Int(seconds), tv_usec: Int(attoseconds / 1_000_000_000_000))
-        unsafe evhttp_set_timeout_tv(http, &timeout)
-        unsafe evhttp_set_allowed_methods(http, UInt16(Self.methods.reduce(0) { $0 | $1.rawValue }))
-        unsafe evhttp_set_default_content_type(http, nil)
-        unsafe evhttp_set_gencb(http, requestArrived, server.context)
-        retryTimer = try LoopTimer(on: loop) { [weak self] in self?.server?.setAccepting(true) }
     }
 
     /// A server whose handler is a task; its answer is sent when the task gives it.
@@ -70,219 +69,92 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address; gives it with the port that was chosen for port 0.
+    /// Listens on one more address, with TLS if a context is given; gives it with the port that was chosen for port 0.
     @discardableResult
-    package func listen(on endpoint: Endpoint) throws(SystemError) -> Endpoint {
-        let socket = try ListeningSocket(boundTo: endpoint)
-        let local = socket.local
-        try listen(socket)
-        return local
+    package func listen(on endpoint: Endpoint, tls: TLSContext? = nil) throws(SystemError) -> Endpoint {
+        let socket = try StreamListener(
+            boundTo: endpoint, on: loop, tls: tls, limit: limits.connections, connectionLimits: streamLimits
+        ) { [weak self] stream in self?.accepted(stream) }
+        sockets.append(socket)
+        return socket.local
     }
 
     /// Listens on a socket file that only this user may connect to. The file goes when the listener is closed.
     package func listen(unixPath: String) throws(SystemError) {
-        try listen(ListeningSocket(unixPath: unixPath))
-        server?.unixPaths.append(unixPath)
+        sockets.append(
+            try StreamListener(
+                unixPath: unixPath, on: loop, limit: limits.connections, connectionLimits: streamLimits
+            ) { [weak self] stream in self?.accepted(stream) })
     }
 
-    private func listen(_ socket: consuming ListeningSocket) throws(SystemError) {
-        guard let server else { throw SystemError(call: "listen", code: EBADF) }
-        let descriptor = socket.release()
-        let flags = UInt32(LEV_OPT_CLOSE_ON_FREE) | UInt32(LEV_OPT_CLOSE_ON_EXEC)
-        // Backlog 0: it listens already.
-        guard
-            let listener = unsafe evconnlistener_new(OpaquePointer(loop.rawBase), nil, nil, flags, 0, descriptor)
-        else {
-            Glibc.close(descriptor)
-            throw SystemError(call: "evconnlistener_new", code: ENOMEM)
-        }
-        unsafe evconnlistener_set_error_cb(listener, acceptFailed)
-        guard unsafe evhttp_bind_listener(server.http, listener) != nil else {
-            unsafe evconnlistener_free(listener)
-            throw SystemError(call: "evhttp_bind_listener", code: ENOMEM)
-        }
-        unsafe server.add(listener)
+    /// Takes a renewed certificate for the connections from now on, where TLS is spoken.
+    package func replaceTLS(_ tls: TLSContext) {
+        loop.checkThread()
+        for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
     /// Ends all connections, with requests that wait, and stops listening.
     package func close() {
         loop.checkThread()
-        retryTimer = nil
-        unsafe waiting = unsafe [:]
-        server = nil
+        sockets = []
+        waiting = [:]
+        for connection in connections.values { connection.close() }
     }
 
-    // MARK: Without descriptors
+    private var streamLimits: StreamConnection.Limits {
+        var streams = StreamConnection.Limits()
+        streams.output = Self.outputLimit
+        streams.openTimeout = limits.headTimeout
+        streams.outputTimeout = limits.outputTimeout
+        return streams
+    }
 
-    /// libevent would report the same connection again and again.
-    fileprivate func pauseAccepting() {
-        server?.setAccepting(false)
-        retryTimer?.arm(at: loop.now + Self.retryDelay)
+    // MARK: Connections
+
+    private func accepted(_ stream: StreamConnection) {
+        let source = stream.remote.address.source
+        guard connections.count < limits.connections,
+            stream.remote.port == 0 || sources[source, default: 0] < limits.connectionsPerSource
+        else { return stream.close() }
+        let connection = HTTPConnection(stream, of: self, limits: limits)
+        connections[stream.id] = connection
+        sources[source, default: 0] += 1
+        do {
+            try connection.start(on: loop)
+        } catch {
+            connection.close()
+        }
+    }
+
+    func ended(_ connection: HTTPConnection) {
+        guard connections.removeValue(forKey: connection.stream.id) != nil else { return }
+        let source = connection.stream.remote.address.source
+        let left = sources[source, default: 1] - 1
+        sources[source] = left > 0 ? left : nil
+        waiting = waiting.filter { $0.value !== connection }
     }
 
     // MARK: Requests
 
-    fileprivate func received(_ raw: OpaquePointer) {
+    func received(_ request: HTTPRequest, on connection: HTTPConnection) {
         lastNumber += 1
-        unsafe waiting[lastNumber] = raw
-        unsafe evhttp_connection_set_closecb(evhttp_request_get_connection(raw), connectionClosed, server?.context)
-        let request = unsafe HTTPRequest(raw)
+        waiting[lastNumber] = connection
         handler(request, HTTPReply(to: lastNumber, on: loop, of: self))
     }
 
-    fileprivate func closed(_ connection: OpaquePointer) {
-        unsafe waiting = unsafe waiting.filter { unsafe evhttp_request_get_connection($0.value) != connection }
+    func answer(_ number: UInt64, with response: HTTPResponse) {
+        waiting.removeValue(forKey: number)?.answer(response, at: date)
     }
 
-    func answer(_ number: UInt64, with response: HTTPResponse) {
-        guard let raw = unsafe waiting.removeValue(forKey: number) else { return }
-        let fields = unsafe evhttp_request_get_output_headers(raw)
-        for field in response.fields {
-            // Refuses line ends in names and values; such a field is left out.
-            unsafe evhttp_add_header(fields, field.name, field.value)
-        }
-        let body = unsafe evbuffer_new()
-        defer { if let body = unsafe body { unsafe evbuffer_free(body) } }
-        if unsafe evhttp_request_get_command(raw) == EVHTTP_REQ_HEAD {
-            unsafe evhttp_add_header(fields, "Content-Length", "\(response.body.count)")
-        } else {
-            unsafe response.body.withUnsafeBytes { _ = unsafe evbuffer_add(body, $0.baseAddress, $0.count) }
-        }
-        unsafe evhttp_send_reply(raw, Int32(clamping: response.status), nil, body)
-    }
+    var date: UnixTime { loop.moment.date }
 
     /// Requests that were received and not yet answered.
-    package var waitingCount: Int { unsafe waiting.count }
+    package var waitingCount: Int { waiting.count }
+
+    package var connectionCount: Int { connections.count }
 }
 
-// MARK: Ownership
-
-/// Sole owner of one `evhttp` and, through it, of sockets and connections; frees them on the loop.
-///
-/// libevent's callbacks get a box that holds the listener weakly, since the listener may be released on any thread.
-@safe
-private final class Server {
-    private let loop: EventLoop
-    let http: OpaquePointer
-    let box = Box()
-    private var listeners: [OpaquePointer] = unsafe []
-    var unixPaths: [String] = []
-
-    final class Box {
-        weak var listener: HTTPListener?
-    }
-
-    init(on loop: EventLoop) throws(SystemError) {
-        guard let http = unsafe evhttp_new(OpaquePointer(loop.rawBase)) else {
-            throw SystemError(call: "evhttp_new", code: ENOMEM)
-        }
-        self.loop = loop
-        unsafe self.http = http
-    }
-
-    deinit {
-        let keys = unsafe listeners.map { UInt(bitPattern: $0) }
-        boxes.withLock { boxes in for key in keys { boxes[key] = nil } }
-        let remains = unsafe Remains(http: http, box: box, unixPaths: unixPaths)
-        // Never at once: the listener may be closed by its own handler, which evhttp has called.
-        if loop.isRunning { loop.post { remains.free() } } else { remains.free() }
-    }
-
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
-    @safe
-    private struct Remains: @unchecked Sendable {
-        let http: OpaquePointer
-        let box: Box
-        let unixPaths: [String]
-
-        func free() {
-            // Frees the listeners too, and calls back about connections with requests that wait: the box lives until then.
-            unsafe evhttp_free(http)
-            withExtendedLifetime(box) {}
-            for path in unixPaths { ListeningSocket.removeFile(at: path) }
-        }
-    }
-
-    /// The callbacks' context, unretained: ``Remains`` keeps the box as long as the `evhttp`.
-    var context: UnsafeMutableRawPointer { unsafe Unmanaged.passUnretained(box).toOpaque() }
-
-    func add(_ listener: OpaquePointer) {
-        unsafe listeners.append(listener)
-        let (key, reference) = (UInt(bitPattern: listener), WeakBox(box))
-        boxes.withLock { $0[key] = reference }
-    }
-
-    func setAccepting(_ isOn: Bool) {
-        for index in unsafe listeners.indices {
-            _ = unsafe isOn ? evconnlistener_enable(listeners[index]) : evconnlistener_disable(listeners[index])
-        }
-    }
-}
-
-/// - `@unchecked Sendable` because the box is looked into on its loop only.
-private final class WeakBox: @unchecked Sendable {
-    weak let box: Server.Box?
-
-    init(_ box: Server.Box) { self.box = box }
-}
-
-/// The boxes of all evconnlisteners of the process, by address: their own context belongs to evhttp.
-private let boxes = Locked<[UInt: WeakBox]>([:])
-
-// MARK: Callbacks
-
-private func requestArrived(_ raw: OpaquePointer?, _ context: UnsafeMutableRawPointer?) {
-    guard let raw = unsafe raw, let context = unsafe context else { return }
-    unsafe Unmanaged<Server.Box>.fromOpaque(context).takeUnretainedValue().listener?.received(raw)
-}
-
-private func connectionClosed(_ connection: OpaquePointer?, _ context: UnsafeMutableRawPointer?) {
-    guard let connection = unsafe connection, let context = unsafe context else { return }
-    unsafe Unmanaged<Server.Box>.fromOpaque(context).takeUnretainedValue().listener?.closed(connection)
-}
-
-private func acceptFailed(_ listener: OpaquePointer?, _ context: UnsafeMutableRawPointer?) {
-    let key = UInt(bitPattern: listener)
-    boxes.withLock { $0[key] }?.box?.listener?.pauseAccepting()
-}
-
-extension HTTPRequest {
-    /// Copies what libevent has parsed.
-    fileprivate init(_ raw: OpaquePointer) {
-        var fields: [HTTPField] = []
-        var next = unsafe evhttp_request_get_input_headers(raw)?.pointee.tqh_first
-        while let field = unsafe next {
-            if let name = unsafe field.pointee.key, let value = unsafe field.pointee.value {
-                fields.append(unsafe HTTPField(String(cString: name), String(cString: value)))
-            }
-            unsafe next = field.pointee.next.tqe_next
-        }
-        let buffer = unsafe evhttp_request_get_input_buffer(raw)
-        let count = unsafe evbuffer_get_length(buffer)
-        var body = [UInt8](repeating: 0, count: count)
-        if count > 0 {
-            unsafe body.withUnsafeMutableBytes { _ = unsafe evbuffer_copyout(buffer, $0.baseAddress, count) }
-        }
-        var address: UnsafeMutablePointer<CChar>?
-        var port: UInt16 = 0
-        unsafe evhttp_connection_get_peer(evhttp_request_get_connection(raw), &address, &port)
-        let remote = unsafe address.flatMap { unsafe IPAddress(String(cString: $0)) }
-        self.init(
-            method: Self.methodName(unsafe evhttp_request_get_command(raw)),
-            target: unsafe evhttp_request_get_uri(raw).map { unsafe String(cString: $0) } ?? "",
-            fields: fields, body: body, remote: remote.map { Endpoint($0, port) } ?? Endpoint(.anyV4, 0))
-    }
-
-    private static func methodName(_ command: evhttp_cmd_type) -> String {
-        switch command {
-        case EVHTTP_REQ_GET: "GET"
-        case EVHTTP_REQ_POST: "POST"
-        case EVHTTP_REQ_HEAD: "HEAD"
-        case EVHTTP_REQ_PUT: "PUT"
-        case EVHTTP_REQ_DELETE: "DELETE"
-        case EVHTTP_REQ_OPTIONS: "OPTIONS"
-        case EVHTTP_REQ_PATCH: "PATCH"
-        default: ""
-        }
-    }
+extension IPAddress {
+    /// What counts as one source: whoever has an IPv6 address has all of its /64.
+    fileprivate var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 }

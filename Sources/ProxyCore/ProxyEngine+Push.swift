@@ -154,12 +154,7 @@ extension ProxyEngine {
             guard let target = bindings.forkTarget(device, now: now.instant),
                 shouldDropToken(since: since, registeredAt: target.registeredAt)
             else { return false }
-            counters.tokensDropped += 1
-            log.notice(
-                "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
-            if let change = bindings.remove(device) { act(.record([.binding(change)])) }
-            passOnMissedCalls(of: device, aor: aor, now: now)
-            deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+            dropDevice(device, of: aor, target.pushToken, since: since, source: .provider, now: now)
             return true
         case .acceptedWithNewToken(let token):
             guard let change = bindings.replaceToken(of: device, with: token, now: now) else { return false }
@@ -172,6 +167,27 @@ extension ProxyEngine {
             .noSuitableToken:
             return false
         }
+    }
+
+    /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
+    func dropDevice(
+        _ device: BindingID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        source: DeadToken.Source, now: Moment
+    ) {
+        counters.tokensDropped += 1
+        log.notice(
+            "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
+        if let change = bindings.remove(device) {
+            var changes: [StoredChange] = [.binding(change)]
+            if let token {
+                changes.append(
+                    .deadToken(
+                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
+            }
+            act(.record(changes))
+        }
+        passOnMissedCalls(of: device, aor: aor, now: now)
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
     /// Calls that a dead device will not hear of go to the user's other devices.

@@ -18,7 +18,7 @@ package struct StartError: Error, CustomStringConvertible {
 
 /// The whole daemon on one loop: made from settings, run until told to stop.
 ///
-/// Start-up order: store, listeners, engine with what was stored, services, control socket. Shutdown is the reverse: no
+/// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
     private let loop: EventLoop
@@ -29,7 +29,11 @@ package final class Daemon {
     private let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
+    private let keys: APIKeyRing
+    private let api: APIService
     private let queries: StoreQueries
+    private var deadTokens: DeadTokenService?
+    private var feedback: FeedbackService?
     private var sockets: [UInt16: UDPSocket] = [:]
     private var streamListeners: [StreamListener] = []
     private var control: ControlService?
@@ -48,6 +52,8 @@ package final class Daemon {
             throw StartError("no event loop: \(error)")
         }
         store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
+        keys = APIKeyRing(try store.loadKeys())
+        api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
         do {
             queries = try StoreQueries(path: settings.store)
         } catch {
@@ -153,6 +159,9 @@ package final class Daemon {
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
         push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
+        feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
+            shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
+        }
         do {
             try store.start()
             try push.start()
@@ -163,9 +172,7 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            control = try ControlService(
-                path: settings.control, loop: loop, router: ControlRouter(shard: shard, store: store),
-                explainer: Explainer(shard: shard, queries: queries, settings: settings.push.timeline))
+            control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
@@ -174,8 +181,36 @@ package final class Daemon {
         } catch {
             throw StartError("cannot start: \(error)")
         }
+        try registerServices()
+        try api.listen()
         let sockets = sockets
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+    }
+
+    private func controlRouter() -> ServiceRouter {
+        var router = ServiceRouter()
+        ControlRoutes(shard: shard, store: store).register(in: &router)
+        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
+        let feedback = feedback
+        router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
+            guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
+            feedback.pull { call.answer($0) }
+        }
+        return router
+    }
+
+    private func registerServices() throws(StartError) {
+        let (loop, store) = (loop, store)
+        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        do {
+            let service = try DeadTokenService(
+                store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
+            service.register(in: &api.router)
+            deadTokens = service
+        } catch {
+            throw StartError("dead tokens: \(error)")
+        }
     }
 
     // MARK: Reload
@@ -195,6 +230,7 @@ package final class Daemon {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        api.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])
     }
 }

@@ -53,6 +53,7 @@ package struct DaemonSettings: SettingsGroup {
     package var digest = DigestSettings()
     package var bucket = BucketSettings()
     package var push = PushSettings()
+    package var api = APISettings()
     package var log = LogSettings()
     package var limits = LimitSettings()
 
@@ -86,6 +87,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("digest", \.digest, "Digest authentication."),
         .group("bucket", \.bucket, "The missed-call bucket."),
         .group("push", \.push, "Push providers."),
+        .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("log", \.log, "The log on standard error."),
         .group("limits", \.limits, "Limits that protect the daemon."),
     ]

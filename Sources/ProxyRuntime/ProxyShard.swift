@@ -2,6 +2,7 @@ import Addressing
 package import ProxyCore
 import PushDelivery
 package import Reactor
+import Registration
 import SIPGrammar
 import SIPMessage
 package import Telemetry
@@ -119,6 +120,14 @@ package actor ProxyShard {
 
     /// Comes while actions are run as well: what follows from it is run with the rest.
     func pushNoted(_ id: PushID, _ step: PushStep) { engine.pushNoted(id, step, now: loop.moment) }
+
+    func tokensReportedDead(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int
+    ) -> DeadTokenFindings {
+        let findings = engine.tokensReportedDead(dead, from: cursor, limit: limit, now: loop.moment)
+        runActions()
+        return findings
+    }
 
     func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop]) {
         engine.resolved(ticket, to: hops, now: loop.moment)

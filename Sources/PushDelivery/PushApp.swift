@@ -66,6 +66,9 @@ package struct PushApp: Sendable {
         }
     }
 
+    /// Whether a connection is opened ahead of the first push: where all pushes go to one server over TLS.
+    package var keepsConnection: Bool { baseURL.hasPrefix("https:") }
+
     package var lane: LaneSettings {
         switch service {
         case .apns(let settings): settings.lane

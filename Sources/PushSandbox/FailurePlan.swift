@@ -14,6 +14,8 @@ struct FailurePlan {
     var fault: SandboxAnswer.Fault?
     /// Seconds.
     var retryAfter: Int64?
+    /// The token that FCM's legacy interface names in the place of the one it was sent.
+    var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
         self.status = status
@@ -31,9 +33,8 @@ struct FailurePlan {
             case "times": times = try Self.number(member, 1...1_000_000)
             case "delay_ms": delay = .milliseconds(try Self.number(member, 0...600_000))
             case "retry_after": retryAfter = try Self.number(member, 0...86_400)
-            case "reason":
-                guard let text = value.string, text.utf8.count <= 100 else { throw Fault(member: member.key) }
-                reason = text.isEmpty ? nil : text
+            case "reason": reason = try Self.text(member, 100)
+            case "registration_id": registrationID = try Self.text(member, 4096)
             case "action":
                 guard let fault = value.string.flatMap(SandboxAnswer.Fault.init) else {
                     throw Fault(member: member.key)
@@ -51,6 +52,11 @@ struct FailurePlan {
     private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int64>) throws(Fault) -> Int64 {
         guard let number = member.value.integer, range.contains(number) else { throw Fault(member: member.key) }
         return number
+    }
+
+    private static func text(_ member: JSONValue.Member, _ limit: Int) throws(Fault) -> String? {
+        guard let text = member.value.string, text.utf8.count <= limit else { throw Fault(member: member.key) }
+        return text.isEmpty ? nil : text
     }
 
     /// Whether the provider refuses the push, rather than judging it.

@@ -75,7 +75,8 @@ final class HTTP1Session: SandboxSession {
     private func send(_ answer: SandboxAnswer) {
         var head = "HTTP/1.1 \(answer.status) \(Self.phrase(for: answer.status))\r\n"
         for (name, value) in answer.headers.sorted(by: { $0.key < $1.key }) { head += "\(name): \(value)\r\n" }
-        head += "content-length: \(answer.body.count)\r\n"
+        // RFC 9110 section 8.6: not with 204.
+        if answer.status != 204 { head += "content-length: \(answer.body.count)\r\n" }
         if !staysOpen || answer.fault != nil { head += "connection: close\r\n" }
         connection.send(Array((head + "\r\n").utf8) + answer.body)
     }
@@ -83,6 +84,9 @@ final class HTTP1Session: SandboxSession {
     private static func phrase(for status: Int) -> String {
         switch status {
         case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 204: "No Content"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"

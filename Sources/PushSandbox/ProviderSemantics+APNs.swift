@@ -17,7 +17,7 @@ extension ProviderSemantics {
         var answer: SandboxAnswer
         var reason: String?
         switch verdict {
-        case .accepted(let number):
+        case .accepted(let number, _):
             answer = SandboxAnswer(status: 200)
             answer.headers["apns-id"] = id ?? Self.uuid(number)
         case .refused(let refusal):

@@ -13,7 +13,17 @@ extension ProviderSemantics {
         case ("DELETE", "tokens", 2):
             plans[path[1]] = nil
             return SandboxAnswer(status: 200, json: .object([]))
-        case (_, "pushes", 1), (_, "tokens", 2): return SandboxAnswer(status: 405, json: .object([]))
+        case ("PUT", "subscriptions", 2): return putSubscription(request, id: path[1])
+        case ("DELETE", "subscriptions", 2):
+            subscriptions[path[1]] = nil
+            return SandboxAnswer(status: 200, json: .object([]))
+        case ("GET", "feedback", 1): return SandboxAnswer(status: 200, json: feedback.text)
+        case ("PUT", "feedback", 1), ("POST", "feedback", 1): return putFeedback(request)
+        case ("DELETE", "feedback", 1):
+            feedback = FeedbackList()
+            return SandboxAnswer(status: 200, json: .object([]))
+        case (_, "pushes", 1), (_, "tokens", 2), (_, "subscriptions", 2), (_, "feedback", 1):
+            return SandboxAnswer(status: 405, json: .object([]))
         default: return SandboxAnswer(status: 404, json: .object([]))
         }
     }
@@ -29,6 +39,19 @@ extension ProviderSemantics {
         } catch {
             return SandboxAnswer(
                 status: 400, json: .object([("error", "not a failure plan"), ("member", JSONText(error.member))]))
+        }
+    }
+
+    /// A PUT makes a new list, a POST adds to the one there is.
+    private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
+        do throws(FailurePlan.Fault) {
+            var list = request.method == "POST" ? feedback : FeedbackList()
+            try list.add(json: request.body)
+            feedback = list
+            return SandboxAnswer(status: 200, json: .object([]))
+        } catch {
+            return SandboxAnswer(
+                status: 400, json: .object([("error", "not a feedback list"), ("member", JSONText(error.member))]))
         }
     }
 }

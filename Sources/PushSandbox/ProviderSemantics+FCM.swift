@@ -24,7 +24,7 @@ extension ProviderSemantics {
         var answer: SandboxAnswer
         var reason: String?
         switch verdict {
-        case .accepted(let id):
+        case .accepted(let id, _):
             answer = SandboxAnswer(
                 status: 200, json: .object([("name", JSONText("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):

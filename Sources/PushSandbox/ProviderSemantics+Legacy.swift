@@ -19,13 +19,17 @@ extension ProviderSemantics {
         var effects = Effects()
         // A status that is none of a token's: it is the whole answer.
         var status = 200
+        var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONText) in
             let refusal =
                 token.isEmpty
                 ? Refusal(status: 200, reason: "MissingRegistration")
                 : complaint.map { Refusal(status: 200, reason: $0) }
             switch judge(token, refusal, &effects) {
-            case .accepted(let id): return (token, nil, .object([("message_id", JSONText("0:\(id)"))]))
+            case .accepted(let id, let registrationID):
+                renewed += registrationID == nil ? 0 : 1
+                let canonical = registrationID.map { [("registration_id", JSONText($0))] } ?? []
+                return (token, nil, .object([("message_id", JSONText("0:\(id)"))] + canonical))
             case .refused(let refusal):
                 let word = Self.word(for: refusal)
                 if word.isEmpty { status = refusal.status }
@@ -39,7 +43,7 @@ extension ProviderSemantics {
                     status: 200,
                     json: .object([
                         ("multicast_id", 1), ("success", JSONText(Int64(results.count - failures))),
-                        ("failure", JSONText(Int64(failures))), ("canonical_ids", 0),
+                        ("failure", JSONText(Int64(failures))), ("canonical_ids", JSONText(renewed)),
                         ("results", .array(results.map(\.result))),
                     ])) : SandboxAnswer(status: status))
         for result in results {

@@ -1,16 +1,23 @@
 package import Crypto
 import JSON
 
-/// What Apple and Google would say to a push: checks requests as they do, keeps what was sent, fails as told.
+/// What push providers and receivers of webhooks would say: checks requests as they do, keeps what was sent, fails as
+/// told.
 ///
 /// No I/O: a request comes in, an answer goes out. Used by one thread.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
+    /// Where web pushes are to be sent, `https://HOST:PORT`; without it, where the subscription was asked for.
+    package var webPushOrigin: String?
+    /// What signs webhooks: one of these. Without any, signatures are not looked at.
+    package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
     /// With the Unix milliseconds at which each ends.
     var accessTokens: [String: Int64] = [:]
+    var subscriptions: [String: WebPushSubscription] = [:]
+    var feedback = FeedbackList()
     private var sent: UInt64 = 0
     let apnsKey: ProviderKey?
     let accountKey: ProviderKey?
@@ -21,6 +28,7 @@ package final class ProviderSemantics {
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
+    static let subscriptionLimit = 10_000
 
     /// - Parameters:
     ///   - apnsKey: verifies the signatures of APNs tokens; without it only their form is looked at.
@@ -43,6 +51,10 @@ package final class ProviderSemantics {
         }
         if path == ["fcm", "send"] { return legacy(request) }
         if path == ["token"] { return grant(request) }
+        if path.first == "webpush", path.count == 2 { return webPush(request, id: path[1]) }
+        if path == ["pnm2", "send"] { return mediate(request) }
+        if path == ["pnm2"] { return mediate(request, isForm: true) }
+        if path.first == "hook", path.count >= 2 { return receive(request, name: path[1]) }
         return SandboxAnswer(status: 404, json: .object([("reason", "BadPath")]))
     }
 
@@ -54,12 +66,15 @@ package final class ProviderSemantics {
         let reason: String
         var message = ""
         var timestamp: Int64?
+
+        /// A plan may ask for another status of success than the usual one.
+        var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// What was decided about one push.
     enum Verdict {
-        /// The text is a message id, unlike any other.
-        case accepted(id: String)
+        /// The first text is a message id, unlike any other; the second a token to use from now on.
+        case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
 
@@ -92,48 +107,68 @@ package final class ProviderSemantics {
     /// Judges a push that may be faulty, by the plan for its token when it is not. A plan is used up by pushes without
     /// fault only.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
+        judge([token], refusal, &effects)
+    }
+
+    /// As above, by the plan for the first of the names that has one.
+    func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
-        guard let plan = takePlan(for: token) else { return .accepted(id: "\(sent)") }
+        guard let plan = takePlan(for: names) else { return .accepted(id: "\(sent)") }
         let isSilent = plan.fault == .reset || (plan.fault == .goaway && plan.status == nil)
         effects.add(
             Effects(fault: plan.fault, delay: plan.delay, retryAfter: plan.retryAfter, isSilent: isSilent))
-        guard plan.isRefusal else { return .accepted(id: "\(sent)") }
+        guard plan.isRefusal else { return .accepted(id: "\(sent)", registrationID: plan.registrationID) }
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
     /// A plan made over the control resources, or a token that says itself how it fails: `fail-503-...`.
-    private func takePlan(for token: String) -> FailurePlan? {
+    private func takePlan(for names: [String]) -> FailurePlan? {
         // A token of APNs is hexadecimal in either case.
-        for key in [token, token.lowercased()] {
+        for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
             plan.times = times - 1
             plans[key] = times > 1 ? plan : nil
             return plan
         }
-        let words = token.split(separator: "-")
-        guard words.count >= 2, words[0] == "fail", let status = Int(words[1]), (400...599).contains(status) else {
-            return nil
+        for name in names {
+            let words = name.split(separator: "-")
+            guard words.count >= 2, words[0] == "fail", let status = Int(words[1]), (400...599).contains(status) else {
+                continue
+            }
+            return FailurePlan(status: status)
         }
-        return FailurePlan(status: status)
+        return nil
     }
 
     // MARK: Recording
 
+    /// - Parameters:
+    ///   - request: what came.
+    ///   - service: who was asked.
+    ///   - interface: in which of its languages.
+    ///   - token: whom it was for.
+    ///   - type: what it was about.
+    ///   - status: how it was answered.
+    ///   - reason: why it was refused.
+    ///   - headers: the names of those worth keeping; the start of a name when it ends with a hyphen.
+    ///   - body: what to keep instead of the body that came.
+    ///   - line: method and target, where they vary.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,
-        reason: String?
+        reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil
     ) {
         let credential = request.headers["authorization"].map { text in
             String(decoding: HashAlgorithm.sha256.hexDigest(of: Array(text.utf8)).prefix(12), as: UTF8.self)
         }
         let record = PushRecord(
             time: clock(), service: service, interface: interface, token: token, type: type ?? "other",
-            headers: request.headers.filter { $0.key.hasPrefix("apns-") }, credential: credential ?? "",
-            body: String(decoding: request.body.prefix(Self.recordedBodyLimit), as: UTF8.self), status: status,
-            reason: reason,
-            connection: request.connection, version: request.version)
+            headers: request.headers.filter { field in
+                headers.contains { $0.hasSuffix("-") ? field.key.hasPrefix($0) : field.key == $0 }
+            }, credential: credential ?? "",
+            body: String(decoding: (body ?? request.body).prefix(Self.recordedBodyLimit), as: UTF8.self),
+            status: status, reason: reason, connection: request.connection, version: request.version, line: line)
         if records.count >= Self.recordLimit { records.removeFirst(Self.recordLimit / 2) }
         records.append(record)
         recorded(record)

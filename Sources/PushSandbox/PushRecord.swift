@@ -4,17 +4,20 @@ internal import JSON
 package struct PushRecord: Sendable {
     /// Unix milliseconds.
     package var time: Int64
-    /// `apns` or `fcm`.
+    /// `apns`, `fcm`, `webpush`, `acrobits` or `http`.
     package var service: String
-    /// `apns`, `v1` or `legacy`.
+    /// `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
+    /// Of a web push the subscription; the name of the path for `http` when the body names no token.
     package var token: String
-    /// `data.type` or `acme.type` of the payload; `other` when there is none.
+    /// `data.type` or `acme.type` of the payload, Acrobits' verb, a webhook's `type` or `event`; `other` when there is
+    /// none.
     package var type: String
-    /// `apns-*` headers.
+    /// Those that steer a push, and a webhook's own.
     package var headers: [String: String]
     /// The first characters of a digest of the credential: shows whether it was used again.
     package var credential: String
+    /// Of a web push, what it was before it was encrypted.
     package var body: String
     /// 0 when the connection broke without an answer.
     package var status: Int
@@ -23,8 +26,10 @@ package struct PushRecord: Sendable {
     package var connection: UInt64
     /// `h2` or `http/1.1`.
     package var version: String
+    /// Method and target, for `http` only.
+    package var line: String?
 
-    package var isAccepted: Bool { status == 200 && reason == nil }
+    package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
     /// One line, without its end.
     package var json: [UInt8] { text.bytes }
@@ -37,10 +42,11 @@ package struct PushRecord: Sendable {
                 ("time", JSONText(time)), ("service", JSONText(service)), ("interface", JSONText(interface)),
                 ("token", JSONText(token)), ("type", JSONText(type)),
                 ("status", JSONText(Int64(status))),
-            ] + (reason.map { [("reason", JSONText($0))] } ?? []) + [
-                ("connection", JSONText(Int64(clamping: connection))), ("protocol", JSONText(version)),
-                ("headers", .object(headers.sorted { $0.key < $1.key }.map { ($0.key, JSONText($0.value)) })),
-                ("body", body),
-            ])
+            ] + (reason.map { [("reason", JSONText($0))] } ?? [])
+                + (line.map { [("request", JSONText($0))] } ?? []) + [
+                    ("connection", JSONText(Int64(clamping: connection))), ("protocol", JSONText(version)),
+                    ("headers", .object(headers.sorted { $0.key < $1.key }.map { ($0.key, JSONText($0.value)) })),
+                    ("body", body),
+                ])
     }
 }

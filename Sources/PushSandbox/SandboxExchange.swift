@@ -15,6 +15,8 @@ package struct SandboxRequest: Sendable {
     package var isBodyCut = false
     /// The control resources answer: only on the plain port.
     package var mayControl = true
+    /// It came over TLS.
+    package var isSecure = false
 
     /// More than any provider takes.
     package static let bodyLimit = 64 << 10
@@ -34,6 +36,20 @@ package struct SandboxRequest: Sendable {
 
     /// Still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
+
+    /// `https://HOST:PORT` as the client has it, without the usual port; `nil` when it names no host.
+    var origin: String? {
+        guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
+        let usualPort = isSecure ? ":443" : ":80"
+        let host = authority.hasSuffix(usualPort) ? authority.dropLast(usualPort.count) : authority[...]
+        return (isSecure ? "https://" : "http://") + host.lowercased()
+    }
+
+    /// The part of `content-type` before its parameters, in lower case.
+    var contentType: String {
+        let value = headers["content-type", default: ""].prefix { $0 != ";" }
+        return value.filter { $0 != " " && $0 != "\t" }.lowercased()
+    }
 
     /// Decoded.
     var query: [String: String] { FormText.values(target.drop { $0 != "?" }.dropFirst()) }

@@ -3,6 +3,18 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
+/// How many requests of a connection may be open at a time (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
+package struct StreamLimits: Hashable, Sendable {
+    package var usual: Int
+    /// Until the first push of the connection is accepted, as APNs does it with 1; `nil` for the usual limit.
+    package var first: Int?
+
+    package init(usual: Int = 256, first: Int? = nil) {
+        self.usual = usual
+        self.first = first
+    }
+}
+
 /// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for those who do not offer `h2`, and HTTP/1.1 on a plain port,
 /// where the controls are.
 ///
@@ -10,7 +22,11 @@ import Timekeeping
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
+    private let streams: StreamLimits
     private var listeners: [StreamListener] = []
+
+    /// Open connections.
+    package var connectionCount: Int { listeners.reduce(0) { $0 + $1.connectionCount } }
     private var peers: [UInt64: Peer] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
@@ -29,9 +45,10 @@ package final class SandboxServer {
     /// The list of all pushes may be long.
     private static let outputLimit = 256 << 20
 
-    package init(loop: EventLoop, semantics: ProviderSemantics) {
+    package init(loop: EventLoop, semantics: ProviderSemantics, streams: StreamLimits = StreamLimits()) {
         self.loop = loop
         self.semantics = semantics
+        self.streams = streams
     }
 
     deinit {
@@ -83,7 +100,9 @@ package final class SandboxServer {
             self?.received(request, from: id, on: stream)
         }
         if connection.tls?.applicationProtocol == "h2" {
-            guard let session = HTTP2Session(connection, received: received) else { return drop(connection) }
+            guard let session = HTTP2Session(connection, streams: streams, received: received) else {
+                return drop(connection)
+            }
             peers[id]?.session = session
         } else {
             peers[id]?.session = HTTP1Session(connection, mayControl: isPlain, received: received)
@@ -98,6 +117,8 @@ package final class SandboxServer {
     // MARK: Requests
 
     private func received(_ request: SandboxRequest, from id: UInt64, on stream: Int32) {
+        var request = request
+        request.isSecure = peers[id]?.isPlain == false
         let answer = semantics.answer(request)
         after(answer.delay) { [weak self] in self?.give(answer, to: id, on: stream) }
     }

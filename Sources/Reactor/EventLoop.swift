@@ -178,9 +178,6 @@ package final class EventLoop: @unchecked Sendable {
 
     package var now: Instant { SystemClock.now }
     package var moment: Moment { SystemClock.moment }
-
-    /// The `event_base`, for the one other module that has to hand it to a C library. Valid while the loop lives.
-    @unsafe package var rawBase: UnsafeMutableRawPointer { unsafe UnsafeMutableRawPointer(base) }
 }
 
 private final class ThreadStart {

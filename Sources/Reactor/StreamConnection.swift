@@ -256,8 +256,10 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// Bytes that wait to be sent.
-    package var outputCount: Int { early.count + (buffer?.outputCount ?? 0) }
+    /// Bytes that wait to be sent; once the connection has ended, those that never were.
+    package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
+
+    private var unsentCount = 0
 
     // MARK: Ending
 
@@ -276,6 +278,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     private func end() {
         guard state != .closed else { return }
+        unsentCount = outputCount
         state = .closed
         handlers = nil
         connecting = nil
@@ -313,5 +316,9 @@ extension StreamConnection: StreamBufferTarget {
         if state == .closing { end() }
     }
 
-    func failed(_ reason: StreamCloseReason) { fail(reason) }
+    func failed(_ reason: StreamCloseReason) {
+        // With TLS the end is told before the bytes that came with it.
+        inputArrived()
+        fail(reason)
+    }
 }

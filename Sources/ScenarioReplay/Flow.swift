@@ -36,11 +36,11 @@ package struct FlowUser: Hashable, Sendable {
     package let password: String
 }
 
-/// A push token that the sandbox refuses.
+/// A push token that the sandbox treats otherwise than usual.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    package let status: Int
-    package let reason: String
+    /// A member of the plan that the sandbox takes, such as `status`, with its number or text.
+    package let plan: [String: String]
 }
 
 /// One thing that is done once in a flow: a SIPp file is played, a phone's program is run, or a control command.

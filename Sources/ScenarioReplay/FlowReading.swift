@@ -121,12 +121,15 @@ private struct FlowReader {
     private mutating func tokens(_ node: YAMLNode?) -> [TokenFault] {
         var faults: [TokenFault] = []
         for entry in group(node) {
-            let entries = known(["status", "reason"], in: entry.value, "a token")
-            guard let status = integer(entries["status"]) else {
-                problems.report("expected a status", at: entry.value.position)
+            let keys = [
+                "status", "reason", "times", "timestamp", "retry_after", "delay_ms", "action", "registration_id",
+            ]
+            let plan = known(keys, in: entry.value, "a token").compactMapValues { text($0) }
+            guard !plan.isEmpty else {
+                problems.report("expected what the sandbox shall do", at: entry.value.position)
                 continue
             }
-            faults.append(TokenFault(token: entry.key, status: status, reason: text(entries["reason"]) ?? ""))
+            faults.append(TokenFault(token: entry.key, plan: plan))
         }
         return faults
     }

@@ -125,7 +125,10 @@ extension Stage {
     }
 
     private static func refuse(_ fault: TokenFault, plain: String, folder: URL) throws(ReplayError) {
-        let body = "{\"status\":\(fault.status),\"reason\":\"\(fault.reason)\"}"
+        let members = fault.plan.sorted { $0.key < $1.key }.map { key, value in
+            "\"\(key)\":" + (Int64(value) == nil ? "\"\(value)\"" : value)
+        }
+        let body = "{" + members.joined(separator: ",") + "}"
         let url = "http://\(plain)/sandbox/tokens/\(fault.token)"
         let curl = try Child(
             "curl", "curl", ["--silent", "--show-error", "--fail", "--request", "PUT", "--data", body, url],

@@ -33,6 +33,10 @@ package enum LogKey: String, CaseIterable, Sendable {
     case limit
     case bytes
 
+    // The API
+    case apiKey = "api-key"
+    case route
+
     // Push
     case provider
     case topic

@@ -4,6 +4,8 @@ import Foundation
 /// Certificate and keys in a folder, made once.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
+    /// An app's certificate with its key, for Apple's feedback service.
+    let appCertificate: String
     private let account: String
 
     init(folder: String) throws {
@@ -12,6 +14,7 @@ struct StateFiles {
         certificateKey = "\(folder)/server-key.pem"
         apnsKey = "\(folder)/apns-key.p8"
         accountKey = "\(folder)/account-key.pem"
+        appCertificate = "\(folder)/app-certificate.pem"
         account = "\(folder)/service-account.json"
         if !exists(certificate) || !exists(certificateKey) {
             let made = try SelfSignedCertificate(hosts: ["localhost", "127.0.0.1", "::1"])
@@ -21,6 +24,10 @@ struct StateFiles {
         // Any P-256 key signs APNs tokens.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
+        if !exists(appCertificate) {
+            let made = try SelfSignedCertificate(hosts: ["app"])
+            try write(made.certificate + made.key, to: appCertificate)
+        }
     }
 
     /// Google's file, with this stand-in as its token service.

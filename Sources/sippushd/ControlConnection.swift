@@ -11,7 +11,10 @@ struct ControlConnection {
     init(path: String) { self.path = path }
 
     func get<Value: Decodable>(_ resource: String) async throws(Command.Failure) -> Value {
-        let body = try exchange("GET", resource, body: [])
+        try decode(exchange("GET", resource, body: []))
+    }
+
+    private func decode<Value: Decodable>(_ body: [UInt8]) throws(Command.Failure) -> Value {
         do {
             return try JSONDecoder().decode(Value.self, from: Data(body))
         } catch {
@@ -21,6 +24,13 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
+    /// For what takes the daemon its time.
+    func post<Value: Decodable>(
+        _ resource: String, timeout: Duration
+    ) async throws(Command.Failure) -> Value {
+        try decode(exchange("POST", resource, body: [], timeout: timeout))
+    }
+
     func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
         guard let body = try? JSONEncoder().encode(value) else { throw .failed("the request cannot be written") }
         _ = try exchange("PUT", resource, body: Array(body))
@@ -28,10 +38,13 @@ struct ControlConnection {
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }
 
-    private func exchange(_ method: String, _ resource: String, body: [UInt8]) throws(Command.Failure) -> [UInt8] {
+    private func exchange(
+        _ method: String, _ resource: String, body: [UInt8], timeout: Duration? = nil
+    ) throws(Command.Failure) -> [UInt8] {
         var request = HTTPClientRequest(method: method, url: "http://localhost\(resource)", body: body)
         request.unixSocketPath = path
         request.version = .http1
+        if let timeout { request.timeout = timeout }
         let response: HTTPClientResponse
         do {
             response = try HTTPSession.wait(for: request)
@@ -39,7 +52,7 @@ struct ControlConnection {
             throw .failed("no daemon answers on \(path): \(error.description)")
         }
         guard response.status == 200 else {
-            let problem = try? JSONDecoder().decode(ControlProblem.self, from: Data(response.body))
+            let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
             throw .failed(problem?.title ?? "the daemon answers \(response.status)")
         }
         return response.body

@@ -76,6 +76,20 @@ let providerEnableCommand = Command(
     print("\(name) is on")
 }
 
+let feedbackPullCommand = Command(
+    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now and drop their contacts.",
+    arguments: "", options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let report: FeedbackReport = try await ControlConnection(invocation).post(
+        "/v1/feedback/pull", timeout: .seconds(600))
+    print("records".padded(to: 20) + "\(report.records)")
+    print("contacts dropped".padded(to: 20) + "\(report.contactsDropped)")
+    print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
+    print("unknown".padded(to: 20) + "\(report.unknown)")
+    guard report.failures.isEmpty else { throw .failed(report.failures.joined(separator: "\n")) }
+}
+
 // MARK: Text
 
 func timeText(_ seconds: Int64) -> String {

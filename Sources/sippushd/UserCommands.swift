@@ -35,7 +35,7 @@ let userRemoveCommand = Command(
     if control.isAlive {
         try await control.delete("/v1/users/\(pathSegment(name))")
     } else {
-        try offline { () throws(StartError) in try OfflineUsers(settings).remove(name) }
+        try offline { () throws(StartError) in try OfflineStore(settings).removeUser(name) }
     }
     print("removed")
 }
@@ -51,7 +51,7 @@ private func userList(_ invocation: Command.Invocation) async throws(Command.Fai
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
     if control.isAlive { return try await control.get("/v1/users") }
-    return try offline { () throws(StartError) in try OfflineUsers(settings).list() }
+    return try offline { () throws(StartError) in try OfflineStore(settings).users() }
 }
 
 private func setPassword(_ invocation: Command.Invocation) async throws(Command.Failure) {
@@ -68,11 +68,11 @@ private func setPassword(_ invocation: Command.Invocation) async throws(Command.
     if control.isAlive {
         try await control.put("/v1/users", credentials)
     } else {
-        try offline { () throws(StartError) in try OfflineUsers(settings).add(credentials) }
+        try offline { () throws(StartError) in try OfflineStore(settings).add(credentials) }
     }
 }
 
-private func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
+func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(error.description) }
 }
 

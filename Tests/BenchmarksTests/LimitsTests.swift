@@ -28,10 +28,15 @@ struct LimitsTests {
         #expect(options.calls == 50)
         #expect(options.isJSON)
         #expect(options.daemon == "/a/b/sippushd")
-        #expect(try BenchmarkOptions([], program: "x").names == BenchmarkOptions.Name.allCases)
+        let all = BenchmarkOptions.Name.allCases
+        #expect(try BenchmarkOptions([], program: "x").names == all.filter { $0 != .push })
+        #expect(try BenchmarkOptions(["--url", "https://h/"], program: "x").names == all)
+        #expect(try BenchmarkOptions(["push", "--client", "curl"], program: "x").client == .curl)
     }
 
-    @Test(arguments: [["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"]])
+    @Test(arguments: [
+        ["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"], ["--client", "wget"],
+    ])
     func `what is not understood is an error`(words: [String]) {
         #expect(throws: BenchmarkError.self) { try BenchmarkOptions(words, program: "x") }
     }

@@ -1,4 +1,5 @@
 import Crypto
+import SIPGrammar
 import Testing
 
 @Suite("HMAC-SHA256 (RFC 4231)")

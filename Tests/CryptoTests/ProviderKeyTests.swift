@@ -1,4 +1,5 @@
 import Crypto
+import SIPGrammar
 import Testing
 
 private func key(_ pem: String, _ algorithm: ProviderKey.Algorithm) throws(CryptoError) -> ProviderKey {
@@ -89,5 +90,25 @@ struct ProviderKeyTests {
             complaint(about: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", .es256)?.code
                 == .unreadableKey)
         #expect(complaint(about: TestKeys.encrypted, .es256)?.code == .unreadableKey)
+    }
+
+    @Test(arguments: [
+        TestKeys.sec1, TestKeys.sec1WithParameters, TestKeys.sec1Compressed, TestKeys.sec1WithoutPublicKey,
+        TestKeys.sec1AsPKCS8,
+    ])
+    func `each form of a key has the same public point and can sign`(pem: String) throws {
+        let es256 = try key(pem, .es256)
+        let point = try es256.publicPoint()
+        #expect(Hex.encode(point) == Array(TestKeys.sec1PublicPoint.utf8))
+        let signature = try es256.signature(of: Self.es256Input)
+        #expect(try P256PublicKey(point: point).isValid(signature, for: Self.es256Input))
+        #expect(try !P256PublicKey(point: point).isValid(signature, for: []))
+        #expect(try !P256PublicKey(point: P256KeyPair().publicKey).isValid(signature, for: Self.es256Input))
+        #expect(try !P256PublicKey(point: point).isValid([], for: Self.es256Input))
+    }
+
+    @Test func `an RSA key has no point`() throws {
+        let rs256 = try key(TestKeys.rsa2048, .rs256)
+        #expect(throws: CryptoError.self) { try rs256.publicPoint() }
     }
 }

@@ -68,6 +68,53 @@ enum TestKeys {
         -----END PRIVATE KEY-----
         """
 
+    // One key in the forms of several programs.
+
+    static let sec1 = """
+        -----BEGIN EC PRIVATE KEY-----
+        MHcCAQEEIDhJ39xCZga8WmNEOSeHE96tKGuAkL7ZI3208jQhAaKMoAoGCCqGSM49
+        AwEHoUQDQgAEZQG/aGYoGY+9j2hHFIt6Dv2Ylawy6gEkFc2DM/OYdEOO1q6OHaru
+        00bqBxGXc8mAGUzOCHoNkVjLzQafc+pVGA==
+        -----END EC PRIVATE KEY-----
+        """
+
+    static let sec1WithParameters = """
+        -----BEGIN EC PARAMETERS-----
+        BggqhkjOPQMBBw==
+        -----END EC PARAMETERS-----
+        -----BEGIN EC PRIVATE KEY-----
+        MHcCAQEEIDhJ39xCZga8WmNEOSeHE96tKGuAkL7ZI3208jQhAaKMoAoGCCqGSM49
+        AwEHoUQDQgAEZQG/aGYoGY+9j2hHFIt6Dv2Ylawy6gEkFc2DM/OYdEOO1q6OHaru
+        00bqBxGXc8mAGUzOCHoNkVjLzQafc+pVGA==
+        -----END EC PRIVATE KEY-----
+        """
+
+    static let sec1Compressed = """
+        -----BEGIN EC PRIVATE KEY-----
+        MFcCAQEEIDhJ39xCZga8WmNEOSeHE96tKGuAkL7ZI3208jQhAaKMoAoGCCqGSM49
+        AwEHoSQDIgACZQG/aGYoGY+9j2hHFIt6Dv2Ylawy6gEkFc2DM/OYdEM=
+        -----END EC PRIVATE KEY-----
+        """
+
+    static let sec1WithoutPublicKey = """
+        -----BEGIN EC PRIVATE KEY-----
+        MDECAQEEIDhJ39xCZga8WmNEOSeHE96tKGuAkL7ZI3208jQhAaKMoAoGCCqGSM49
+        AwEH
+        -----END EC PRIVATE KEY-----
+        """
+
+    static let sec1AsPKCS8 = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgOEnf3EJmBrxaY0Q5
+        J4cT3q0oa4CQvtkjfbTyNCEBooyhRANCAARlAb9oZigZj72PaEcUi3oO/ZiVrDLq
+        ASQVzYMz85h0Q47Wro4dqu7TRuoHEZdzyYAZTM4Ieg2RWMvNBp9z6lUY
+        -----END PRIVATE KEY-----
+        """
+
+    static let sec1PublicPoint =
+        "046501bf686628198fbd8f6847148b7a0efd9895ac32ea012415cd8333f39874"
+        + "438ed6ae8e1daaeed346ea07119773c980194cce087a0d9158cbcd069f73ea5518"
+
     /// Under a pass phrase.
     static let encrypted = """
         -----BEGIN ENCRYPTED PRIVATE KEY-----

@@ -3,7 +3,6 @@ import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
-import Addressing
 import Reactor
 import Testing
 
@@ -100,7 +99,7 @@ struct HTTP2Tests {
     }
 }
 
-/// An `nghttpd` process with one file, on a port that was free a moment ago.
+/// An `nghttpd` process with one file, on a port that was free a moment ago and that the kernel gives to nobody by itself.
 final class NGHTTPD {
     let url: String
     let authorityFile: String
@@ -121,8 +120,14 @@ final class NGHTTPD {
         authorityFile = certificate.path
 
         let endpoint = try await withLoop { loop in
-            try await Bench(loop).run { bench in
-                try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop, limit: 1) { _ in }.local
+            await Bench(loop).run { bench in
+                for _ in 1...20 {
+                    let endpoint = Endpoint(.loopbackV4, .random(in: 20_000..<32_000))
+                    if (try? StreamListener(boundTo: endpoint, on: bench.loop, limit: 1) { _ in }) != nil {
+                        return endpoint
+                    }
+                }
+                return Endpoint(.loopbackV4, 20_000)
             }
         }
         let port = endpoint.port

@@ -1,13 +1,22 @@
 import Addressing
+import Crypto
 import Foundation
 import HTTPClient
 import HTTPServer
 import LoopTesting
 import Reactor
 import Testing
+import Timekeeping
 
 @Suite("HTTP listener", .timeLimit(.minutes(1)))
 struct HTTPListenerTests {
+    /// Nobody has to wait for a connection that lingers.
+    private static let limits: HTTPListener.Limits = {
+        var limits = HTTPListener.Limits()
+        limits.lingerTimeout = .milliseconds(50)
+        return limits
+    }()
+
     /// Answers with what it got.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
@@ -20,7 +29,7 @@ struct HTTPListenerTests {
     }
 
     private func withServer(
-        limits: HTTPListener.Limits = .init(),
+        limits: HTTPListener.Limits = Self.limits,
         respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse = echo,
         _ body: (HTTPListener, HTTPSession, Endpoint) async throws -> Void
     ) async throws {
@@ -101,7 +110,7 @@ struct HTTPListenerTests {
     }
 
     @Test func `a body of the limit is taken, one byte more is refused`() async throws {
-        var limits = HTTPListener.Limits()
+        var limits = Self.limits
         limits.body = 1000
         try await withServer(limits: limits) { _, session, endpoint in
             for (count, status) in [(1000, 202), (1001, 413)] {
@@ -117,7 +126,8 @@ struct HTTPListenerTests {
         try await withServer { _, _, endpoint in
             let fields = (0..<200).map { "X-\($0): \(String(repeating: "x", count: 100))\r\n" }.joined()
             let answer = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", with: endpoint)
-            #expect(answer.hasPrefix("HTTP/1.1 400 "))
+            #expect(answer.hasPrefix("HTTP/1.1 431 "))
+            #expect(answer.contains("\r\nConnection: close\r\n"))
         }
     }
 
@@ -125,7 +135,7 @@ struct HTTPListenerTests {
     func `what is no request is not answered with success`(text: String) async throws {
         try await withServer { _, _, endpoint in
             let answer = try await exchange(text, with: endpoint)
-            #expect(answer.isEmpty || answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"))
+            #expect(answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"))
         }
     }
 
@@ -142,11 +152,113 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `an idle connection is closed`() async throws {
-        var limits = HTTPListener.Limits()
+    @Test func `an idle connection is closed, half a request is answered first`() async throws {
+        for (text, answer) in [
+            ("", ""), ("GET / HTTP/1.1\r\nHost: a\r\n", "HTTP/1.1 408 "),
+            ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc", "HTTP/1.1 408 "),
+        ] {
+            var limits = Self.limits
+            limits.headTimeout = .milliseconds(20)
+            limits.bodyTimeout = .milliseconds(20)
+            try await withServer(limits: limits) { _, _, endpoint in
+                let got = try await exchange(text, with: endpoint)
+                #expect(got.hasPrefix(answer) && got.isEmpty == answer.isEmpty)
+            }
+        }
+        var limits = Self.limits
         limits.idleTimeout = .milliseconds(20)
         try await withServer(limits: limits) { _, _, endpoint in
-            _ = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n", with: endpoint)
+            let got = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n", with: endpoint)
+            #expect(got.hasPrefix("HTTP/1.1 202 ") && !got.contains("Connection: close"))
+        }
+    }
+
+    @Test func `a byte now and then renews no time limit`() async throws {
+        var limits = Self.limits
+        limits.headTimeout = .milliseconds(100)
+        try await withServer(limits: limits) { _, _, endpoint in
+            try await withLoop { loop in
+                let ended = Mailbox<String?>()
+                let bench = Bench(loop)
+                let dripper = try await bench.run { bench in try Dripper(to: endpoint, on: bench.loop, ended) }
+                var all = ""
+                while let part = try await ended.next() { all += part }
+                #expect(all.hasPrefix("HTTP/1.1 408 "))
+                let count = await bench.run { _ in dripper.count }
+                #expect(count > 1)
+            }
+        }
+    }
+
+    @Test func `connections beyond the limit of a source are closed at once`() async throws {
+        var limits = Self.limits
+        limits.connectionsPerSource = 1
+        try await withServer(limits: limits) { listener, session, endpoint in
+            // Stays open.
+            _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
+            let answer = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n", with: endpoint)
+            #expect(answer.isEmpty)
+            let response = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
+            #expect(response.status == 202)
+        }
+    }
+
+    @Test func `a client that waits to be asked for its body is asked`() async throws {
+        try await withServer { _, session, endpoint in
+            let body = [UInt8](repeating: UInt8(ascii: "x"), count: 100_000)
+            let response = try await session.response(
+                to: HTTPClientRequest(
+                    method: "POST", url: "http://\(endpoint)/", headers: [HTTPHeader("Expect", "100-continue")],
+                    body: body))
+            #expect(response.status == 202)
+            #expect(response.body.suffix(100_000) == body[...])
+        }
+    }
+
+    @Test func `many requests at once are answered one by one, however long an answer takes`() async throws {
+        try await withServer { _, _, endpoint in
+            let one = "GET /x HTTP/1.1\r\nHost: a\r\nX-Test: \(String(repeating: "y", count: 1000))\r\n\r\n"
+            let last = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            let answer = try await exchange(String(repeating: one, count: 150) + last, with: endpoint)
+            #expect(answer.components(separatedBy: "HTTP/1.1 202").count == 152)
+            #expect(answer.contains("\n/last\n"))
+        }
+    }
+
+    @Test func `TLS is spoken with the certificate of the moment`() async throws {
+        let first = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        let second = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        let folder = NSTemporaryDirectory() + "http-server-test-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try Data(first.certificate).write(to: URL(filePath: folder + "/first"))
+        try Data(second.certificate).write(to: URL(filePath: folder + "/second"))
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let (listener, endpoint, session) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop, limits: Self.limits, respond: Self.echo)
+                let tls = try TLSContext.server(
+                    certificate: .bytes(first.certificate), key: .bytes(first.key), protocols: ["http/1.1"])
+                let endpoint = try listener.listen(on: Endpoint(.loopbackV4, 0), tls: tls)
+                return (listener, endpoint, HTTPSession(on: bench.loop))
+            }
+            func status(trusting authority: String) async throws -> Int {
+                var request = HTTPClientRequest(url: "https://\(endpoint)/")
+                request.authorityFile = "\(folder)/\(authority)"
+                // A connection for each authority.
+                request.group = authority
+                return try await session.response(to: request).status
+            }
+            #expect(try await status(trusting: "first") == 202)
+            try await bench.run { _ in
+                listener.replaceTLS(
+                    try TLSContext.server(certificate: .bytes(second.certificate), key: .bytes(second.key)))
+            }
+            #expect(try await status(trusting: "second") == 202)
+            await bench.run { _ in
+                session.close()
+                listener.close()
+            }
         }
     }
 
@@ -219,5 +331,31 @@ struct HTTPListenerTests {
             let error = #expect(throws: HTTPClientError.self) { try HTTPSession.wait(for: request) }
             #expect(error?.code == .connect)
         }
+    }
+}
+
+/// Sends a head one byte at a time and never ends it.
+private final class Dripper: @unchecked Sendable {
+    private(set) var count = 0
+    private var timer: LoopTimer?
+    private var connection: StreamConnection?
+
+    init(to endpoint: Endpoint, on loop: EventLoop, _ ended: Mailbox<String?>) throws {
+        connection = try StreamConnection.connect(
+            to: endpoint, on: loop,
+            handlers: .init(
+                connected: { _ in },
+                received: { _, bytes in
+                    ended.put(unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
+                    return bytes.count
+                }, closed: { _, _ in ended.put(nil) }))
+        timer = try LoopTimer(on: loop) { [weak self] in self?.drip(on: loop) }
+        drip(on: loop)
+    }
+
+    private func drip(on loop: EventLoop) {
+        count += 1
+        connection?.send(Array("G".utf8))
+        timer?.arm(at: loop.now + .milliseconds(10))
     }
 }

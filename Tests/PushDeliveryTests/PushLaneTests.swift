@@ -6,6 +6,9 @@ private let start = Instant(nanoseconds: 0)
 
 private func at(_ seconds: Int) -> Instant { start + .seconds(seconds) }
 
+/// A tenth of a second after each other, the fifth at the start.
+private func failure(_ number: Int) -> Instant { start + .milliseconds(100 * (number - 5)) }
+
 private func push(_ number: Int) -> PushID { PushID(rawValue: UInt64(number)) }
 
 private func lane(requests: Int = 2, queue: Int = 3) -> PushLane {
@@ -53,7 +56,7 @@ struct PushLaneTests {
         var lane = lane(requests: 10, queue: 10)
         for number in 1...5 {
             #expect(lane.arrived(push(number), now: at(0)) == .start)
-            lane.left(.failed, now: at(0))
+            lane.left(.failed, now: failure(number))
         }
         #expect(lane.state == .closed(until: at(5)))
         #expect(lane.nextProbe == nil)
@@ -76,7 +79,7 @@ struct PushLaneTests {
         var lane = lane(requests: 10)
         for number in 1...5 {
             _ = lane.arrived(push(number), now: at(0))
-            lane.left(.failed, now: at(0))
+            lane.left(.failed, now: failure(number))
         }
         #expect(lane.arrived(push(6), now: at(5)) == .start)
         #expect(lane.state == .probing)
@@ -86,7 +89,7 @@ struct PushLaneTests {
         var lane = lane(requests: 10)
         for number in 1...20 {
             _ = lane.arrived(push(number), now: at(0))
-            lane.left(number % 4 == 0 ? .answered : .failed, now: at(0))
+            lane.left(number % 4 == 0 ? .answered : .failed, now: failure(number))
         }
         for _ in 1...20 {
             _ = lane.arrived(push(21), now: at(0))
@@ -95,10 +98,17 @@ struct PushLaneTests {
         #expect(lane.state == .open(failuresInARow: 0))
     }
 
+    @Test func `what one broken connection takes with it is one failure`() {
+        var lane = lane(requests: 100)
+        for number in 1...100 { _ = lane.arrived(push(number), now: at(0)) }
+        for _ in 1...100 { lane.left(.failed, now: at(0)) }
+        #expect(lane.state == .open(failuresInARow: 1, since: at(0)))
+    }
+
     @Test func `an answer that comes after the lane has closed opens it`() {
         var lane = lane(requests: 10)
         for number in 1...6 { _ = lane.arrived(push(number), now: at(0)) }
-        for _ in 1...5 { lane.left(.failed, now: at(0)) }
+        for number in 1...5 { lane.left(.failed, now: failure(number)) }
         lane.left(.answered, now: at(1))
         #expect(lane.state == .open(failuresInARow: 0))
     }
@@ -107,7 +117,7 @@ struct PushLaneTests {
         var lane = lane(requests: 10, queue: 10)
         for number in 1...5 {
             _ = lane.arrived(push(number), now: at(0))
-            lane.left(.failed, now: at(0))
+            lane.left(.failed, now: failure(number))
         }
         _ = lane.arrived(push(6), now: at(1))
         _ = lane.arrived(push(7), now: at(1))

@@ -39,6 +39,22 @@ struct PlanTests {
         #expect(provider.legacy(#"{"to":"c"}"#).status == 503)
     }
 
+    @Test func `the legacy interface names the token to use from now on`() throws {
+        let provider = try Provider()
+        #expect(provider.plan("old", #"{"registration_id":"new"}"#) == 200)
+        let answer = provider.legacy(#"{"registration_ids":["old","b"]}"#)
+        #expect(answer.results == ["sent", "sent"] && answer.json["canonical_ids"]?.integer == 1)
+        let results = answer.json["results"]?.array?.map { $0["registration_id"]?.string }
+        #expect(results == ["new", nil])
+        #expect(try provider.fcm(#"{"token":"old"}"#).status == 200)
+    }
+
+    @Test func `Apple says since when a token has been dead`() throws {
+        let provider = try Provider()
+        #expect(provider.plan(Provider.token, #"{"status":410,"timestamp":1623753491000}"#) == 200)
+        #expect(try provider.apns().json["timestamp"]?.integer == 1_623_753_491_000)
+    }
+
     @Test func `a plan for some pushes ends with the last of them`() throws {
         let provider = try Provider()
         #expect(provider.plan(Provider.token, #"{"status":503,"times":2}"#) == 200)
@@ -89,7 +105,7 @@ struct PlanTests {
 
     @Test(arguments: [
         "", "[]", #"{"statsu":410}"#, #"{"status":"410"}"#, #"{"status":99}"#, #"{"times":0}"#, #"{"delay_ms":-1}"#,
-        #"{"action":"explode"}"#, #"{"reason":1}"#,
+        #"{"action":"explode"}"#, #"{"reason":1}"#, #"{"registration_id":1}"#,
     ])
     func `a plan that is none is refused`(plan: String) throws {
         #expect(try Provider().plan("a", plan) == 400)

@@ -91,21 +91,14 @@ private struct Bench {
 
     /// Runs curl; gives its exit code, what came, and the status with the version of HTTP.
     func curl(_ arguments: String...) async throws -> (code: Int32, body: String, summary: String) {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: Curl.path)
-        process.arguments =
+        let file = folder.appending(path: UUID().uuidString).path
+        let code = try await Program.run(
+            Curl.path,
             [
                 "--silent", "--max-time", "20", "--cacert", folder.appending(path: "ca.pem").path, "--write-out",
                 "\n%{http_code} %{http_version}",
-            ] + arguments
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        process.standardError = FileHandle.nullDevice
-        let code = try await withCheckedThrowingContinuation { continuation in
-            process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-            do { try process.run() } catch { continuation.resume(throwing: error) }
-        }
-        let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            ] + arguments, output: file)
+        let output = try String(contentsOfFile: file, encoding: .utf8)
         let lines = output.split(separator: "\n", omittingEmptySubsequences: false)
         return (code, lines.dropLast().joined(separator: "\n"), String(lines.last ?? ""))
     }

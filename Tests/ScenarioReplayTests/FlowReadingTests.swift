@@ -41,7 +41,7 @@ import Testing
             """)
         #expect(flow.about == "Bob's phone wakes.")
         #expect(flow.users == [FlowUser(name: "bob", password: "secret")])
-        #expect(flow.tokens == [TokenFault(token: "dead", status: 410, reason: "Unregistered")])
+        #expect(flow.tokens == [TokenFault(token: "dead", plan: ["status": "410", "reason": "Unregistered"])])
         #expect(flow.steps.map(\.name) == ["caller", "bob", "off"])
         #expect(flow.steps[0].start == StartCondition(after: ["off"], delay: .milliseconds(200)))
         #expect(flow.steps[0].actor?.place == "pbx")

@@ -1,3 +1,6 @@
+import SIPGrammar
+import Timekeeping
+
 /// What the control socket says and takes, as JSON. The command line reads the same types.
 
 package struct HeldCallReport: Codable, Sendable {
@@ -33,11 +36,6 @@ package struct BindingReport: Codable, Sendable {
 package struct ProviderReport: Codable, Sendable {
     package var name: String
     package var isEnabled: Bool
-
-    package init(name: String, isEnabled: Bool) {
-        self.name = name
-        self.isEnabled = isEnabled
-    }
 }
 
 package struct UserReport: Codable, Sendable {
@@ -58,8 +56,34 @@ package struct UserCredentials: Codable, Sendable {
     }
 }
 
-/// RFC 9457 problem details, as far as they are used here.
-package struct ControlProblem: Codable, Sendable {
-    package var title: String
-    package var status: Int
+package struct APIKeyReport: Codable, Sendable {
+    package var name: String
+    /// Names with commas.
+    package var scopes: String
+    /// Unix seconds.
+    package var createdAt: Int64
+}
+
+/// A key to add; its hash only, never the key itself.
+package struct APIKeyRequest: Codable, Sendable {
+    package var name: String
+    /// SHA-256, hexadecimal.
+    package var hash: String
+    package var scopes: String
+
+    package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>) {
+        self.name = name
+        hash = String(decoding: Hex.encode(secret.hash), as: UTF8.self)
+        self.scopes = scopes.names
+    }
+
+    /// `nil` when a part is not well-formed.
+    func key(at date: UnixTime) -> APIKey? {
+        guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
+        return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)
+    }
+}
+
+extension APIKeyReport {
+    init(_ key: APIKey) { self.init(name: key.name, scopes: key.scopes.names, createdAt: key.createdAt.seconds) }
 }

@@ -1,4 +1,4 @@
-package import PushDelivery
+import PushDelivery
 import SIPGrammar
 import Timekeeping
 
@@ -24,17 +24,6 @@ package struct ExplainReport: Codable, Sendable {
     /// The oldest first. Those that are under way have no end yet.
     package var records: [TimelineReport] = []
 
-    package init(
-        name: String, isUser: Bool, isKnown: Bool, date: Int64, keepsTimeline: Bool, maximumAge: Int64
-    ) {
-        self.name = name
-        self.isUser = isUser
-        self.isKnown = isKnown
-        self.date = date
-        self.keepsTimeline = keepsTimeline
-        self.maximumAge = maximumAge
-    }
-
     package struct ContactReport: Codable, Sendable {
         package var device: UInt64
         /// Provider and the start of the token; `nil` for an ordinary contact.
@@ -47,18 +36,6 @@ package struct ExplainReport: Codable, Sendable {
         package var registeredAt: Int64
         /// Unix milliseconds; may be over for a push contact.
         package var expiresAt: Int64
-
-        package init(
-            device: UInt64, token: String?, switchedOff: String?, hasPushParameters: Bool, registeredAt: Int64,
-            expiresAt: Int64
-        ) {
-            self.device = device
-            self.token = token
-            self.switchedOff = switchedOff
-            self.hasPushParameters = hasPushParameters
-            self.registeredAt = registeredAt
-            self.expiresAt = expiresAt
-        }
     }
 
     /// Nobody has that name, and nothing is on record.
@@ -96,7 +73,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var end: String?
     package var endStatus: UInt16?
 
-    package init(_ record: TimelineRecord) {
+    init(_ record: TimelineRecord) {
         kind = record.kind.rawValue
         aor = "\(record.user)@\(record.host)"
         callID = record.callID.string

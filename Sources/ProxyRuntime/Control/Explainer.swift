@@ -1,5 +1,3 @@
-import Foundation
-import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
@@ -32,7 +30,7 @@ final class Explainer: Sendable {
     ///   - answer: called once, from another thread; with `nil` when the store cannot be read.
     func explain(_ name: String, limit: Int, _ answer: @escaping @Sendable (ExplainReport?) -> Void) {
         let callID = ByteString(name)
-        let aor = ControlRouter.aor(name)
+        let aor = ControlRoutes.aor(name)
         let settings = settings
         let live = shard.assumeIsolated { shard in
             shard.withEngine { engine, now in Self.live(name, aor, callID, engine, settings, now: now) }
@@ -86,21 +84,13 @@ final class Explainer: Sendable {
 }
 
 extension Explainer {
-    /// `GET /v1/explain/NAME?limit=N`: answers later.
-    func answer(_ request: HTTPRequest, _ reply: HTTPReply) {
-        let limit = request.query("limit").flatMap { Int($0) } ?? Self.defaultLimit
-        explain(request.path[2], limit: limit) { report in
-            guard let report, let data = try? JSONEncoder().encode(report) else {
-                let problem = ControlProblem(title: "the store cannot be read now", status: 503)
-                let body = (try? JSONEncoder().encode(problem)) ?? Data()
-                reply.send(HTTPResponse(status: 503, type: "application/problem+json", body: Array(body)))
-                return
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/explain/{}", scope: .admin) { [self] call throws(ServiceProblem) in
+            let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
+            explain(call.parameter(), limit: limit) { report in
+                guard let report else { return call.answer(.notRead) }
+                call.answer(report)
             }
-            reply.send(HTTPResponse(status: 200, type: "application/json", body: Array(data)))
         }
-    }
-
-    static func isAsked(_ request: HTTPRequest) -> Bool {
-        request.method == "GET" && request.path.count == 3 && request.path[0] == "v1" && request.path[1] == "explain"
     }
 }

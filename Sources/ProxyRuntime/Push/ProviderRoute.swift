@@ -29,13 +29,22 @@ struct ProviderRoute {
         headers.reserveCapacity(push.headers.count + 1)
         for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
         if let credential { headers.append(credential) }
-        var request = HTTPClientRequest(method: push.method, url: push.url, headers: headers, body: push.body)
-        request.authorityFile = authorityFile
-        request.certificateFile = certificateFile
-        request.keyFile = keyFile
+        var request = request(to: push.url)
+        request.method = push.method
+        request.headers = headers
+        request.body = push.body
         request.timeout = timeout
         request.connectTimeout = timeout
         request.responseLimit = 64 << 10
+        return request
+    }
+
+    /// What all requests of the app share, to tell which connections they can use.
+    func request(to url: String) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: url)
+        request.authorityFile = authorityFile
+        request.certificateFile = certificateFile
+        request.keyFile = keyFile
         request.group = group
         return request
     }

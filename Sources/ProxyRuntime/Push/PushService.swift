@@ -104,8 +104,12 @@ package final class PushService: @unchecked Sendable {
         credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
 
-    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on.
-    package func start() throws(SystemError) { try credentials.keepReady() }
+    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection to
+    /// each provider is opened and kept.
+    package func start() throws(SystemError) {
+        try credentials.keepReady()
+        for way in ways where way.app.keepsConnection { http.keepWarm(way.route.request(to: way.app.baseURL)) }
+    }
 
     // MARK: Orders
 

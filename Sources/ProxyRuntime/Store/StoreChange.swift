@@ -10,6 +10,11 @@ package enum StoreChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
     case switchProvider(PushProvider, isOn: Bool)
+    case addKey(APIKey)
+    case removeKey(name: String)
+    case deadToken(DeadToken)
+    /// Forgets dead tokens recorded before that, and the oldest beyond that many.
+    case pruneDeadTokens(before: UnixTime, keeping: Int)
     indirect case timeline(TimelineRecord)
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
     /// the `limit` oldest.

@@ -52,6 +52,14 @@ package struct StoreReader: ~Copyable {
         }
     }
 
+    package mutating func forEachKey(_ body: (APIKey) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM api_key") { row in
+            guard let key = row.storedKey else { return false }
+            body(key)
+            return true
+        }
+    }
+
     /// The providers that somebody has switched, and how.
     package mutating func providerSwitches() throws(StoreError) -> [PushProvider: Bool] {
         var switches: [PushProvider: Bool] = [:]

@@ -1,6 +1,6 @@
-package import PushDelivery
-package import SIPGrammar
-package import Storage
+internal import PushDelivery
+internal import SIPGrammar
+internal import Storage
 internal import Timekeeping
 
 /// The timeline as SQL.
@@ -59,7 +59,7 @@ extension Connection {
     }
 
     /// The last records of a user, the oldest first.
-    package func timeline(of user: ByteString, at host: ByteString, limit: Int) throws(SQLError) -> [TimelineRecord] {
+    func timeline(of user: ByteString, at host: ByteString, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let rows = try statement(
             "SELECT \(Self.columns), id FROM push_record WHERE user = ? AND domain = ? ORDER BY id DESC LIMIT ?")
         rows.bind(1, text: user)
@@ -69,7 +69,7 @@ extension Connection {
     }
 
     /// The last records of a call, the oldest first.
-    package func timeline(ofCall callID: ByteString, limit: Int) throws(SQLError) -> [TimelineRecord] {
+    func timeline(ofCall callID: ByteString, limit: Int) throws(SQLError) -> [TimelineRecord] {
         guard !callID.isEmpty else { return [] }
         let rows = try statement(
             """

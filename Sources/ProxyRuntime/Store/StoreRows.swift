@@ -30,6 +30,21 @@ extension Connection {
             write.bind(1, text: provider.rawValue)
             write.bind(2, integer: isOn ? 1 : 0)
             try write.run()
+        case .addKey(let key): try write(key)
+        case .removeKey(let name):
+            let delete = try statement("DELETE FROM api_key WHERE name = ?")
+            delete.bind(1, text: name)
+            try delete.run()
+        case .deadToken(let dead): try write(dead)
+        case .pruneDeadTokens(let date, let count):
+            let delete = try statement(
+                """
+                DELETE FROM dead_token WHERE recorded_at < ?
+                OR id <= (SELECT id FROM dead_token ORDER BY id DESC LIMIT 1 OFFSET ?)
+                """)
+            delete.bind(1, integer: date.milliseconds)
+            delete.bind(2, integer: Int64(count))
+            try delete.run()
         case .timeline(let record): try write(record)
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
@@ -82,6 +97,40 @@ extension Connection {
         }
         try write.run()
     }
+
+    private func write(_ dead: DeadToken) throws(SQLError) {
+        let write = try statement(
+            "INSERT INTO dead_token (recorded_at, since, provider, param, token, source) VALUES (?,?,?,?,?,?)")
+        write.bind(1, integer: dead.recordedAt.milliseconds)
+        write.bind(2, integer: dead.since.milliseconds)
+        write.bind(3, text: dead.token.provider.rawValue)
+        write.bind(4, text: dead.token.param)
+        write.bind(5, text: dead.token.prid)
+        write.bind(6, text: dead.source.rawValue)
+        try write.run()
+    }
+
+    /// The rows of a page in the order in which they were written, and one more if there is a next page.
+    func deadTokens(_ page: DeadTokenPage) throws(SQLError) -> [DeadTokenPage.Row] {
+        let rows = try statement("SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id LIMIT ?")
+        rows.bind(1, integer: page.after)
+        rows.bind(2, integer: UnixTime(seconds: page.since).milliseconds)
+        rows.bind(3, integer: Int64(page.limit) + 1)
+        var found: [DeadTokenPage.Row] = []
+        while try rows.step() {
+            if let dead = rows.storedDeadToken { found.append(DeadTokenPage.Row(id: rows.integer(0), dead: dead)) }
+        }
+        return found
+    }
+
+    private func write(_ key: APIKey) throws(SQLError) {
+        let write = try statement("INSERT OR REPLACE INTO api_key VALUES (?,?,?,?)")
+        write.bind(1, text: key.name)
+        write.bind(2, text: Hex.encode(key.hash).span)
+        write.bind(3, text: key.scopes.names)
+        write.bind(4, integer: key.createdAt.milliseconds)
+        try write.run()
+    }
 }
 
 /// Rows as values; `nil` for a row that nobody of ours has written.
@@ -131,6 +180,20 @@ extension Statement {
             ha1[algorithm] = byteString(2 + index)
         }
         return DigestUser(name: byteString(0), realm: byteString(1), ha1: ha1)
+    }
+
+    var storedDeadToken: DeadToken? {
+        guard let provider = PushProvider(rawValue: text(3)), let source = DeadToken.Source(rawValue: text(6)) else {
+            return nil
+        }
+        return DeadToken(
+            token: PushToken(provider: provider, param: byteString(4), prid: byteString(5)),
+            since: UnixTime(milliseconds: integer(2)), recordedAt: UnixTime(milliseconds: integer(1)), source: source)
+    }
+
+    var storedKey: APIKey? {
+        guard let hash = Hex.decode(bytes(1)), let scopes = APIScope.set(text(2)) else { return nil }
+        return APIKey(name: text(0), hash: hash, scopes: scopes, createdAt: UnixTime(milliseconds: integer(3)))
     }
 
     func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }

@@ -94,6 +94,24 @@ enum StoreSchema {
         CREATE INDEX push_record_user ON push_record (user, domain);
         CREATE INDEX push_record_call ON push_record (call_id) WHERE call_id != '';
         """,
+        """
+        CREATE TABLE api_key (
+            name TEXT PRIMARY KEY,
+            hash TEXT NOT NULL,             -- SHA-256 of the key, hexadecimal
+            scopes TEXT NOT NULL,           -- names with commas
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE dead_token (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,   -- clients remember it: none comes twice
+            recorded_at INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            provider TEXT NOT NULL,
+            param TEXT NOT NULL,
+            token TEXT NOT NULL,
+            source TEXT NOT NULL            -- provider or feedback
+        ) STRICT;
+        """,
     ]
 }
 

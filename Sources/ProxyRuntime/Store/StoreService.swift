@@ -2,7 +2,6 @@ package import ProxyCore
 package import PushDelivery
 package import Reactor
 package import Registration
-package import SIPGrammar
 package import Telemetry
 
 /// What became of a commit the engine waits for.
@@ -24,7 +23,7 @@ package final class StoreService: @unchecked Sendable {
     }
 
     private let path: String
-    private let loop: EventLoop
+    let loop: EventLoop
     private let log: Log
     private let relay: Relay
     private let writer: StoreWriter
@@ -35,27 +34,35 @@ package final class StoreService: @unchecked Sendable {
     /// - `@unchecked Sendable` because `finished` is used on the loop alone.
     private final class Relay: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
+        /// Those who wait for changes of their own.
+        var waiting: [StoreTicket: (Bool) -> Void] = [:]
         private let log: Log
 
         init(log: Log) { self.log = log }
 
         func arrived(_ results: [StoreResult]) {
-            let awaited = results.filter { $0.ticket != StoreService.unawaited }
-            if awaited.count < results.count,
-                results.contains(where: { !$0.isStored && $0.ticket == StoreService.unawaited })
-            {
-                log.error("changes that nobody waits for were not stored")
+            var commits: [CommitResult] = []
+            for result in results {
+                if result.ticket == StoreService.unawaited {
+                    if !result.isStored { log.error("changes that nobody waits for were not stored") }
+                } else if result.ticket.rawValue & StoreService.ownMark != 0 {
+                    waiting.removeValue(forKey: result.ticket)?(result.isStored)
+                } else {
+                    commits.append(
+                        CommitResult(ticket: CommitTicket(result.ticket.rawValue), succeeded: result.isStored))
+                }
             }
-            guard !awaited.isEmpty else { return }
-            finished(
-                awaited.map { CommitResult(ticket: CommitTicket($0.ticket.rawValue), succeeded: $0.isStored) })
+            if !commits.isEmpty { finished(commits) }
         }
     }
 
     static let unawaited = StoreTicket(rawValue: 0)
+    /// Set in the tickets of ``write(_:finished:)``; the engine's count from 1.
+    private static let ownMark: UInt64 = 1 << 63
+    private var lastOwnTicket = ownMark
 
     package init(
-        path: String, timeline settings: TimelineSettings, loop: EventLoop, log: Log
+        path: String, timeline settings: TimelineSettings = TimelineSettings(), loop: EventLoop, log: Log
     ) throws(StartError) {
         self.path = path
         self.loop = loop
@@ -116,6 +123,17 @@ package final class StoreService: @unchecked Sendable {
         if !gone.isEmpty { _ = writer.submit(gone, for: Self.unawaited) }
     }
 
+    package func loadKeys() throws(StartError) -> [APIKey] {
+        var keys: [APIKey] = []
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            try reader.forEachKey { keys.append($0) }
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+        return keys
+    }
+
     // MARK: Changes
 
     func commit(_ changes: [StoredChange], _ ticket: CommitTicket) {
@@ -129,9 +147,14 @@ package final class StoreService: @unchecked Sendable {
     func record(_ changes: [StoredChange]) {
         if case .timeline? = changes.first {
             timeline.write(changes.map(Self.change))
-            return
+        } else {
+            record(changes.map(Self.change))
         }
-        if !writer.submit(changes.map(Self.change), for: Self.unawaited, isAwaited: false) {
+    }
+
+    /// The same for changes that are not the engine's.
+    func record(_ changes: [StoreChange]) {
+        if !writer.submit(changes, for: Self.unawaited, isAwaited: false) {
             log.error("the store takes no more changes", [.count: .number(changes.count)])
         }
     }
@@ -144,11 +167,17 @@ package final class StoreService: @unchecked Sendable {
         _ = writer.submitLazily(rows)
     }
 
-    func add(_ user: DigestUser) -> Bool { writer.submit([.addUser(user)], for: Self.unawaited) }
-
-    package func removeUser(name: ByteString, realm: ByteString) -> Bool {
-        writer.submit([.removeUser(name: name, realm: realm)], for: Self.unawaited)
+    /// Writes changes of a service. `finished` is called on the loop, never from within: whether they are on the disk.
+    func write(_ changes: [StoreChange], finished: @escaping (Bool) -> Void) {
+        lastOwnTicket += 1
+        let ticket = StoreTicket(rawValue: lastOwnTicket)
+        relay.waiting[ticket] = finished
+        guard !writer.submit(changes, for: ticket) else { return }
+        loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
+
+    /// Changes are taken, and do not pile up.
+    var isReady: Bool { writer.queueLength < StoreWriterSettings().queueLimit / 2 }
 
     private static func change(_ change: StoredChange) -> StoreChange {
         switch change {
@@ -156,6 +185,7 @@ package final class StoreService: @unchecked Sendable {
         case .bucket(let change): .bucket(change.aor, change.change)
         case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
         case .timeline(let record): .timeline(record)
+        case .deadToken(let dead): .deadToken(dead)
         }
     }
 }

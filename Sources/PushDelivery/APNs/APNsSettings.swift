@@ -46,6 +46,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var sandboxEndpoint: String?
     package var caFile: String?
     package var lane = LaneSettings()
+    package var feedback = FeedbackSettings()
     package var apps: [String: APNsSettings] = [:]
 
     package init() {}
@@ -93,6 +94,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "Another server for tokens of apns.dev; without it endpoint counts for them too."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .group("limits", \.lane, "How much is sent to Apple at a time, for each app."),
+        .group("feedback", \.feedback, "Apple's feedback service, or a server that speaks like it."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
             "Further apps, for devices whose pn-param names one of their topics. Each takes over what is set above; only what differs is written."

@@ -8,8 +8,8 @@ package import Timekeeping
 /// Pure: feed it events; start the pushes it returns.
 package struct PushLane: Sendable {
     package enum State: Hashable, Sendable {
-        /// Next: `closed`.
-        case open(failuresInARow: Int)
+        /// Next: `closed`. The instant is that of the last failure that counted.
+        case open(failuresInARow: Int, since: Instant = .distantPast)
         /// Nothing is sent before the instant. Next: `probing`.
         case closed(until: Instant)
         /// One push finds out. Next: `open`, `closed`.
@@ -44,6 +44,8 @@ package struct PushLane: Sendable {
 
     /// Failures in a row that close the lane.
     private static let failureLimit = 5
+    /// Failures that come within this time count once: a connection that breaks takes many pushes with it.
+    private static let together: Duration = .milliseconds(100)
     /// How long it stays closed before the next probe.
     private static let pause: Duration = .seconds(5)
     private static let compactionStep = 1024
@@ -75,10 +77,11 @@ package struct PushLane: Sendable {
         inFlight -= 1
         switch (state, health) {
         case (.open, .answered): state = .open(failuresInARow: 0)
-        case (.open(let failures), .failed):
+        case (.open(let failures, let last), .failed):
+            guard failures == 0 || now >= last + Self.together else { break }
             state =
                 failures + 1 < Self.failureLimit
-                ? .open(failuresInARow: failures + 1) : .closed(until: now + Self.pause)
+                ? .open(failuresInARow: failures + 1, since: now) : .closed(until: now + Self.pause)
         case (.probing, .answered): state = .open(failuresInARow: 0)
         case (.probing, .failed), (.probing, .failedAgain): state = .closed(until: now + Self.pause)
         // Nothing was found out; the next in the queue probes at once.

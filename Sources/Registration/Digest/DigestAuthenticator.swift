@@ -93,7 +93,7 @@ package struct DigestAuthenticator: Sendable {
             let user = users.user(named: credentials.username, realm: realm)
             let ha1 = user?.ha1[answer.algorithm]
             let expected = response(to: credentials, answer, method: request.method, ha1: ha1?.array ?? dummy)
-            let isRight = Hex.isEqual(expected, credentials.response)
+            let isRight = equalInConstantTime(expected, credentials.response)
             guard isRight, let user, ha1 != nil else { continue }
             guard admits(credentials, answer, request, on: flow, now: now) else {
                 isStale = true

@@ -18,37 +18,10 @@ package struct DigestFunctions: Sendable {
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 }
 
-enum Hex {
-    static func encode(_ bytes: [UInt8]) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(bytes.count * 2)
-        for byte in bytes {
-            for digit in [byte >> 4, byte & 15] {
-                out.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-            }
-        }
-        return out
-    }
-
-    /// - Returns: `nil` for an odd count, or for anything but lower-case digits.
-    static func decode(_ text: ByteString) -> [UInt8]? {
-        guard text.count % 2 == 0 else { return nil }
-        var out: [UInt8] = []
-        out.reserveCapacity(text.count / 2)
-        for index in stride(from: 0, to: text.count, by: 2) {
-            guard let high = text[index].hexValue, let low = text[index + 1].hexValue,
-                text[index] == text[index].asciiLowercased, text[index + 1] == text[index + 1].asciiLowercased
-            else { return nil }
-            out.append(high << 4 | low)
-        }
-        return out
-    }
-
-    /// Takes the same time wherever the first difference stands; lengths are no secret.
-    static func isEqual(_ left: [UInt8], _ right: ByteString) -> Bool {
-        guard left.count == right.count else { return false }
-        var difference: UInt8 = 0
-        for index in left.indices { difference |= left[index] ^ right[index] }
-        return difference == 0
-    }
+/// Takes the same time wherever the first difference stands; lengths are no secret.
+func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
+    guard left.count == right.count else { return false }
+    var difference: UInt8 = 0
+    for index in left.indices { difference |= left[index] ^ right[index] }
+    return difference == 0
 }

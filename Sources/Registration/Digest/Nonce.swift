@@ -26,7 +26,7 @@ struct Nonce {
         serial = Self.number(bytes[0..<8])
         issued = Instant(nanoseconds: Int64(bitPattern: Self.number(bytes[8..<16])))
         let code = Array(functions.code(Array(bytes[0..<16])).prefix(Self.codeLength))
-        guard Hex.isEqual(code, ByteString(bytes[16...])) else { return nil }
+        guard equalInConstantTime(code, ByteString(bytes[16...])) else { return nil }
     }
 
     private var body: [UInt8] {

@@ -1,8 +1,9 @@
-import ProxyRuntime
 import PushDelivery
 import SIPGrammar
 import Testing
 import Timekeeping
+
+@testable import ProxyRuntime
 
 /// 2026-11-21 10:12:03.120 UTC.
 private let start = UnixTime(milliseconds: 1_795_255_923_120)

@@ -1,6 +1,6 @@
 import Addressing
 import Foundation
-import ProxyRuntime
+@testable import ProxyRuntime
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -159,8 +159,9 @@ struct StoreWriterTests {
     @Test func `the store of a newer version is refused, as is another program's file`() throws {
         try ObservedWriter(folder.path).writer.stop()
         try Connection(path: folder.path).execute("PRAGMA user_version = 99")
-        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 2))) { try ObservedWriter(folder.path) }
-        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: 2))) {
+        let known = StoreSchema.scripts.count
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: known))) { try ObservedWriter(folder.path) }
+        #expect(throws: StoreError.migration(.newerSchema(found: 99, known: known))) {
             _ = try StoreReader(path: folder.path, mayMigrate: false)
         }
         let other = folder.folder + "/other.db"

@@ -1,9 +1,10 @@
-import ProxyRuntime
 import PushDelivery
 import SIPGrammar
 import Storage
 import Testing
 import Timekeeping
+
+@testable import ProxyRuntime
 
 @Suite("The timeline in the store", .timeLimit(.minutes(1)))
 struct TimelineStoreTests {

@@ -6,33 +6,27 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// What a control request means: method, path and body in, status and JSON out.
-struct ControlRouter {
+/// What operators ask and order over the control socket.
+struct ControlRoutes {
     let shard: ProxyShard
     let store: StoreService
 
-    struct Answer {
-        var status: Int
-        var body: [UInt8]
-    }
-
-    /// The path comes in percent-decoded segments.
-    func answer(_ method: String, _ path: [String], body: [UInt8]) -> Answer {
-        guard path.first == "v1", (2...4).contains(path.count) else { return problem(404, "no such resource") }
-        let name = path.count > 2 ? path[2] : ""
-        // The name is a placeholder in the pattern, so that the table reads like the API.
-        let pattern = path.enumerated().map { $0.offset == 2 ? "NAME" : $0.element }.joined(separator: "/")
-        switch "\(method) \(pattern)" {
-        case "GET v1/held": return json(heldCalls())
-        case "GET v1/users": return json(users())
-        case "PUT v1/users": return putUser(body)
-        case "DELETE v1/users/NAME": return removeUser(name)
-        case "GET v1/users/NAME/bucket": return json(bucket(of: name))
-        case "GET v1/users/NAME/bindings": return json(bindings(of: name))
-        case "GET v1/providers": return json(providers())
-        case "POST v1/providers/NAME/disable": return switchProvider(name, on: false)
-        case "POST v1/providers/NAME/enable": return switchProvider(name, on: true)
-        default: return problem(404, "no such resource")
+    func register(in router: inout ServiceRouter) {
+        func get(_ pattern: String, _ value: @escaping (ServiceCall) throws(ServiceProblem) -> some Encodable) {
+            router.add("GET", pattern, scope: .admin) { call throws(ServiceProblem) in call.answer(try value(call)) }
+        }
+        get("/v1/held") { _ in heldCalls() }
+        get("/v1/users") { _ in users() }
+        get("/v1/users/{}/bucket") { bucket(of: $0.parameter()) }
+        get("/v1/users/{}/bindings") { bindings(of: $0.parameter()) }
+        get("/v1/providers") { _ in providers() }
+        router.add("PUT", "/v1/users", scope: .admin, putUser)
+        router.add("DELETE", "/v1/users/{}", scope: .admin, removeUser)
+        router.add("POST", "/v1/providers/{}/disable", scope: .admin) { call throws(ServiceProblem) in
+            try switchProvider(call, on: false)
+        }
+        router.add("POST", "/v1/providers/{}/enable", scope: .admin) { call throws(ServiceProblem) in
+            try switchProvider(call, on: true)
         }
     }
 
@@ -75,32 +69,47 @@ struct ControlRouter {
 
     // MARK: Changing
 
-    private func switchProvider(_ name: String, on isOn: Bool) -> Answer {
-        guard let provider = PushProvider(rawValue: name) else { return problem(404, "no provider is called \(name)") }
+    private func switchProvider(_ call: ServiceCall, on isOn: Bool) throws(ServiceProblem) {
+        let name = call.parameter()
+        guard let provider = PushProvider(rawValue: name) else {
+            throw ServiceProblem(404, "no provider is called \(name)")
+        }
         let isConfigured = withEngine { engine, now in
             engine.providerSwitched(provider, on: isOn, now: now)
             return engine.configuredProviders.contains(provider)
         }
-        return isConfigured ? json([:] as [String: String]) : problem(409, "\(name) is not configured")
+        guard isConfigured else { throw ServiceProblem(409, "\(name) is not configured") }
+        call.answerDone()
     }
 
-    private func putUser(_ body: [UInt8]) -> Answer {
-        guard let user = try? JSONDecoder().decode(UserCredentials.self, from: Data(body)), let added = user.digestUser
-        else { return problem(400, "expected name, ha1MD5 and ha1SHA256") }
-        guard store.add(added) else { return problem(503, "the store takes no changes") }
-        withEngine { engine, _ in engine.userAdded(added) }
-        return json([:] as [String: String])
+    private func putUser(_ call: ServiceCall) throws(ServiceProblem) {
+        let expected = "name, ha1MD5 and ha1SHA256"
+        guard let added = try call.body(as: UserCredentials.self, expected: expected).digestUser else {
+            throw ServiceProblem(400, "expected \(expected)")
+        }
+        write(.addUser(added), for: call) { $0.userAdded(added) }
     }
 
-    private func removeUser(_ name: String) -> Answer {
-        guard let at = name.lastIndex(of: "@") else { return problem(400, "expected user@domain") }
+    private func removeUser(_ call: ServiceCall) throws(ServiceProblem) {
+        let name = call.parameter()
+        guard let at = name.lastIndex(of: "@") else { throw ServiceProblem(400, "expected user@domain") }
         let user = ByteString(String(name[..<at]))
         let realm = ByteString(String(name[name.index(after: at)...]))
         let isKnown = withEngine { engine, _ in engine.users.user(named: user, realm: realm) != nil }
-        guard isKnown else { return problem(404, "no user is called \(name)") }
-        guard store.removeUser(name: user, realm: realm) else { return problem(503, "the store takes no changes") }
-        withEngine { engine, _ in engine.userRemoved(name: user, realm: realm) }
-        return json([:] as [String: String])
+        guard isKnown else { throw ServiceProblem(404, "no user is called \(name)") }
+        write(.removeUser(name: user, realm: realm), for: call) { $0.userRemoved(name: user, realm: realm) }
+    }
+
+    /// Tells the engine when the change is on the disk, and then whoever ordered it.
+    private func write(
+        _ change: StoreChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
+    ) {
+        let shard = shard
+        store.write([change]) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            shard.assumeIsolated { $0.withEngine { engine, _ in tell(engine) } }
+            call.answerDone()
+        }
     }
 
     // MARK: Helpers
@@ -117,16 +126,10 @@ struct ControlRouter {
             user: ByteString(String(bare[..<at])), host: ByteString(String(bare[bare.index(after: at)...])).lowercased()
         )
     }
+}
 
-    private func json(_ value: some Encodable) -> Answer {
-        guard let data = try? JSONEncoder().encode(value) else { return problem(500, "the answer cannot be written") }
-        return Answer(status: 200, body: Array(data))
-    }
-
-    func problem(_ status: Int, _ title: String) -> Answer {
-        let data = (try? JSONEncoder().encode(ControlProblem(title: title, status: status))) ?? Data()
-        return Answer(status: status, body: Array(data))
-    }
+extension ServiceProblem {
+    static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
 }
 
 extension HeldCallReport {

@@ -1,23 +1,26 @@
 import ProxyCore
+import Reactor
 import Registration
 import SIPGrammar
 import Telemetry
+import Timekeeping
 
-/// Users in the store while no daemon runs.
-package struct OfflineUsers {
+/// Users and keys in the store while no daemon runs.
+package struct OfflineStore {
     private let path: String
 
     package init(_ settings: DaemonSettings) { path = settings.store }
 
-    package func list() throws(StartError) -> [UserReport] {
-        var users: [UserReport] = []
-        do {
-            var reader = try StoreReader(path: path, mayMigrate: true)
+    init(path: String) { self.path = path }
+
+    // MARK: Users
+
+    package func users() throws(StartError) -> [UserReport] {
+        try read { reader throws(StoreError) in
+            var users: [UserReport] = []
             try reader.forEachUser { users.append(UserReport(name: "\($0.name)@\($0.realm)")) }
-        } catch {
-            throw StartError("store \(path): \(error)")
+            return users
         }
-        return users
     }
 
     package func add(_ credentials: UserCredentials) throws(StartError) {
@@ -25,13 +28,51 @@ package struct OfflineUsers {
         try write(.addUser(user))
     }
 
-    package func remove(_ name: String) throws(StartError) {
-        guard try list().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
+    package func removeUser(_ name: String) throws(StartError) {
+        guard try users().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
             throw StartError("no user is called \(name)")
         }
         try write(
             .removeUser(
                 name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...]))))
+    }
+
+    // MARK: Keys
+
+    package func keys() throws(StartError) -> [APIKeyReport] {
+        try read { reader throws(StoreError) in
+            var keys: [APIKeyReport] = []
+            try reader.forEachKey { keys.append(APIKeyReport($0)) }
+            return keys
+        }
+    }
+
+    package func add(_ request: APIKeyRequest) throws(StartError) {
+        guard let key = request.key(at: SystemClock.moment.date) else {
+            throw StartError("the name is not well-formed")
+        }
+        guard try !keys().contains(where: { $0.name == key.name }) else {
+            throw StartError("a key is called \(key.name) already")
+        }
+        try write(.addKey(key))
+    }
+
+    package func removeKey(_ name: String) throws(StartError) {
+        guard try keys().contains(where: { $0.name == name }) else { throw StartError("no key is called \(name)") }
+        try write(.removeKey(name: name))
+    }
+
+    // MARK: The store
+
+    private func read<Value>(
+        _ body: (inout StoreReader) throws(StoreError) -> Value
+    ) throws(StartError) -> Value {
+        do throws(StoreError) {
+            var reader = try StoreReader(path: path, mayMigrate: true)
+            return try body(&reader)
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
     }
 
     private func write(_ change: StoreChange) throws(StartError) {

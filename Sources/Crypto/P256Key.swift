@@ -1,0 +1,102 @@
+internal import COpenSSL
+
+/// A public key on the curve P-256: a point, in the uncompressed form of 65 bytes (`04`, X, Y).
+///
+/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks what it caches in it.
+@safe
+package final class P256PublicKey: @unchecked Sendable {
+    package let point: [UInt8]
+    fileprivate let raw: OpaquePointer
+
+    package static let pointLength = 65
+
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length or form, or a point that is not on the curve.
+    package init(point: [UInt8]) throws(CryptoError) {
+        guard point.count == Self.pointLength, point.first == 4 else {
+            throw CryptoError(.unsuitableKey, "A public key on P-256 has 65 bytes, the first of them 4.")
+        }
+        ERR_clear_error()
+        guard let raw = unsafe p256_key(point, nil) else {
+            ERR_clear_error()
+            throw CryptoError(.unsuitableKey, "The public key is not a point on the curve P-256.")
+        }
+        self.point = point
+        unsafe self.raw = raw
+    }
+
+    deinit { unsafe EVP_PKEY_free(raw) }
+
+    /// Whether the private key's owner made this ES256 signature, r and s side by side, for these bytes.
+    package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
+        guard let encoded = ECDSASignature.encoded(signature) else { return false }
+        return unsafe isSHA256Signature(encoded, for: message, by: raw)
+    }
+}
+
+/// A private key on P-256 with its public one, for agreeing on secrets with another pair's owner.
+///
+/// - `@unchecked Sendable` for the reason of ``P256PublicKey``.
+@safe
+package final class P256KeyPair: @unchecked Sendable {
+    /// The public key, 65 bytes.
+    package let publicKey: [UInt8]
+    private let raw: OpaquePointer
+
+    package static let privateKeyLength = 32
+
+    /// A fresh pair.
+    package init() throws(CryptoError) {
+        ERR_clear_error()
+        guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }
+        unsafe self.raw = raw
+        publicKey = try unsafe publicPoint(of: raw)
+    }
+
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length than 32 bytes or a number outside the curve's range.
+    package init(privateKey: [UInt8]) throws(CryptoError) {
+        var point = [UInt8](repeating: 0, count: P256PublicKey.pointLength)
+        guard privateKey.count == Self.privateKeyLength, unsafe p256_multiply(privateKey, &point) == 1 else {
+            ERR_clear_error()
+            throw CryptoError(
+                .unsuitableKey, "A private key on P-256 is a number of 32 bytes, not 0 and below its order.")
+        }
+        guard let raw = unsafe p256_key(point, privateKey) else { throw .library("a private key") }
+        unsafe self.raw = raw
+        publicKey = point
+    }
+
+    deinit { unsafe EVP_PKEY_free(raw) }
+
+    /// What both owners get from their own private and the other's public key (ECDH): 32 bytes, the shared point's X.
+    func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
+        ERR_clear_error()
+        guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
+        defer { unsafe EVP_PKEY_CTX_free(context) }
+        var secret = [UInt8](repeating: 0, count: Self.privateKeyLength)
+        var length = secret.count
+        guard unsafe EVP_PKEY_derive_init(context) == 1, unsafe EVP_PKEY_derive_set_peer(context, other.raw) == 1,
+            unsafe EVP_PKEY_derive(context, &secret, &length) == 1, length == secret.count
+        else { throw .library("ECDH") }
+        return secret
+    }
+}
+
+/// - Precondition: the key is on P-256.
+func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
+    var point = [UInt8](repeating: 0, count: P256PublicKey.pointLength)
+    guard unsafe p256_public_point(key, &point) == 1 else { throw .library("the public key") }
+    return point
+}
+
+/// `signature` as OpenSSL encodes it: DER for a key on a curve.
+func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
+    guard let context = unsafe EVP_MD_CTX_new() else { return false }
+    defer {
+        unsafe EVP_MD_CTX_free(context)
+        ERR_clear_error()
+    }
+    return unsafe message.withUnsafeBufferPointer { message in
+        unsafe EVP_DigestVerifyInit_ex(context, nil, "SHA256", nil, nil, key, nil) == 1
+            && EVP_DigestVerify(context, signature, signature.count, message.baseAddress, message.count) == 1
+    }
+}

@@ -1,0 +1,84 @@
+internal import SIPGrammar
+package import Timekeeping
+
+/// What shows a webhook's receiver that its sender knows their secret: `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of
+/// the time's digits, a full stop and the body.
+///
+/// While a secret is replaced there are two codes, so that a receiver may know either secret.
+package struct WebhookSignature: Hashable, Sendable {
+    /// Whole seconds.
+    package let time: UnixTime
+    /// In the order they are written.
+    private let codes: [[UInt8]]
+
+    /// How old a signature may be, or how far in the future, that receivers accept.
+    package static let tolerance: Duration = .seconds(300)
+
+    /// Receivers look at no more codes than that.
+    private static let codeLimit = 8
+    /// Enough for 30,000 years; nothing that is calculated with such a time can overflow.
+    private static let timeDigitLimit = 12
+
+    /// Signs the body with each secret.
+    package init(for body: [UInt8], secrets: [[UInt8]], at time: UnixTime) throws(CryptoError) {
+        self.time = UnixTime(seconds: time.seconds)
+        var codes: [[UInt8]] = []
+        for secret in secrets { codes.append(try Self.code(for: body, secret: secret, at: self.time)) }
+        self.codes = codes
+    }
+
+    /// Reads a header field's value. Members with other names than `t` and `v1` are passed over.
+    package init?(_ text: [UInt8]) {
+        var time: UnixTime?
+        var codes: [[UInt8]] = []
+        for member in text.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+            let value = Array(member.drop { $0 != UInt8(ascii: "=") }.dropFirst())
+            switch String(decoding: member.prefix { $0 != UInt8(ascii: "=") }, as: UTF8.self) {
+            case "t":
+                guard time == nil, value.count <= Self.timeDigitLimit,
+                    let seconds = ByteString(value).decimal(as: Int64.self)
+                else { return nil }
+                time = UnixTime(seconds: seconds)
+            case "v1":
+                guard codes.count < Self.codeLimit, let code = Hex.decode(value),
+                    code.count == HMACKey.byteCount
+                else { return nil }
+                codes.append(code)
+            default: break
+            }
+        }
+        guard let time, !codes.isEmpty else { return nil }
+        self.time = time
+        self.codes = codes
+    }
+
+    /// A header field's value.
+    package var text: [UInt8] {
+        var text = Array("t=\(time.seconds)".utf8)
+        for code in codes {
+            text.append(contentsOf: Array(",v1=".utf8))
+            text.append(contentsOf: Hex.encode(code))
+        }
+        return text
+    }
+
+    /// Whether somebody who knows one of the secrets signed this body, and not too long before `now` or after it.
+    ///
+    /// Takes a time that does not tell which bytes of a code are right.
+    package func isValid(
+        for body: [UInt8], secrets: [[UInt8]], now: UnixTime, tolerance: Duration = tolerance
+    ) throws(CryptoError) -> Bool {
+        var isRight = false
+        for secret in secrets {
+            let expected = try Self.code(for: body, secret: secret, at: time)
+            for code in codes where equalInConstantTime(expected, code) { isRight = true }
+        }
+        let age = UnixTime(seconds: now.seconds) - time
+        return isRight && age <= tolerance && .zero - age <= tolerance
+    }
+
+    private static func code(for body: [UInt8], secret: [UInt8], at time: UnixTime) throws(CryptoError) -> [UInt8] {
+        var key = try HMACKey(secret.span)
+        return key.code(for: Array("\(time.seconds).".utf8) + body)
+    }
+}

@@ -1,0 +1,341 @@
+internal import CNGHTTP2
+package import Timekeeping
+
+/// The client's side of one HTTP/2 connection: requests and bytes in, outcomes and bytes out.
+///
+/// Knows no socket and no clock. After each call that takes something in, ``takeOutput(_:)`` has what is to be sent and
+/// ``takeFinished(into:)`` what became of requests. Sole owner of the nghttp2 session.
+@safe
+package final class HTTP2Client {
+    /// What the client allows itself and the server.
+    package struct Limits: Hashable, Sendable {
+        /// Requests at a time; the server's own limit counts too.
+        package var streams = 1000
+        /// Bytes of a response's header fields.
+        package var head = 16 << 10
+
+        package init() {}
+    }
+
+    package struct Response: Sendable {
+        package let status: Int
+        /// Lines of `name: value`, each with a line feed behind it.
+        package let head: [UInt8]
+        package let body: [UInt8]
+        package let firstByte: Instant
+    }
+
+    package enum Outcome: Sendable {
+        /// The whole answer, whatever its status.
+        case answered(Response)
+        /// The server says that it has not looked at the request: it may be sent again on another connection.
+        case refused
+        /// The server has ended the stream without an answer.
+        case reset(HTTP2ErrorCode)
+        /// The answer breaks the rules of HTTP, or its head is too long.
+        case malformed(HTTP2ErrorCode)
+        case bodyTooLarge
+        /// nghttp2 cannot send such a request.
+        case unsendable(String)
+    }
+
+    /// The end of a request; its stream's number may be given to the next one.
+    package struct Finished: Sendable {
+        package let stream: Int
+        package let outcome: Outcome
+    }
+
+    /// The server's last word before it closes.
+    package struct GoAway: Hashable, Sendable {
+        package let code: HTTP2ErrorCode
+        /// What it says besides, made printable and short.
+        package let reason: String
+    }
+
+    struct Stream {
+        /// HTTP/2's own number; 0 in a place that is free.
+        var number: Int32 = 0
+        var isAbandoned = false
+        var hasFinalHead = false
+        var hasEnded = false
+        var isHeadTooLong = false
+        var isBodyTooLarge = false
+        var wasReset = false
+        var status = 0
+        var sentBody = 0
+        var body: [UInt8] = []
+        var head: [UInt8] = []
+        var answer: [UInt8] = []
+        var answerLimit = 0
+        var firstByte = Instant.distantPast
+        /// How many bytes the connection had sent before this request.
+        var offset = 0
+    }
+
+    let limits: Limits
+    private var session: OpaquePointer?
+    var streams: [Stream] = []
+    private var free: [Int] = []
+    private var block = HeaderBlock()
+    private var output: [UInt8] = []
+    private var finished: [Finished] = []
+    private var isBroken = false
+    /// The server's header lines while they arrive.
+    var head: [UInt8] = []
+    /// The stream they belong to; `nil` for those nobody wants.
+    var headStream: Int?
+    var now = Instant.distantPast
+
+    /// Bytes made so far, whether taken or not.
+    private(set) package var producedCount = 0
+    /// Requests that are not finished, those given up included until the server knows.
+    private(set) package var openCount = 0
+    /// The server has said what it allows.
+    private(set) package var hasSettings = false
+    private(set) package var goAway: GoAway?
+    /// PINGs of ours that the server has answered.
+    private(set) package var pongCount = 0
+    private var hasNumbers = true
+    private var serverLimit = HTTP2Client.limitBeforeSettings
+
+    /// Until the server has said how many it takes: one, since Apple begins with that.
+    private static let limitBeforeSettings = 1
+    /// Bytes of answers' bodies that the server may send without waiting for us.
+    private static let window: Int32 = 1 << 20
+    private static let reasonLimit = 200
+
+    /// `nil` for lack of memory.
+    package init?(limits: Limits = Limits()) {
+        self.limits = limits
+        guard let session = unsafe makeSession() else { return nil }
+        unsafe self.session = session
+        let settings = [
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
+            nghttp2_settings_entry(
+                settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
+                value: UInt32(clamping: limits.head)),
+        ]
+        guard
+            unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count) == 0,
+            unsafe nghttp2_session_set_local_window_size(
+                session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Self.window) == 0
+        else { return nil }
+        produce()
+    }
+
+    deinit { unsafe nghttp2_session_del(session) }
+
+    private func makeSession() -> OpaquePointer? {
+        var callbacks: OpaquePointer?
+        guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0 else { return nil }
+        defer { unsafe nghttp2_session_callbacks_del(callbacks) }
+        unsafe setClientCallbacks(callbacks)
+        var session: OpaquePointer?
+        // Unretained: the session goes with this object.
+        let context = unsafe Unmanaged.passUnretained(self).toOpaque()
+        guard unsafe nghttp2_session_client_new(&session, callbacks, context) == 0 else { return nil }
+        return unsafe session
+    }
+
+    // MARK: State
+
+    /// Requests at a time that the server, and we, allow now.
+    package var streamLimit: Int { min(serverLimit, limits.streams) }
+
+    /// Whether the connection takes requests at all, now or when others are finished.
+    package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
+
+    package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
+
+    /// Whether anything can still happen: not after a GOAWAY once all is answered, nor after the server's errors.
+    package var isWanted: Bool {
+        guard !isBroken else { return false }
+        return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
+    }
+
+    // MARK: Requests
+
+    /// Starts a request; `fill` writes its header fields, those of HTTP/2 (`:method` and so on) first.
+    ///
+    /// - Parameters:
+    ///   - body: its body, kept until it is sent.
+    ///   - answerLimit: bytes of the answer's body that are taken.
+    ///   - fill: called once, from within.
+    /// - Returns: the stream, a small number; `nil` when there is no room.
+    package func start(body: [UInt8], answerLimit: Int, _ fill: (inout HeaderBlock) -> Void) -> Int? {
+        guard hasRoom else { return nil }
+        block.removeAll()
+        fill(&block)
+        let index = takeStream()
+        let context = unsafe UnsafeMutableRawPointer(bitPattern: index + 1)
+        let number = unsafe block.withFields { fields, count in
+            guard !body.isEmpty else { return unsafe nghttp2_submit_request(session, nil, fields, count, nil, context) }
+            var provider = unsafe nghttp2_data_provider()
+            unsafe provider.read_callback = requestBodyWanted
+            return unsafe nghttp2_submit_request(session, nil, fields, count, &provider, context)
+        }
+        guard number > 0 else {
+            release(index)
+            // After 2^30 requests the numbers are used up; all else is lack of memory.
+            hasNumbers = false
+            return nil
+        }
+        streams[index].number = number
+        streams[index].body = body
+        streams[index].answerLimit = answerLimit
+        streams[index].offset = producedCount
+        produce()
+        return index
+    }
+
+    /// Tells the server that the answer is not wanted; the request is not heard of any more.
+    package func cancel(_ stream: Int) {
+        guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
+            return
+        }
+        streams[stream].isAbandoned = true
+        unsafe nghttp2_submit_rst_stream(
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[stream].number, NGHTTP2_CANCEL.rawValue)
+        produce()
+    }
+
+    /// Whether any byte of the request has left, given how many bytes at the end of what was taken have not.
+    package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
+        guard streams.indices.contains(stream) else { return false }
+        return streams[stream].offset < producedCount - output.count - unsentCount
+    }
+
+    private func takeStream() -> Int {
+        openCount += 1
+        if let index = free.popLast() { return index }
+        streams.append(Stream())
+        return streams.count - 1
+    }
+
+    private func release(_ index: Int) {
+        openCount -= 1
+        if streams[index].number != 0 { streams[index] = Stream() }
+        free.append(index)
+    }
+
+    // MARK: Connection
+
+    /// Asks for a sign of life.
+    package func ping() {
+        unsafe nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+        produce()
+    }
+
+    /// Says goodbye, before the connection is closed.
+    package func close() {
+        unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
+        produce()
+    }
+
+    /// Takes bytes of the connection.
+    ///
+    /// - Returns: whether the connection may go on.
+    package func received(_ bytes: Span<UInt8>, now: Instant) -> Bool {
+        self.now = now
+        let used = unsafe bytes.withUnsafeBufferPointer {
+            unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
+        }
+        if used != bytes.count { isBroken = true }
+        produce()
+        return isWanted
+    }
+
+    /// Lends what is to be sent; nothing happens when there is nothing.
+    package func takeOutput(_ send: (Span<UInt8>) -> Void) {
+        guard !output.isEmpty else { return }
+        send(output.span)
+        if output.count > Self.keptOutput { output = [] } else { output.removeAll(keepingCapacity: true) }
+    }
+
+    private static let keptOutput = 1 << 20
+
+    package var outputCount: Int { output.count }
+
+    /// Gives what became of requests since the last time, in the place of what the array held.
+    package func takeFinished(into list: inout [Finished]) {
+        list.removeAll(keepingCapacity: true)
+        guard !finished.isEmpty else { return }
+        swap(&list, &finished)
+    }
+
+    package var hasFinished: Bool { !finished.isEmpty }
+
+    private func produce() {
+        while true {
+            var data: UnsafePointer<UInt8>?
+            let count = unsafe nghttp2_session_mem_send(session, &data)
+            guard count > 0, let data = unsafe data else {
+                if count < 0 { isBroken = true }
+                return
+            }
+            unsafe output.append(contentsOf: UnsafeBufferPointer(start: data, count: count))
+            producedCount += count
+        }
+    }
+
+    // MARK: From nghttp2
+
+    func settingsArrived() {
+        hasSettings = true
+        let limit = unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+        serverLimit = Int(limit)
+    }
+
+    func pongArrived() { pongCount += 1 }
+
+    func goAwayArrived(_ code: UInt32, _ reason: UnsafeBufferPointer<UInt8>) {
+        let text = unsafe reason.prefix(Self.reasonLimit).map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }
+        goAway = GoAway(code: HTTP2ErrorCode(rawValue: code), reason: String(decoding: text, as: UTF8.self))
+    }
+
+    func stream(_ number: Int32) -> Int? {
+        guard let context = unsafe nghttp2_session_get_stream_user_data(session, number) else { return nil }
+        let index = Int(bitPattern: context) - 1
+        return streams.indices.contains(index) && streams[index].number == number ? index : nil
+    }
+
+    /// The server need not wait for us: it has answered already.
+    func stopSending(_ index: Int) {
+        unsafe nghttp2_submit_rst_stream(
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)
+    }
+
+    func closed(_ index: Int, _ code: UInt32) {
+        let code = HTTP2ErrorCode(rawValue: code)
+        var stream = Stream()
+        swap(&stream, &streams[index])
+        release(index)
+        guard !stream.isAbandoned else { return }
+        let outcome: Outcome
+        if stream.isBodyTooLarge {
+            outcome = .bodyTooLarge
+        } else if stream.isHeadTooLong {
+            outcome = .malformed(code)
+        } else if stream.hasEnded, stream.hasFinalHead {
+            outcome = .answered(
+                Response(
+                    status: stream.status, head: stream.head, body: stream.answer, firstByte: stream.firstByte))
+        } else if code == .refusedStream, !stream.hasFinalHead {
+            outcome = .refused
+        } else if stream.wasReset || goAway != nil {
+            outcome = .reset(code)
+        } else {
+            outcome = .malformed(code)
+        }
+        finished.append(Finished(stream: index, outcome: outcome))
+    }
+
+    /// A request that nghttp2 has taken and now cannot send.
+    func notSent(_ number: Int32, isForbidden: Bool, _ reason: String) {
+        guard let index = streams.firstIndex(where: { $0.number == number }) else { return }
+        let isAbandoned = streams[index].isAbandoned
+        release(index)
+        guard !isAbandoned else { return }
+        finished.append(Finished(stream: index, outcome: isForbidden ? .refused : .unsendable(reason)))
+    }
+}

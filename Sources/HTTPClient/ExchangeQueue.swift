@@ -1,0 +1,58 @@
+/// Exchanges that wait for a connection, in their order. Those that end meanwhile stay until their turn, or until they
+/// are many.
+struct ExchangeQueue {
+    private var items: [HTTPExchange?] = []
+    private var start = 0
+    /// Those that still wait.
+    private(set) var count = 0
+
+    private static let deadLimit = 1000
+
+    var first: HTTPExchange? { items[start...].lazy.compactMap { $0 }.first { $0.isWaiting } }
+
+    mutating func append(_ exchange: HTTPExchange) {
+        items.append(exchange)
+        count += 1
+    }
+
+    mutating func popFirst() -> HTTPExchange? {
+        while start < items.count {
+            let exchange = items[start].take()
+            start += 1
+            if let exchange, exchange.isWaiting {
+                count -= 1
+                if start == items.count || start > max(count, Self.deadLimit) { compact() }
+                return exchange
+            }
+        }
+        compact()
+        return nil
+    }
+
+    /// Before all others, in their own order.
+    mutating func prepend(_ exchanges: [HTTPExchange]) {
+        items.replaceSubrange(..<start, with: exchanges)
+        start = 0
+        count += exchanges.count
+    }
+
+    /// An exchange in here has ended.
+    mutating func noteEnd() {
+        count -= 1
+        if items.count - start - count > Self.deadLimit + count { compact() }
+    }
+
+    mutating func removeAll() -> [HTTPExchange] {
+        defer { self = ExchangeQueue() }
+        return items[start...].compactMap { $0 }.filter(\.isWaiting)
+    }
+
+    private mutating func compact() {
+        if count == 0 {
+            items.removeAll(keepingCapacity: items.count <= Self.deadLimit)
+        } else {
+            items = items[start...].filter { $0?.isWaiting == true }
+        }
+        start = 0
+    }
+}

@@ -1,0 +1,69 @@
+internal import HTTP2
+internal import Reactor
+internal import Timekeeping
+
+/// Signs of life: PINGs when the server is silent, and what follows from silence.
+extension HTTP2Connection {
+    /// How long a connection without requests is kept. Providers ask for connections that are kept.
+    private static let idleLimit: Duration = .seconds(3600)
+
+    /// Any byte of the server is a sign of life.
+    func heard(now: Instant) {
+        lastHeard = now
+        asked = nil
+        sickSince = nil
+        if checkTimer?.deadline == nil { arm(now: now) }
+    }
+
+    func becameBusy(now: Instant) {
+        busySince = now
+        quietPings = 0
+        arm(now: now)
+    }
+
+    func becameIdle(now: Instant) { idleSince = now }
+
+    func check() {
+        guard isOpen else { return }
+        let now = loop.now
+        if let asked {
+            if let sickSince {
+                if now >= sickSince + limits.sickPatience {
+                    return end(HTTPClientError(.reset, detail: "the server is silent"))
+                }
+            } else if now >= asked + limits.pingPatience {
+                sickSince = now
+                // Which opens another.
+                origin?.flushSoon()
+            }
+        } else if now >= nextPing {
+            quietPings += 1
+            asked = now
+            client.ping()
+            write()
+        }
+        if client.openCount == 0, now >= idleSince + Self.idleLimit, origin?.isKeptWarm == false {
+            retire()
+            origin?.flushSoon()
+        }
+        arm(now: now)
+    }
+
+    /// When the silence has lasted so long that we ask. Each time twice as long, where a request just takes its time.
+    private var nextPing: Instant {
+        guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
+        let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
+        return max(lastHeard, busySince) + pause
+    }
+
+    /// Sees to it that the next check is not late. Checks that come early cost little.
+    private func arm(now: Instant) {
+        let next =
+            if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else
+            {
+                nextPing
+            }
+        if let deadline = checkTimer?.deadline, deadline <= next { return }
+        checkTimer?.arm(at: next)
+    }
+}

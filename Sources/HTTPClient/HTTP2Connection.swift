@@ -1,0 +1,285 @@
+internal import Addressing
+internal import Crypto
+internal import Glibc
+internal import HTTP2
+internal import Reactor
+internal import Timekeeping
+
+/// One HTTP/2 connection to an origin, from the first packet to the last.
+///
+/// - `@unchecked Sendable` because every use is on the loop's thread.
+final class HTTP2Connection: @unchecked Sendable {
+    private enum State {
+        /// TCP and TLS are being established. Next: `open`, `closed`.
+        case opening
+        case open
+        case closed
+    }
+
+    let loop: EventLoop
+    let limits: HTTPSession.Limits
+    private(set) weak var origin: HTTP2Origin?
+    private var state = State.opening
+    private var stream: StreamConnection?
+    private(set) var client: HTTP2Client
+    /// Requests under way, each at the number of its stream.
+    private var exchanges: [HTTPExchange?] = []
+    private var finished: [HTTP2Client.Finished] = []
+    /// It takes no more requests: idle for too long, or the server has refused some.
+    private(set) var isRetired = false
+    private(set) var opened = Instant.distantFuture
+
+    // Health, see HTTP2Connection+Health.swift.
+    var checkTimer: LoopTimer?
+    /// The server's last byte.
+    var lastHeard = Instant.distantPast
+    /// Since when requests are under way, or none are.
+    var busySince = Instant.distantPast
+    var idleSince = Instant.distantPast
+    /// A PING is out and nothing has come since.
+    var asked: Instant?
+    var sickSince: Instant?
+    /// PINGs since the last answer to a request.
+    var quietPings = 0
+
+    /// Far more than flow control and the origin's limit let wait.
+    private static let outputLimit = 64 << 20
+
+    /// Begins to connect.
+    init(
+        for origin: HTTP2Origin, to endpoint: Endpoint, tls: TLSSession, timeout: Duration
+    ) throws(SystemError) {
+        self.origin = origin
+        loop = origin.loop
+        limits = origin.limits
+        var clientLimits = HTTP2Client.Limits()
+        clientLimits.streams = limits.streams
+        clientLimits.head = EasyHandle.headLimit
+        guard let client = HTTP2Client(limits: clientLimits) else {
+            throw SystemError(call: "nghttp2_session_client_new", code: ENOMEM)
+        }
+        self.client = client
+        checkTimer = try LoopTimer(on: loop) { [weak self] in self?.check() }
+        var streamLimits = StreamConnection.Limits()
+        streamLimits.output = Self.outputLimit
+        streamLimits.openTimeout = timeout
+        stream = try StreamConnection.connect(
+            to: endpoint, on: loop, tls: tls, limits: streamLimits,
+            handlers: StreamConnection.Handlers(
+                connected: { [weak self] _ in self?.connected() },
+                received: { [weak self] _, bytes in
+                    self?.received(bytes)
+                    return bytes.count
+                }, closed: { [weak self] _, reason in self?.closed(reason) }))
+    }
+
+    // MARK: State
+
+    var isOpen: Bool { state == .open }
+
+    /// Takes requests as soon as there is room.
+    var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
+
+    var hasRoom: Bool { client.hasRoom }
+
+    var isSick: Bool { sickSince != nil }
+
+    /// The server has said that it is ready for requests.
+    var hasWorked: Bool { client.hasSettings }
+
+    /// As many requests under way as it may have, and not because the server is only getting to know us.
+    var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
+
+    private static let usualStreams = 100
+
+    /// It takes no requests and has none.
+    var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
+
+    var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
+
+    // MARK: Requests
+
+    /// - Returns: whether the request is on its way.
+    func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
+        guard let origin else { return false }
+        let request = exchange.request
+        let wasIdle = client.openCount == 0
+        let index = client.start(body: request.body, answerLimit: request.responseLimit) { block in
+            request.write(into: &block, to: origin.key.target)
+        }
+        guard let index else { return false }
+        while exchanges.count <= index { exchanges.append(nil) }
+        exchanges[index] = exchange
+        exchange.connection = self
+        exchange.stream = index
+        exchange.sent = now
+        exchange.tries += 1
+        if wasIdle { becameBusy(now: now) }
+        return true
+    }
+
+    /// Tells the server that nobody waits for the answer any more.
+    func cancel(_ index: Int) {
+        guard exchanges.indices.contains(index), exchanges[index] != nil else { return }
+        exchanges[index] = nil
+        client.cancel(index)
+    }
+
+    func write() {
+        guard state == .open else { return }
+        client.takeOutput { stream?.send($0) }
+    }
+
+    /// Takes no more requests.
+    func retire() { isRetired = true }
+
+    // MARK: Events
+
+    private func connected() {
+        guard state == .opening, let origin else { return }
+        guard stream?.tls?.applicationProtocol == "h2" else { return origin.openedWithoutHTTP2(self) }
+        state = .open
+        let now = loop.now
+        opened = now
+        idleSince = now
+        heard(now: now)
+        origin.opened(self)
+    }
+
+    private func received(_ bytes: Span<UInt8>) {
+        guard state == .open, let origin else { return }
+        let now = loop.now
+        heard(now: now)
+        let goesOn = client.received(bytes, now: now)
+        origin.settle { finish(for: origin, now: now) }
+        guard state == .open, !goesOn else { return }
+        // A GOAWAY after which all is answered, or the end of understanding.
+        write()
+        end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
+    }
+
+    private func finish(for origin: HTTP2Origin, now: Instant) {
+        client.takeFinished(into: &finished)
+        guard !finished.isEmpty else { return }
+        var list: [HTTP2Client.Finished] = []
+        swap(&list, &finished)
+        var refused: [HTTPExchange] = []
+        for event in list {
+            guard let exchange = exchanges[event.stream] else { continue }
+            exchanges[event.stream] = nil
+            if case .refused = event.outcome {
+                refused.append(exchange)
+            } else {
+                origin.finish(exchange, outcome(of: exchange, event.outcome, now: now))
+            }
+        }
+        if client.openCount == 0 { becameIdle(now: now) }
+        quietPings = 0
+        list.removeAll(keepingCapacity: true)
+        finished = list
+        guard !refused.isEmpty else { return }
+        isRetired = true
+        let error = HTTPClientError(.reset, detail: ending("the server does not take the request"))
+        origin.sendAgain(refused, error)
+    }
+
+    var hasFinished: Bool { client.hasFinished }
+
+    /// What became of requests while they were being sent.
+    func finishRest() {
+        guard state == .open, let origin else { return }
+        origin.settle { finish(for: origin, now: loop.now) }
+    }
+
+    private func outcome(
+        of exchange: HTTPExchange, _ outcome: HTTP2Client.Outcome, now: Instant
+    ) -> Result<HTTPClientResponse, HTTPClientError> {
+        switch outcome {
+        case .answered(let response):
+            let timings = HTTPClientResponse.Timings(
+                requestSent: exchange.sent - exchange.started, firstByte: response.firstByte - exchange.started,
+                total: now - exchange.started)
+            return .success(
+                HTTPClientResponse(
+                    status: response.status, version: .http2, head: response.head, body: response.body,
+                    timings: timings, isNewConnection: exchange.opensConnection))
+        case .refused: return .failure(HTTPClientError(.reset, detail: "refused"))
+        case .reset(let code):
+            return .failure(HTTPClientError(.reset, detail: ending("stream ended with \(code)"), wasSent: true))
+        case .malformed(let code):
+            return .failure(HTTPClientError(.badResponse, detail: "stream ended with \(code)", wasSent: true))
+        case .bodyTooLarge: return .failure(HTTPClientError(.bodyTooLarge, wasSent: true))
+        case .unsendable(let reason): return .failure(HTTPClientError(.invalidRequest, detail: reason))
+        }
+    }
+
+    private func ending(_ what: String) -> String {
+        guard let goAway = client.goAway else { return what }
+        return "\(what), GOAWAY \(goAway.code) \(goAway.reason)"
+    }
+
+    private func closed(_ reason: StreamCloseReason) {
+        guard state != .closed, let origin else { return }
+        let error = HTTPClientError(reason, whileOpening: state == .opening || !hasWorked)
+        if state == .opening {
+            state = .closed
+            origin.openingFailed(self, error)
+        } else {
+            end(HTTPClientError(error.code, detail: ending(error.detail)))
+        }
+    }
+
+    /// Ends the connection; the requests under way fail, and those that had not left are sent again.
+    func end(_ error: HTTPClientError) {
+        guard state == .open, let origin else { return }
+        let unsent = stream?.outputCount ?? 0
+        let under = exchanges.compactMap { $0 }
+        var written: [HTTPExchange] = []
+        var unwritten: [HTTPExchange] = []
+        for exchange in under {
+            if client.wasWritten(exchange.stream, unsentCount: unsent) {
+                written.append(exchange)
+            } else {
+                unwritten.append(exchange)
+            }
+        }
+        // What has not left must not leave now that it is sent elsewhere.
+        shut(flushing: unwritten.isEmpty)
+        origin.lost(self, error, written: written, unwritten: unwritten)
+    }
+
+    /// Closes the connection.
+    ///
+    /// - Returns: the requests that were under way.
+    func close() -> [HTTPExchange] {
+        guard state != .closed else { return [] }
+        let under = exchanges.compactMap { $0 }
+        if state == .open {
+            client.close()
+            write()
+        }
+        shut(flushing: true)
+        return under
+    }
+
+    private func shut(flushing: Bool) {
+        state = .closed
+        exchanges = []
+        checkTimer = nil
+        stream?.close(flushing: flushing)
+        stream = nil
+    }
+}
+
+extension HTTPClientError {
+    init(_ reason: StreamCloseReason, whileOpening: Bool) {
+        switch reason {
+        case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
+        case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.description)
+        // With TLS 1.3 the server judges our certificate when we believe the handshake over.
+        case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
+        case .openTimeout: self.init(.timeout, detail: "no connection in time")
+        case .idle, .outputStalled, .outputOverflow, .inputOverflow: self.init(.reset, detail: "\(reason)")
+        }
+    }
+}

@@ -1,0 +1,148 @@
+internal import Addressing
+internal import Crypto
+internal import Reactor
+internal import Timekeeping
+
+extension HTTP2Origin {
+    /// A connection that is being made, one address after the other.
+    final class Opening {
+        let began: Instant
+        let end: Instant
+        var candidates: [Endpoint] = []
+        var connection: HTTP2Connection?
+
+        init(began: Instant, timeout: Duration) {
+            self.began = began
+            end = began + timeout
+        }
+    }
+
+    /// How long a TLS context, and with it what the certificate files said, is used for new connections.
+    private static let contextTime: Duration = .seconds(60)
+    /// After a connection beside good ones could not be made.
+    private static let sparePause: Duration = .seconds(1)
+    private static let addressLimit = 8
+
+    // MARK: When
+
+    /// Opens a connection ahead of requests, and keeps one open.
+    func keepWarm() {
+        isKeptWarm = true
+        flushSoon()
+    }
+
+    func openIfWanted(now: Instant) {
+        guard opening == nil else { return }
+        let good = connections.filter(\.isGood)
+        guard good.isEmpty else {
+            guard waiting.count > 0, good.count < limits.connectionsPerHost, now >= nextSpare,
+                good.allSatisfy(\.isUsedUp)
+            else { return }
+            return open(now: now)
+        }
+        if waiting.count > 0 || connections.contains(where: \.isSick) { return open(now: now) }
+        guard isKeptWarm, speaksHTTP2 else { return }
+        if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
+    }
+
+    /// A connection that did not last makes the next one wait, if nothing else calls for it.
+    func noteEnd(of connection: HTTP2Connection) {
+        if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
+            warmPause = limits.firstWarmPause
+            nextWarm = .distantPast
+        }
+    }
+
+    // MARK: How
+
+    private func open(now: Instant) {
+        nextWarm = now + warmPause
+        warmPause = min(warmPause * 2, limits.longestWarmPause)
+        let first = waiting.first
+        first?.opensConnection = true
+        let opening = Opening(
+            began: now, timeout: first?.request.connectTimeout ?? HTTPClientRequest.standardConnectTimeout)
+        self.opening = opening
+        if let address = key.address { return resolved(opening, .success([Endpoint(address, key.target.port)])) }
+        names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
+    }
+
+    private func resolved(_ opening: Opening, _ result: Result<[Endpoint], HTTPClientError>) {
+        guard self.opening === opening else { return }
+        switch result {
+        case .success(let candidates):
+            opening.candidates = candidates.prefix(Self.addressLimit).reversed()
+            connectNext(opening, HTTPClientError(.resolve, detail: "no address"))
+        case .failure(let error): failed(error)
+        }
+    }
+
+    /// `error` is the last address's.
+    private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
+        let now = loop.now
+        let count = opening.candidates.count
+        guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
+        do throws(HTTPClientError) {
+            let session = try makeTLSSession(now: now)
+            // A silent address leaves time for the others.
+            let timeout = (opening.end - now) / count
+            do throws(SystemError) {
+                opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
+            } catch {
+                throw HTTPClientError(.connect, detail: error.description)
+            }
+        } catch {
+            failed(error)
+        }
+    }
+
+    private func makeTLSSession(now: Instant) throws(HTTPClientError) -> TLSSession {
+        do throws(TLSError) {
+            if let context, now < context.made + Self.contextTime {
+                return try context.context.makeClientSession(host: key.target.host)
+            }
+            let certificate = key.certificateFile.map { PEM.file($0) }
+            let made = try TLSContext.client(
+                authority: key.authorityFile.map { .file($0) }, certificate: certificate,
+                key: key.keyFile.map { .file($0) } ?? certificate, protocols: ["h2", "http/1.1"])
+            context = (now, made)
+            return try made.makeClientSession(host: key.target.host)
+        } catch {
+            throw HTTPClientError(.invalidRequest, detail: error.description)
+        }
+    }
+
+    // MARK: What came of it
+
+    func opened(_ connection: HTTP2Connection) {
+        guard opening?.connection === connection else { return }
+        opening = nil
+        connections.append(connection)
+        flush()
+    }
+
+    func openedWithoutHTTP2(_ connection: HTTP2Connection) {
+        guard opening?.connection === connection else { return }
+        opening = nil
+        _ = connection.close()
+        handOver()
+    }
+
+    func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
+        guard let opening, opening.connection === connection else { return }
+        opening.connection = nil
+        // The certificate would be no better at another address.
+        if error.code == .tls { failed(error) } else { connectNext(opening, error) }
+    }
+
+    private func failed(_ error: HTTPClientError) {
+        opening = nil
+        context = nil
+        let now = loop.now
+        nextSpare = now + Self.sparePause
+        // Good connections will take what waits.
+        guard !connections.contains(where: \.isGood) else { return }
+        failWaiting(error)
+        flushSoon()
+    }
+}

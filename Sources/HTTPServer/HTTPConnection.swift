@@ -1,0 +1,170 @@
+internal import Addressing
+internal import Reactor
+internal import Timekeeping
+
+/// The server side of one HTTP/1.1 connection: reads requests, one at a time, and answers them in their order.
+///
+/// Lives on its listener's loop; the listener holds it until it ends.
+final class HTTPConnection {
+    let stream: StreamConnection
+    private let limits: HTTPListener.Limits
+    private weak var listener: HTTPListener?
+    private var reader: HTTPRequestReader
+    private var phase = Phase.reading
+    /// When it has to get further.
+    private var timer: LoopTimer?
+    private var timedPart: HTTPRequestReader.Part?
+    /// What came while a request waits for its answer.
+    private var pending: [UInt8] = []
+    /// The loop below goes on by itself.
+    private var isServing = false
+
+    private enum Phase {
+        /// Next: `answering`, `lingering`, `ended`.
+        case reading
+        /// A request waits for its answer. Next: `reading`, `ended`.
+        case answering(HTTPRequestHead)
+        /// The last answer is sent, and what the peer still sends is dropped: closing with unread bytes would make the
+        /// kernel take the answer back. Next: `ended`.
+        case lingering
+        case ended
+    }
+
+    /// Requests sent ahead of their answers; beyond it the peer is held up by TCP.
+    private static let pendingLimit = 32 << 10
+
+    init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
+        self.stream = stream
+        self.listener = listener
+        self.limits = limits
+        reader = HTTPRequestReader(headLimit: limits.head, bodyLimit: limits.body)
+    }
+
+    func start(on loop: EventLoop) throws(SystemError) {
+        let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
+        self.timer = timer
+        // A connection without a request is as bad as one with half a head.
+        timer.arm(at: loop.now + limits.headTimeout)
+        try stream.start(
+            StreamConnection.Handlers(
+                connected: { _ in },
+                received: { [weak self] _, bytes in
+                    self?.received(bytes)
+                    return bytes.count
+                }, closed: { [weak self] _, _ in self?.end() }))
+    }
+
+    /// Ends without a word.
+    func close() {
+        stream.close()
+        end()
+    }
+
+    private func end() {
+        phase = .ended
+        timer = nil
+        listener?.ended(self)
+    }
+
+    // MARK: Input
+
+    private func received(_ bytes: Span<UInt8>) {
+        switch phase {
+        case .lingering, .ended: return
+        case .answering: keep(bytes, from: 0)
+        case .reading:
+            guard !isServing else { return keep(bytes, from: 0) }
+            var position = 0
+            serve(bytes, from: &position)
+            keep(bytes, from: position)
+            servePending()
+        }
+    }
+
+    private func keep(_ bytes: Span<UInt8>, from position: Int) {
+        guard position < bytes.count else { return }
+        pending.append(bytes.extracting(position..<bytes.count))
+        if pending.count > Self.pendingLimit { stream.setReading(false) }
+    }
+
+    /// Hands out requests until one has to wait.
+    private func serve(_ bytes: Span<UInt8>, from position: inout Int) {
+        isServing = true
+        defer { isServing = false }
+        while case .reading = phase {
+            switch reader.next(in: bytes, from: &position) {
+            case .needsMore: return armTimer()
+            case .wantsContinue: stream.send(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8))
+            case .request(let head, let body):
+                phase = .answering(head)
+                timer?.disarm()
+                timedPart = nil
+                listener?.received(
+                    HTTPRequest(
+                        method: head.method, target: head.target, fields: head.fields, body: body,
+                        remote: stream.remote), on: self)
+            case .fault(let fault): refuse(fault)
+            }
+        }
+    }
+
+    private func servePending() {
+        while case .reading = phase, !pending.isEmpty {
+            let bytes = pending
+            pending = []
+            var position = 0
+            serve(bytes.span, from: &position)
+            keep(bytes.span, from: position)
+        }
+    }
+
+    // MARK: Output
+
+    func answer(_ response: HTTPResponse, at date: UnixTime) {
+        guard case .answering(let head) = phase else { return }
+        stream.send(
+            response.bytes(at: date, staysOpen: head.staysOpen, withoutBody: head.method == "HEAD"))
+        guard head.staysOpen else {
+            stream.close(flushing: true)
+            return end()
+        }
+        phase = .reading
+        stream.setReading(true)
+        guard !isServing else { return }
+        servePending()
+        armTimer()
+    }
+
+    private func refuse(_ fault: HTTPFault) {
+        let response = HTTPResponse(status: fault.status, text: fault.reason)
+        stream.send(response.bytes(at: listener?.date ?? UnixTime(milliseconds: 0), staysOpen: false))
+        phase = .lingering
+        pending = []
+        timer?.arm(at: SystemClock.now + limits.lingerTimeout)
+    }
+
+    // MARK: Time
+
+    /// The limits of head and body count from their first byte, however slowly the rest comes.
+    private func armTimer() {
+        guard case .reading = phase else { return }
+        let part = reader.part
+        guard part != timedPart else { return }
+        timedPart = part
+        let limit =
+            switch part {
+            case .none: limits.idleTimeout
+            case .head: limits.headTimeout
+            case .body: limits.bodyTimeout
+            }
+        timer?.arm(at: SystemClock.now + limit)
+    }
+
+    private func timeIsOver() {
+        switch phase {
+        case .reading where reader.part != .none: refuse(HTTPFault(408, "the request did not come in time"))
+        case .reading, .lingering: close()
+        case .answering, .ended: break
+        }
+    }
+}

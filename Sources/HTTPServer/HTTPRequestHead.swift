@@ -1,0 +1,172 @@
+/// A request that is not taken, with the status that says so; the connection ends after it.
+struct HTTPFault: Error, Hashable, Sendable {
+    let status: Int
+    /// A sentence for whoever wrote the client.
+    let reason: String
+
+    init(_ status: Int, _ reason: String) {
+        self.status = status
+        self.reason = reason
+    }
+}
+
+/// Request line and header fields, read strictly (RFC 9112 sections 3 and 5).
+///
+/// What two servers could read differently is refused: that is how requests are smuggled past a proxy in front (T14).
+struct HTTPRequestHead {
+    enum Body: Hashable {
+        case length(Int)
+        case chunked
+    }
+
+    let method: String
+    let target: String
+    private(set) var fields: [HTTPField] = []
+    let body: Body
+    /// The client wants to hear that its body is welcome before it sends it (RFC 9110 section 10.1.1).
+    let expectsContinue: Bool
+    /// The connection may carry another request afterwards.
+    let staysOpen: Bool
+
+    private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
+    private static let fieldLimit = 100
+
+    /// Reads the lines of a head, without their CRLFs and without the empty one.
+    init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
+        let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
+            throw HTTPFault(400, "the first line is no request line")
+        }
+        let isOld = try Self.isOldVersion(words[2])
+        method = String(decoding: words[0], as: UTF8.self)
+        target = String(decoding: words[1], as: UTF8.self)
+        guard Self.methods.contains(method) else { throw HTTPFault(501, "this method is not known") }
+        guard words[1].allSatisfy({ (0x21...0x7e).contains($0) }), Self.isTarget(target, of: method) else {
+            throw HTTPFault(400, "the request target is malformed")
+        }
+        guard lines.count <= Self.fieldLimit + 1 else { throw HTTPFault(431, "too many header fields") }
+        for line in lines.dropFirst() { fields.append(try Self.field(line)) }
+        let framing = Framing(fields)
+        guard framing.hosts <= 1, framing.hosts == 1 || isOld else { throw HTTPFault(400, "expected one Host field") }
+        body = try framing.body(isOld: isOld)
+        staysOpen = try framing.staysOpen(isOld: isOld)
+        expectsContinue = try framing.expectsContinue() && !isOld
+    }
+
+    private static func isOldVersion(_ word: ArraySlice<UInt8>) throws(HTTPFault) -> Bool {
+        let text = Array(word)
+        if text == Array("HTTP/1.1".utf8) { return false }
+        if text == Array("HTTP/1.0".utf8) { return true }
+        guard text.count == 8, text.starts(with: Array("HTTP/".utf8)), text[5].isDigit, text[6] == UInt8(ascii: "."),
+            text[7].isDigit
+        else { throw HTTPFault(400, "the version is malformed") }
+        throw HTTPFault(505, "expected HTTP/1.1")
+    }
+
+    /// Origin form, absolute form with an authority, or `*` for OPTIONS (RFC 9112 section 3.2).
+    private static func isTarget(_ target: String, of method: String) -> Bool {
+        if target.hasPrefix("/") { return true }
+        if target == "*" { return method == "OPTIONS" }
+        for scheme in ["http://", "https://"] where target.lowercased().hasPrefix(scheme) {
+            let rest = target.dropFirst(scheme.count)
+            let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+            return !authority.isEmpty && authority.contains("[") == authority.contains("]")
+        }
+        return false
+    }
+
+    private static func field(_ line: ArraySlice<UInt8>) throws(HTTPFault) -> HTTPField {
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
+            line[..<colon].allSatisfy(\.isTokenCharacter)
+        else {
+            // A space before the colon, a folded line, a line that is none.
+            throw HTTPFault(400, "a header field is malformed")
+        }
+        let value = line[line.index(after: colon)...].withoutSpacesAround
+        guard value.allSatisfy({ $0 == 9 || ($0 >= 0x20 && $0 != 0x7f) }) else {
+            throw HTTPFault(400, "a header field holds a control character")
+        }
+        return HTTPField(String(decoding: line[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self))
+    }
+}
+
+/// The fields that say where the request ends and what becomes of the connection.
+private struct Framing {
+    private(set) var hosts = 0
+    private var lengths: [String] = []
+    private var encodings: [String] = []
+    private var expectations: [String] = []
+    private var connection: Set<String> = []
+
+    init(_ fields: [HTTPField]) {
+        for field in fields {
+            switch field.name.lowercased() {
+            case "host": hosts += 1
+            case "content-length": lengths.append(field.value)
+            case "transfer-encoding": encodings.append(field.value.lowercased())
+            case "expect": expectations.append(field.value.lowercased())
+            case "connection":
+                for word in field.value.lowercased().split(separator: ",") {
+                    connection.insert(word.filter { $0 != " " && $0 != "\t" })
+                }
+            default: break
+            }
+        }
+    }
+
+    /// RFC 9112 section 6.3, without the cases that a server may forgive.
+    func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
+        if !encodings.isEmpty {
+            guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
+            guard !isOld else { throw HTTPFault(400, "HTTP/1.0 has no Transfer-Encoding") }
+            guard encodings.count == 1 else { throw HTTPFault(400, "more than one Transfer-Encoding") }
+            guard encodings == ["chunked"] else { throw HTTPFault(501, "expected Transfer-Encoding: chunked") }
+            return .chunked
+        }
+        guard lengths.count <= 1 else { throw HTTPFault(400, "more than one Content-Length") }
+        guard let text = lengths.first else { return .length(0) }
+        guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
+            throw HTTPFault(400, "Content-Length is no number")
+        }
+        // What an Int does not hold is certainly too long.
+        guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
+        return .length(length)
+    }
+
+    func staysOpen(isOld: Bool) throws(HTTPFault) -> Bool {
+        if connection.contains("close") { return false }
+        return !isOld || connection.contains("keep-alive")
+    }
+
+    func expectsContinue() throws(HTTPFault) -> Bool {
+        guard !expectations.isEmpty else { return false }
+        guard expectations == ["100-continue"] else { throw HTTPFault(417, "only 100-continue can be expected") }
+        return true
+    }
+}
+
+extension UInt8 {
+    var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+
+    /// `tchar` of RFC 9110 section 5.6.2.
+    var isTokenCharacter: Bool {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"),
+            UInt8(ascii: "%"), UInt8(ascii: "&"), UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
+            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"),
+            UInt8(ascii: "|"), UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+}
+
+extension ArraySlice<UInt8> {
+    fileprivate var withoutSpacesAround: ArraySlice<UInt8> {
+        var rest = self
+        while let first = rest.first, first == 32 || first == 9 { rest = rest.dropFirst() }
+        while let last = rest.last, last == 32 || last == 9 { rest = rest.dropLast() }
+        return rest
+    }
+}

@@ -1,0 +1,217 @@
+/// Cuts the bytes of a connection into requests (RFC 9112); pure, and fed in slices of any size.
+///
+/// After a fault nothing more can be read: where the next request begins is not known.
+struct HTTPRequestReader {
+    /// What the bytes so far amount to.
+    enum Step {
+        case needsMore
+        /// The head is there, the body is not, and the client waits to be asked for it.
+        case wantsContinue
+        case request(HTTPRequestHead, body: [UInt8])
+        case fault(HTTPFault)
+    }
+
+    /// Where the next byte belongs; each has a time limit of its own.
+    enum Part: Hashable {
+        /// Between two requests.
+        case none
+        case head
+        case body
+    }
+
+    private enum State {
+        /// The line that is being read begins at this place of `head`.
+        case head(lineStart: Int)
+        /// That many bytes of the body, or of the present chunk, are missing.
+        case body(HTTPRequestHead, missing: Int, isChunk: Bool)
+        /// A chunk's size, as far as it is read.
+        case chunkSize(HTTPRequestHead, [UInt8])
+        /// CRLF after a chunk's bytes, or after the last chunk; the given byte comes next.
+        case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
+        case failed(HTTPFault)
+    }
+
+    private let headLimit: Int
+    private let bodyLimit: Int
+    private var state = State.head(lineStart: 0)
+    private var head: [UInt8] = []
+    /// Where the lines of `head` end, without their CRLF.
+    private var lines: [Range<Int>] = []
+    private var body: [UInt8] = []
+    /// Bytes of a chunked body with all that stands between the chunks: many small ones cost as much as a big one.
+    private var chunkedCount = 0
+    /// Asked for already.
+    private var wasContinueGiven = false
+
+    private static let carriageReturn = UInt8(ascii: "\r")
+    private static let lineFeed = UInt8(ascii: "\n")
+    private static let sizeDigits = 8
+
+    init(headLimit: Int, bodyLimit: Int) {
+        self.headLimit = headLimit
+        self.bodyLimit = bodyLimit
+    }
+
+    var part: Part {
+        switch state {
+        case .head: head.isEmpty ? .none : .head
+        case .body, .chunkSize, .chunkEnd: .body
+        case .failed: .none
+        }
+    }
+
+    /// Reads on from `position`, which is moved behind what was used; stops after each request.
+    mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
+        do throws(HTTPFault) {
+            while true {
+                if let step = try finished() { return step }
+                guard position < bytes.count else { return .needsMore }
+                try take(bytes, from: &position)
+            }
+        } catch {
+            state = .failed(error)
+            position = bytes.count
+            return .fault(error)
+        }
+    }
+
+    // MARK: What is complete
+
+    /// The step that needs no further byte.
+    private mutating func finished() throws(HTTPFault) -> Step? {
+        switch state {
+        case .body(let head, missing: 0, isChunk: false): return finish(head)
+        case .body(let head, _, isChunk: false), .chunkSize(let head, _):
+            guard head.expectsContinue, !wasContinueGiven, body.isEmpty, chunkedCount == 0 else { return nil }
+            wasContinueGiven = true
+            return .wantsContinue
+        case .failed(let fault): throw fault
+        case .head, .body, .chunkEnd: return nil
+        }
+    }
+
+    private mutating func finish(_ head: HTTPRequestHead) -> Step {
+        let taken = body
+        reset()
+        return .request(head, body: taken)
+    }
+
+    private mutating func reset() {
+        state = .head(lineStart: 0)
+        head.removeAll(keepingCapacity: true)
+        lines.removeAll(keepingCapacity: true)
+        body = []
+        chunkedCount = 0
+        wasContinueGiven = false
+    }
+
+    // MARK: Taking bytes
+
+    private mutating func take(_ bytes: Span<UInt8>, from position: inout Int) throws(HTTPFault) {
+        switch state {
+        case .head(let lineStart):
+            try takeHead(bytes[position], lineStart)
+            position += 1
+        case .body(let head, let missing, let isChunk):
+            let end = position + min(missing, bytes.count - position)
+            body.append(bytes.extracting(position..<end))
+            let rest = missing - (end - position)
+            position = end
+            state =
+                isChunk && rest == 0
+                ? .chunkEnd(head, next: Self.carriageReturn, isLast: false)
+                : .body(head, missing: rest, isChunk: isChunk)
+        case .chunkSize(let head, let digits):
+            try takeChunkSize(bytes[position], digits, head)
+            position += 1
+        case .chunkEnd(let head, let next, let isLast):
+            try takeChunkEnd(bytes[position], expected: next, isLast: isLast, head)
+            position += 1
+        case .failed(let fault): throw fault
+        }
+    }
+
+    private mutating func takeHead(_ byte: UInt8, _ lineStart: Int) throws(HTTPFault) {
+        let isAfterReturn = head.count > lineStart && head.last == Self.carriageReturn
+        guard isAfterReturn == (byte == Self.lineFeed) else {
+            throw HTTPFault(400, "lines of the head end with CR and LF together")
+        }
+        head.append(byte)
+        guard head.count <= headLimit else { throw HTTPFault(431, "the head is too long") }
+        guard byte == Self.lineFeed else { return }
+        let line = lineStart..<head.count - 2
+        if !line.isEmpty {
+            lines.append(line)
+            state = .head(lineStart: head.count)
+        } else if lines.isEmpty {
+            // An empty line before the request line, as after the body of an old client (RFC 9112 section 2.2).
+            state = .head(lineStart: head.count)
+        } else {
+            try headEnded()
+        }
+    }
+
+    private mutating func headEnded() throws(HTTPFault) {
+        let read = try HTTPRequestHead(lines: lines.map { head[$0] })
+        switch read.body {
+        case .length(let length):
+            guard length <= bodyLimit else { throw HTTPFault(413, "the body is too long") }
+            body.reserveCapacity(min(length, 64 << 10))
+            state = .body(read, missing: length, isChunk: false)
+        case .chunked: state = .chunkSize(read, [])
+        }
+    }
+
+    /// RFC 9112 section 7.1; extensions, which nobody uses and everybody reads differently, are refused.
+    private mutating func takeChunkSize(_ byte: UInt8, _ digits: [UInt8], _ head: HTTPRequestHead) throws(HTTPFault) {
+        try countChunked(1)
+        guard digits.last != Self.carriageReturn else {
+            guard byte == Self.lineFeed, let size = Int(String(decoding: digits.dropLast(), as: UTF8.self), radix: 16)
+            else { throw HTTPFault(400, "a chunk's size is malformed") }
+            try countChunked(size)
+            state =
+                size == 0
+                ? .chunkEnd(head, next: Self.carriageReturn, isLast: true) : .body(head, missing: size, isChunk: true)
+            return
+        }
+        guard byte.isHexDigit || (byte == Self.carriageReturn && !digits.isEmpty) else {
+            throw HTTPFault(400, "a chunk's size is malformed")
+        }
+        guard digits.count < Self.sizeDigits || byte == Self.carriageReturn else {
+            throw HTTPFault(413, "the body is too long")
+        }
+        state = .chunkSize(head, digits + [byte])
+    }
+
+    private mutating func takeChunkEnd(
+        _ byte: UInt8, expected: UInt8, isLast: Bool, _ head: HTTPRequestHead
+    ) throws(HTTPFault) {
+        try countChunked(1)
+        guard byte == expected else {
+            throw HTTPFault(
+                400, isLast ? "fields after the last chunk are not taken" : "a chunk does not end with CRLF")
+        }
+        if byte == Self.carriageReturn {
+            state = .chunkEnd(head, next: Self.lineFeed, isLast: isLast)
+        } else {
+            state = isLast ? .body(head, missing: 0, isChunk: false) : .chunkSize(head, [])
+        }
+    }
+
+    private mutating func countChunked(_ count: Int) throws(HTTPFault) {
+        chunkedCount += count
+        guard chunkedCount <= bodyLimit else { throw HTTPFault(413, "the body is too long") }
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ bytes: Span<UInt8>) {
+        unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isHexDigit: Bool {
+        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20)
+    }
+}

@@ -1,0 +1,71 @@
+internal import Timekeeping
+
+extension HTTPResponse {
+    /// The response as it is sent. Fields that would break out of their line are left out.
+    func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(256 + body.count)
+        out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(Self.text(of: date.civil))\r\n".utf8
+        for field in fields where field.canBeSent { out += "\(field.name): \(field.value)\r\n".utf8 }
+        // RFC 9110 section 8.6.
+        let mayHaveBody = status >= 200 && status != 204 && status != 304
+        if mayHaveBody { out += "Content-Length: \(body.count)\r\n".utf8 }
+        out += staysOpen ? "\r\n".utf8 : "Connection: close\r\n\r\n".utf8
+        if mayHaveBody, !withoutBody { out += body }
+        return out
+    }
+
+    private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// IMF-fixdate (RFC 9110 section 5.6.7).
+    private static func text(of date: CivilDate) -> String {
+        let second = date.secondOfDay
+        let time = [second / 3600, second / 60 % 60, second % 60].map { twoDigits($0) }.joined(separator: ":")
+        let (weekday, month) = (weekdays[Int(date.weekday)], months[Int(date.month - 1)])
+        return "\(weekday), \(twoDigits(date.day)) \(month) \(date.year) \(time) GMT"
+    }
+
+    private static func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+
+    private static func phrase(for status: Int) -> String {
+        switch status {
+        case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 204: "No Content"
+        case 304: "Not Modified"
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 406: "Not Acceptable"
+        case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 410: "Gone"
+        case 413: "Content Too Large"
+        case 415: "Unsupported Media Type"
+        case 417: "Expectation Failed"
+        case 422: "Unprocessable Content"
+        case 429: "Too Many Requests"
+        case 431: "Request Header Fields Too Large"
+        case 500: "Internal Server Error"
+        case 501: "Not Implemented"
+        case 502: "Bad Gateway"
+        case 503: "Service Unavailable"
+        case 504: "Gateway Timeout"
+        case 505: "HTTP Version Not Supported"
+        default: "Other"
+        }
+    }
+}
+
+extension HTTPField {
+    fileprivate var canBeSent: Bool {
+        !name.isEmpty && name.utf8.allSatisfy(\.isTokenCharacter)
+            && value.utf8.allSatisfy { $0 == 9 || ($0 >= 0x20 && $0 != 0x7f) }
+    }
+}

@@ -1,0 +1,183 @@
+package import Addressing
+import Crypto
+import HTTPServer
+import Reactor
+import Telemetry
+
+/// The HTTP API: asks for keys, finds the service, keeps the audit log.
+///
+/// Lives on the shard's loop. Services register in ``router`` before ``listen()``.
+package final class APIService {
+    var router = ServiceRouter()
+
+    private let settings: APISettings
+    private let loop: EventLoop
+    private let keys: APIKeyRing
+    private let log: Log
+    private var listener: HTTPListener?
+    private var refusals = LogRateLimit()
+
+    /// Where it listens, with the ports that were chosen for port 0.
+    private(set) package var endpoints: [Endpoint] = []
+
+    init(settings: APISettings, loop: EventLoop, keys: APIKeyRing, log: Log) {
+        self.settings = settings
+        self.loop = loop
+        self.keys = keys
+        self.log = log
+    }
+
+    func listen() throws(StartError) {
+        guard !settings.listen.isEmpty else { return }
+        let tls = try makeTLS()
+        var limits = HTTPListener.Limits()
+        limits.connections = settings.connections
+        limits.connectionsPerSource = settings.connectionsPerSource
+        limits.headTimeout = settings.headTimeout
+        limits.bodyTimeout = settings.bodyTimeout
+        limits.idleTimeout = settings.idleTimeout
+        do throws(SystemError) {
+            let listener = try HTTPListener(on: loop, limits: limits) { [weak self] request, reply in
+                self?.received(request, reply)
+            }
+            for endpoint in settings.listen { endpoints.append(try listener.listen(on: endpoint, tls: tls)) }
+            self.listener = listener
+        } catch {
+            throw StartError("the API cannot listen: \(error)")
+        }
+        let list = endpoints.map(\.description).joined(separator: " ")
+        log.notice("API listens", [.listener: .text(list), .transport: .text(tls == nil ? "http" : "https")])
+        if tls == nil, endpoints.contains(where: { !$0.address.isLoopback }) {
+            log.warning("API keys are sent without TLS", [.listener: .text(list)])
+        }
+    }
+
+    private func makeTLS() throws(StartError) -> TLSContext? {
+        guard let certFile = settings.certFile, let keyFile = settings.keyFile else { return nil }
+        do throws(TLSError) {
+            return try TLSContext.server(
+                certificate: .file(certFile), key: .file(keyFile), protocols: ["http/1.1"])
+        } catch {
+            throw StartError("API certificate: \(error)")
+        }
+    }
+
+    /// Reads certificate and key again; connections that stand keep theirs.
+    func reloadCertificate() {
+        do throws(StartError) {
+            guard let listener, let tls = try makeTLS() else { return }
+            listener.replaceTLS(tls)
+        } catch {
+            log.error("certificate not reloaded, the old one stays", [.reason: .text(error.description)])
+        }
+    }
+
+    func close() { listener?.close() }
+
+    // MARK: Requests
+
+    private func received(_ request: HTTPRequest, _ reply: HTTPReply) {
+        // Before anything looks at the path: what somebody else could read as another path is none of ours (T16).
+        guard request.hasPlainPath else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
+        switch router.match(request.method, request.path) {
+        case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
+        case .otherMethod(let methods):
+            reply.send(
+                ServiceProblem(405, "no such method here").response(fields: [
+                    HTTPField("Allow", methods.joined(separator: ", "))
+                ]))
+        case .found(let route, let parameters):
+            switch admit(request, to: route) {
+            case .caller(let caller): serve(request, parameters, route, caller, reply)
+            case .refusal(let response): reply.send(response)
+            }
+        }
+    }
+
+    private func serve(
+        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route, _ caller: ServiceCaller,
+        _ reply: HTTPReply
+    ) {
+        guard route.isChange else { return route.serve(ServiceCall(request, parameters, from: caller, reply)) }
+        let audit = Self.audit(caller.name, request, route, log)
+        route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
+    }
+
+    /// One line for each change that somebody asked for: who, what, with what result. Neither query nor body.
+    private static func audit(
+        _ name: String, _ request: HTTPRequest, _ route: ServiceRouter.Route, _ log: Log
+    ) -> @Sendable (Int) -> Void {
+        let (method, pattern, remote) = (route.method, route.pattern, request.remote)
+        return { status in
+            log.notice(
+                "API change",
+                [
+                    .apiKey: .text(name), .method: .text(method), .route: .text(pattern), .status: .number(status),
+                    .source: .described(remote),
+                ])
+        }
+    }
+
+    // MARK: Keys
+
+    private enum Admission {
+        case caller(ServiceCaller)
+        case refusal(HTTPResponse)
+    }
+
+    private func admit(_ request: HTTPRequest, to route: ServiceRouter.Route) -> Admission {
+        guard let scope = route.scope else { return .caller(.anyone) }
+        let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
+        guard let value = values.first else {
+            return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
+        }
+        // Two of them could be read in two ways.
+        guard values.count == 1, let secret = Self.bearer(value), let key = keys.key(matching: secret) else {
+            return refuse(
+                request, route, 401, "this key is not known",
+                challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
+        }
+        guard key.scopes.allows(scope) else {
+            if route.isChange { Self.audit(key.name, request, route, log)(403) }
+            return refuse(
+                request, route, 403, "this key may not do that",
+                challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
+        }
+        return .caller(.key(key.name))
+    }
+
+    /// RFC 6750 section 2.1.
+    private static func bearer(_ value: String) -> APIKeySecret? {
+        let words = value.split(separator: " ")
+        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+        return APIKeySecret(words[1])
+    }
+
+    private func refuse(
+        _ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int, _ title: String, challenge: String
+    ) -> Admission {
+        if let suppressed = refusals.admit(now: loop.now) {
+            log.info(
+                "API request refused",
+                [
+                    .source: .described(request.remote), .method: .text(route.method), .route: .text(route.pattern),
+                    .status: .number(status), .suppressed: .number(suppressed),
+                ])
+        }
+        return .refusal(
+            ServiceProblem(status, title).response(fields: [HTTPField("WWW-Authenticate", challenge)]))
+    }
+}
+
+extension HTTPRequest {
+    /// No segment is empty, a direction, or holds an encoded separator or a control character.
+    var hasPlainPath: Bool {
+        path.allSatisfy { segment in
+            !segment.isEmpty && segment != "." && segment != ".."
+                && segment.unicodeScalars.allSatisfy { scalar in
+                    scalar.value >= 0x20 && scalar.value != 0x7f && scalar != "/" && scalar != "\\"
+                        && scalar != "\u{fffd}"
+                }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package import Addressing
+package import Settings
+
+/// The HTTP API for application servers and operators.
+package struct APISettings: SettingsGroup, Equatable {
+    package var listen: [Endpoint] = []
+    package var certFile: String?
+    package var keyFile: String?
+    package var connections = 1000
+    package var connectionsPerSource = 64
+    package var headTimeout: Duration = .seconds(10)
+    package var bodyTimeout: Duration = .seconds(30)
+    package var idleTimeout: Duration = .seconds(60)
+    package var deadTokenAge: Duration = .seconds(30 * 86_400)
+
+    package init() {}
+
+    private static let endpoint = SettingType<Endpoint>.parsed("address:port") { text throws(SettingComplaint) in
+        guard let endpoint = Endpoint(text) else {
+            throw SettingComplaint("expected ADDRESS:PORT, IPv6 in brackets")
+        }
+        return endpoint
+    } print: {
+        $0.description
+    }
+
+    package static let schema: [Setting<APISettings>] = [
+        .list(
+            "listen", of: endpoint, \.listen, example: "[127.0.0.1:8088]",
+            "Where the HTTP API listens: a list of address:port. Empty: nowhere."),
+        .path(
+            "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
+            "The certificate with its chain, PEM; the API is then spoken over TLS. Read again on SIGHUP."),
+        .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
+        .integer("connections", in: 1...100_000, \.connections, "Connections at the same time; more have to wait."),
+        .integer(
+            "connections-per-source", in: 1...100_000, \.connectionsPerSource,
+            "Connections at the same time from one IPv4 address or IPv6 /64; more are closed. Raise it when a proxy stands in front."
+        ),
+        .duration(
+            "head-timeout", in: .seconds(1) ... .seconds(300), \.headTimeout,
+            "How long the head of a request may take to arrive."),
+        .duration(
+            "body-timeout", in: .seconds(1) ... .seconds(3600), \.bodyTimeout,
+            "How long the body of a request may take to arrive."),
+        .duration(
+            "idle-timeout", in: .seconds(1) ... .seconds(3600), \.idleTimeout,
+            "How long a connection may stay without a request."),
+        .duration(
+            "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
+            "How long dead tokens are remembered for application servers to ask for."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        switch (certFile, keyFile) {
+        case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]
+        case (nil, _?): [SettingComplaint("expected cert-file beside it", key: "key-file")]
+        case (nil, nil), (_?, _?): []
+        }
+    }
+}

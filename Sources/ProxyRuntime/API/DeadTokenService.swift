@@ -1,0 +1,129 @@
+import Foundation
+import HTTPServer
+import PushDelivery
+import Reactor
+import SIPGrammar
+import Storage
+import Telemetry
+import Timekeeping
+
+/// Tells application servers which tokens are dead, and forgets old ones.
+///
+/// Asking takes nothing away, unlike Apple's feedback service: each client remembers what it has seen.
+final class DeadTokenService {
+    private let store: StoreService
+    private let queries: StoreQueries
+    private let loop: EventLoop
+    private let age: Duration
+    private var timer: LoopTimer?
+
+    private static let pageLimit = 10_000
+    private static let defaultPage = 1000
+    private static let pruneInterval: Duration = .seconds(3600)
+    /// Kept at most, whatever their age.
+    private static let rowLimit = 1_000_000
+
+    init(store: StoreService, queries: StoreQueries, loop: EventLoop, age: Duration) throws(SystemError) {
+        self.store = store
+        self.queries = queries
+        self.loop = loop
+        self.age = age
+        timer = try LoopTimer(on: loop) { [weak self] in self?.prune() }
+        timer?.arm(at: loop.now + .seconds(60))
+    }
+
+    func prune() {
+        store.record([.pruneDeadTokens(before: loop.moment.date + (.zero - age), keeping: Self.rowLimit)])
+        timer?.arm(at: loop.now + Self.pruneInterval)
+    }
+
+    func register(in router: inout ServiceRouter) {
+        let queries = queries
+        router.add("GET", "/v1/dead-tokens", scope: .tokensRead) { call throws(ServiceProblem) in
+            let page = try DeadTokenPage(call, defaultLimit: Self.defaultPage, limits: 1...Self.pageLimit)
+            let isTaken = queries.run { connection throws(SQLError) in
+                call.answer(page.response(try connection.deadTokens(page)))
+            } failed: {
+                call.answer(.notRead)
+            }
+            if !isTaken { throw .notRead }
+        }
+    }
+}
+
+extension ServiceProblem {
+    static var notRead: ServiceProblem { ServiceProblem(503, "the store cannot be read now") }
+}
+
+/// What a client asks for.
+struct DeadTokenPage: Sendable {
+    struct Row: Sendable {
+        let id: Int64
+        let dead: DeadToken
+    }
+
+    private struct Report: Encodable {
+        struct Token: Encodable {
+            let token: String
+            let provider: String
+            let param: String
+            let since: Int64
+            let recorded: Int64
+            let source: String
+        }
+
+        let tokens: [Token]
+        let next: Int64?
+    }
+
+    /// Unix seconds: tokens that were recorded then or later.
+    let since: Int64
+    /// The `next` of the page before.
+    let after: Int64
+    let limit: Int
+    private let isBinary: Bool
+
+    init(_ call: ServiceCall, defaultLimit: Int, limits: ClosedRange<Int>) throws(ServiceProblem) {
+        since = try call.number("since", in: 0...Int64.max / 1000) ?? 0
+        after = try call.number("after", in: 0...Int64.max) ?? 0
+        limit = try call.number("limit", in: limits) ?? defaultLimit
+        switch call.request.query("format") {
+        case "binary": isBinary = true
+        case "json": isBinary = false
+        case nil:
+            isBinary = (call.request.field("accept") ?? "").lowercased().contains("application/octet-stream")
+        case _?: throw ServiceProblem(400, "format is json or binary")
+        }
+    }
+
+    /// `rows` are one more than the limit when there is a next page.
+    func response(_ rows: [Row]) -> HTTPResponse {
+        let shown = rows.prefix(limit)
+        let next = rows.count > limit ? shown.last?.id : nil
+        var response: HTTPResponse
+        if isBinary {
+            var bytes: [UInt8] = []
+            for row in shown { row.dead.appendFeedbackRecords(to: &bytes) }
+            response = HTTPResponse(type: "application/octet-stream", body: bytes)
+        } else {
+            response = HTTPResponse(type: "application/json", body: Self.json(shown, next: next))
+        }
+        response.fields.append(HTTPField("Cache-Control", "no-store"))
+        if let next {
+            let format = isBinary ? "&format=binary" : ""
+            let link = "</v1/dead-tokens?since=\(since)&after=\(next)&limit=\(limit)\(format)>; rel=\"next\""
+            response.fields.append(HTTPField("Link", link))
+        }
+        return response
+    }
+
+    private static func json(_ rows: ArraySlice<Row>, next: Int64?) -> [UInt8] {
+        let tokens = rows.map { row in
+            Report.Token(
+                token: row.dead.token.prid.string, provider: row.dead.token.provider.rawValue,
+                param: row.dead.token.param.string, since: row.dead.since.seconds,
+                recorded: row.dead.recordedAt.seconds, source: row.dead.source.rawValue)
+        }
+        return Array((try? JSONEncoder().encode(Report(tokens: tokens, next: next))) ?? Data())
+    }
+}

@@ -1,0 +1,24 @@
+import Foundation
+import HTTPServer
+
+/// Why a request was not served: problem details (RFC 9457), thrown by handlers.
+package struct ServiceProblem: Error, Codable, Sendable {
+    /// What is wrong, the same for each occurrence.
+    package var title: String
+    package var status: Int
+    /// What is wrong this time, for whoever wrote the client; holds no secret.
+    package var detail: String?
+
+    package init(_ status: Int, _ title: String, detail: String? = nil) {
+        self.status = status
+        self.title = title
+        self.detail = detail
+    }
+
+    func response(fields: [HTTPField] = []) -> HTTPResponse {
+        let body = (try? JSONEncoder().encode(self)) ?? Data()
+        var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
+        response.fields += fields
+        return response
+    }
+}

@@ -1,0 +1,292 @@
+import Addressing
+import Crypto
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import Resolver
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// What one round of asking came to; also what the control socket answers.
+package struct FeedbackReport: Codable, Hashable, Sendable {
+    /// Records that the servers sent.
+    package var records = 0
+    package var contactsDropped = 0
+    /// Contacts that stay: they were registered later than their token died.
+    package var ignoredAsOlder = 0
+    /// Tokens that no contact has.
+    package var unknown = 0
+    /// A sentence for each server that could not be read to its end.
+    package var failures: [String] = []
+
+    package init() {}
+}
+
+/// Asks Apple's feedback service, or what stands in its place, for dead tokens: now and then, and when an operator says.
+///
+/// Asking empties the server's list, so what came before a failure counts all the same.
+///
+/// Lives on the shard's loop.
+final class FeedbackService {
+    /// Searches the contacts, as ``ProxyEngine/tokensReportedDead(_:from:limit:now:)`` does.
+    typealias Search = ([ByteString: UInt32], BindingCursor, Int) -> DeadTokenFindings
+
+    private let loop: EventLoop
+    private let log: Log
+    private let search: Search
+    private let sources: [FeedbackSource]
+    private let interval: Duration
+    private let resolver: DNSResolver
+    private var timer: LoopTimer?
+    private var round: Round?
+
+    /// One round of asking all servers, one after the other.
+    private final class Round {
+        var report = FeedbackReport()
+        var waiting: [(FeedbackReport) -> Void] = []
+        var rest: ArraySlice<FeedbackSource>
+        var pull: FeedbackPull?
+        /// Between two steps of the search.
+        var pause: LoopTimer?
+
+        init(_ sources: [FeedbackSource]) { rest = sources[...] }
+    }
+
+    /// Contacts read at a time: two milliseconds or three.
+    private static let step = 500
+    private static let pause: Duration = .milliseconds(2)
+    private static let firstPull: Duration = .seconds(60)
+
+    /// - Returns: `nil` when no server is to be asked.
+    init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(StartError) {
+        sources = try FeedbackSource.all(in: settings.apns)
+        guard let interval = sources.map(\.interval).min() else { return nil }
+        self.interval = interval
+        self.loop = loop
+        self.log = log
+        self.search = search
+        do throws(SystemError) {
+            resolver = try DNSResolver(on: loop)
+            timer = try LoopTimer(on: loop) { [weak self] in self?.timeCame() }
+            timer?.arm(at: loop.now + Self.firstPull)
+        } catch {
+            throw StartError("no feedback service: \(error)")
+        }
+    }
+
+    private func timeCame() {
+        timer?.arm(at: loop.now + interval)
+        pull { _ in }
+    }
+
+    /// Asks now. Who asks while a round is under way gets that round's report.
+    func pull(finished: @escaping (FeedbackReport) -> Void) {
+        if let round {
+            round.waiting.append(finished)
+            return
+        }
+        let round = Round(sources)
+        round.waiting = [finished]
+        self.round = round
+        next(of: round)
+    }
+
+    private func next(of round: Round) {
+        guard let source = round.rest.popFirst() else { return end(round) }
+        let pull = FeedbackPull(source, loop: loop, resolver: resolver) { [weak self] result in
+            self?.pulled(result, from: source, in: round)
+        }
+        round.pull = pull
+        pull.start()
+    }
+
+    private func end(_ round: Round) {
+        self.round = nil
+        let report = round.report
+        log.notice(
+            "feedback read",
+            [
+                .count: .number(report.records),
+                .outcome: .text(
+                    "dropped \(report.contactsDropped), older \(report.ignoredAsOlder), unknown \(report.unknown)"),
+            ])
+        for finished in round.waiting { finished(report) }
+    }
+
+    private func pulled(_ result: FeedbackPull.Result, from source: FeedbackSource, in round: Round) {
+        round.pull = nil
+        if let failure = result.failure {
+            round.report.failures.append("\(source.endpoint): \(failure)")
+            log.warning(
+                "feedback not read", [.target: .described(source.endpoint), .reason: .text(failure)])
+        }
+        if result.partialBytes > 0 {
+            log.warning(
+                "feedback ends within a record",
+                [.target: .described(source.endpoint), .bytes: .number(result.partialBytes)])
+        }
+        round.report.records += result.records.count
+        var dead: [ByteString: UInt32] = [:]
+        for record in result.records { dead[record.token] = max(record.second, dead[record.token] ?? 0) }
+        guard !dead.isEmpty else { return next(of: round) }
+        continueSearch(dead, unmatched: Set(dead.keys), from: BindingCursor(), in: round)
+    }
+
+    private func continueSearch(
+        _ dead: [ByteString: UInt32], unmatched: Set<ByteString>, from cursor: BindingCursor, in round: Round
+    ) {
+        var unmatched = unmatched
+        let findings = search(dead, cursor, Self.step)
+        round.report.contactsDropped += findings.dropped
+        round.report.ignoredAsOlder += findings.newer
+        unmatched.subtract(findings.matched)
+        guard let cursor = findings.next else {
+            round.report.unknown += unmatched.count
+            return next(of: round)
+        }
+        // After a pause, not by a posted job: the loop runs many of those before it looks at its sockets again.
+        do throws(SystemError) {
+            round.pause = try loop.schedule(at: loop.now + Self.pause) { [weak self] in
+                self?.continueSearch(dead, unmatched: unmatched, from: cursor, in: round)
+            }
+        } catch {
+            round.report.failures.append("search not finished: \(error)")
+            next(of: round)
+        }
+    }
+}
+
+// MARK: One server
+
+/// A server to ask, with what we show it.
+struct FeedbackSource: Hashable {
+    let endpoint: HostAndPort
+    let certFile: String
+    let keyFile: String
+    let caFile: String?
+    let interval: Duration
+
+    /// Those of the first app and of all further ones, each once: apps take over what they do not set.
+    static func all(in settings: APNsSettings) throws(StartError) -> [FeedbackSource] {
+        guard settings.enabled else { return [] }
+        var found: [FeedbackSource] = []
+        for app in [settings] + settings.apps.sorted(by: { $0.key < $1.key }).map(\.value) {
+            guard let endpoint = app.feedback.endpoint else { continue }
+            let own = app.feedback.certFile != nil
+            guard let certFile = own ? app.feedback.certFile : app.certFile,
+                let keyFile = own ? app.feedback.certKeyFile : app.certKeyFile
+            else { throw StartError("push.apns.feedback: expected cert-file and cert-key-file, there or in push.apns") }
+            let source = FeedbackSource(
+                endpoint: endpoint, certFile: certFile, keyFile: keyFile, caFile: app.feedback.caFile,
+                interval: app.feedback.interval)
+            if !found.contains(source) { found.append(source) }
+        }
+        return found
+    }
+
+    /// Reads the files: a renewed certificate counts from the next round on.
+    func makeContext() throws(TLSError) -> TLSContext {
+        try TLSContext.client(
+            authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
+    }
+}
+
+/// One connection to a feedback server, from the name look-up to the server's end of it.
+private final class FeedbackPull {
+    struct Result {
+        var records: [FeedbackRecord] = []
+        /// Of a record that was cut off.
+        var partialBytes = 0
+        var failure: String?
+    }
+
+    private let source: FeedbackSource
+    private let loop: EventLoop
+    private let resolver: DNSResolver
+    private let finished: (Result) -> Void
+    private var candidates: ArraySlice<Endpoint> = []
+    private var connection: StreamConnection?
+    private var reader = FeedbackReader()
+    private var result = Result()
+    private var isConnected = false
+    private var isOver = false
+
+    /// Records of one round; what comes beyond them is told by the answers to pushes.
+    private static let limit = 500_000
+    private static let patience: Duration = .seconds(30)
+
+    init(
+        _ source: FeedbackSource, loop: EventLoop, resolver: DNSResolver, finished: @escaping (Result) -> Void
+    ) {
+        self.source = source
+        self.loop = loop
+        self.resolver = resolver
+        self.finished = finished
+    }
+
+    func start() {
+        let query = ServerQuery(host: source.endpoint.host, port: source.endpoint.port, transport: .tls)
+        resolver.resolve(query) { [weak self] outcome in
+            switch outcome {
+            case .success(let candidates): self?.found(candidates.map(\.endpoint))
+            case .failure(let error): self?.end("no address: \(error)")
+            }
+        }
+    }
+
+    private func found(_ endpoints: [Endpoint]) {
+        candidates = endpoints[...]
+        connect(after: "no address")
+    }
+
+    /// Tries the next address.
+    private func connect(after failure: String) {
+        guard let endpoint = candidates.popFirst() else { return end(failure) }
+        let session: TLSSession
+        do throws(TLSError) {
+            session = try source.makeContext().makeClientSession(host: source.endpoint.host)
+        } catch {
+            return end("\(error)")
+        }
+        do throws(SystemError) {
+            connection = try StreamConnection.connect(
+                to: endpoint, on: loop, tls: session,
+                handlers: StreamConnection.Handlers(
+                    connected: { [weak self] connection in
+                        // From here on the server's list is being emptied: no other address is tried.
+                        self?.candidates = []
+                        self?.isConnected = true
+                        connection.setIdleTimeout(Self.patience)
+                    },
+                    received: { [weak self] _, bytes in
+                        self?.received(bytes)
+                        return bytes.count
+                    }, closed: { [weak self] _, reason in self?.closed(reason) }))
+        } catch {
+            connect(after: "\(error)")
+        }
+    }
+
+    private func received(_ bytes: Span<UInt8>) {
+        result.records += reader.read(bytes)
+        if let problem = reader.problem { return end("\(problem)") }
+        if result.records.count > Self.limit { end("more than \(Self.limit) records") }
+    }
+
+    private func closed(_ reason: StreamCloseReason) {
+        if reason == .peerClosed, isConnected { return end(nil) }
+        connect(after: "\(reason)")
+    }
+
+    private func end(_ failure: String?) {
+        guard !isOver else { return }
+        isOver = true
+        connection?.close()
+        connection = nil
+        result.failure = failure
+        result.partialBytes = reader.partialBytes
+        finished(result)
+    }
+}

@@ -1,0 +1,57 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// One record of Apple's feedback service: when the app was found to be gone, and its token.
+package struct FeedbackRecord: Hashable, Sendable {
+    /// Unsigned seconds since 1970: they last until 2106.
+    package let second: UInt32
+    /// Lower-case hexadecimal.
+    package let token: ByteString
+
+    package init(second: UInt32, token: ByteString) {
+        self.second = second
+        self.token = token
+    }
+
+    package var time: UnixTime { UnixTime(seconds: Int64(second)) }
+
+    /// The same rule as ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its
+    /// device named later than in that second is alive.
+    package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
+        registeredAt.seconds <= Int64(second)
+    }
+}
+
+extension PushToken {
+    package var isApple: Bool { provider == .apns || provider == .apnsDevelopment }
+
+    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without the words that say what they are for.
+    ///
+    /// Takes what ``APNsToken`` refuses, too: a token is dead whatever else is wrong with its contact.
+    package var appleTokens: [ByteString] {
+        guard isApple else { return [] }
+        var tokens: [ByteString] = []
+        var rest = prid
+        while true {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.count
+            let part = rest[0..<end]
+            let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)].lowercased()
+            if !token.isEmpty, !tokens.contains(token) { tokens.append(token) }
+            guard end < rest.count else { return tokens }
+            rest = rest[end + 1..<rest.count]
+        }
+    }
+}
+
+extension DeadToken {
+    /// Adds records in Apple's form, 38 bytes each: as many as the contact had Apple tokens of 32 bytes.
+    package func appendFeedbackRecords(to bytes: inout [UInt8]) {
+        let second = UInt32(clamping: since.seconds)
+        for token in token.appleTokens {
+            guard token.count == 64, let raw = Hex.decode(token) else { continue }
+            for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: second >> shift)) }
+            bytes += [0, 32]
+            bytes += raw
+        }
+    }
+}

@@ -1,0 +1,66 @@
+package import Settings
+
+/// A host and a port, as an operator writes them.
+package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
+    /// A name or an address, the latter without brackets.
+    package let host: String
+    package let port: UInt16
+
+    package init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
+            return nil
+        }
+        var host = text[..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = host.dropFirst().dropLast()
+        } else if host.contains(":") {
+            return nil
+        }
+        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "/") }) else {
+            return nil
+        }
+        self.host = String(host)
+        self.port = port
+    }
+
+    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
+
+/// Apple's feedback service, or a server that speaks like it.
+package struct FeedbackSettings: SettingsGroup, Hashable {
+    package var endpoint: HostAndPort?
+    package var certFile: String?
+    package var certKeyFile: String?
+    package var caFile: String?
+    package var interval: Duration = .seconds(86_400)
+
+    package init() {}
+
+    private static let hostAndPort = SettingType<HostAndPort>.parsed("host:port") { text throws(SettingComplaint) in
+        guard let value = HostAndPort(text) else { throw SettingComplaint("expected HOST:PORT, IPv6 in brackets") }
+        return value
+    } print: {
+        $0.description
+    }
+
+    package static let schema: [Setting<FeedbackSettings>] = [
+        .value(
+            "endpoint", \.endpoint, hostAndPort, example: "feedback.example.net:2196",
+            "The server that lists dead tokens; without it none is asked. Apple's own was switched off in 2021."),
+        .path(
+            "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
+            "The certificate we show, PEM; without it that of apns."),
+        .path(
+            "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
+            "The certificate's private key, PEM; without it that of apns."),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .duration(
+            "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval, "How often the server is asked."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard (certFile == nil) != (certKeyFile == nil) else { return [] }
+        return [SettingComplaint("expected cert-file and cert-key-file together", key: "cert-file")]
+    }
+}

@@ -1,0 +1,85 @@
+import JSON
+import SIPGrammar
+
+/// What Apple's feedback service tells at the next connection: tokens whose app is gone.
+package struct FeedbackList {
+    private struct Entry {
+        /// Unix seconds.
+        var time: UInt32
+        var token: [UInt8]
+
+        /// 4 bytes of time, 2 of the token's length, and the token, all big-endian.
+        var bytes: [UInt8] {
+            [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
+                + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
+        }
+    }
+
+    private var entries: [Entry] = []
+    /// Bytes in each write; all at once when `nil`.
+    package private(set) var slice: Int?
+    /// Bytes of one more record, which is cut off there.
+    private var partial = 0
+
+    private static let entryLimit = 10_000
+    private static let tokenLimit = 256
+
+    package init() {}
+
+    /// All that is to be sent.
+    package var bytes: [UInt8] {
+        let whole = entries.flatMap(\.bytes)
+        let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
+        return whole + more.bytes.prefix(partial)
+    }
+
+    /// Adds `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`; the error names the member that
+    /// is unknown or out of its range.
+    mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
+        guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
+        for member in members {
+            switch member.key {
+            case "records":
+                guard let records = member.value.array, entries.count + records.count <= Self.entryLimit else {
+                    throw FailurePlan.Fault(member: member.key)
+                }
+                for record in records { entries.append(try Self.entry(record)) }
+            case "slice": slice = try Self.number(member, 1...65_536)
+            case "partial": partial = try Self.number(member, 0...37)
+            default: throw FailurePlan.Fault(member: member.key)
+            }
+        }
+    }
+
+    private static func entry(_ record: JSONValue) throws(FailurePlan.Fault) -> Entry {
+        guard let token = record["token"]?.string.flatMap({ Hex.decode(Array($0.lowercased().utf8)) }),
+            (1...tokenLimit).contains(token.count)
+        else { throw FailurePlan.Fault(member: "token") }
+        guard let time = record["time"]?.integer.flatMap(UInt32.init(exactly:)) else {
+            throw FailurePlan.Fault(member: "time")
+        }
+        return Entry(time: time, token: token)
+    }
+
+    private static func number(
+        _ member: JSONValue.Member, _ range: ClosedRange<Int64>
+    ) throws(FailurePlan.Fault) -> Int {
+        guard let number = member.value.integer, range.contains(number) else {
+            throw FailurePlan.Fault(member: member.key)
+        }
+        return Int(number)
+    }
+
+    /// As it is put, so that what was not read yet can be seen.
+    var text: JSONText {
+        let records = entries.map { entry in
+            JSONText.object([
+                ("token", JSONText(String(decoding: Hex.encode(entry.token), as: UTF8.self))),
+                ("time", JSONText(Int64(entry.time))),
+            ])
+        }
+        return .object(
+            [("records", .array(records)), ("partial", JSONText(Int64(partial)))]
+                + (slice.map { [("slice", JSONText(Int64($0)))] } ?? []))
+    }
+}

@@ -1,0 +1,223 @@
+import Crypto
+import JSON
+
+/// A web push service's answers: `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
+extension ProviderSemantics {
+    private static let webPushPath = "webpush"
+    private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
+    private static let webPushBodyLimit = 4096
+    /// Four weeks: more is shortened.
+    private static let webPushTTLLimit: Int64 = 2_419_200
+    private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
+
+    func webPush(_ request: SandboxRequest, id: String) -> SandboxAnswer {
+        var text: [UInt8] = []
+        var effects = Effects()
+        let verdict = judge(id, webPushRefusal(request, id, &text), &effects)
+        var answer: SandboxAnswer
+        var reason: String?
+        switch verdict {
+        case .accepted(let number, _): answer = taken(request, status: 201, number)
+        case .refused(let refusal) where refusal.isSuccess: answer = taken(request, status: refusal.status, "planned")
+        case .refused(let refusal):
+            let word = refusal.reason.isEmpty ? Self.usualWord(for: refusal.status) : refusal.reason
+            answer = SandboxAnswer(
+                status: refusal.status,
+                json: .object([
+                    ("code", JSONText(Int64(refusal.status))), ("reason", JSONText(word)),
+                    ("message", JSONText(refusal.message)),
+                ]))
+            if refusal.status == 401 { answer.headers["www-authenticate"] = "vapid" }
+            reason = word
+        }
+        answer = effects.applied(to: answer)
+        let json = JSONValue.object(in: text)
+        record(
+            request, service: "webpush", interface: "webpush", token: id,
+            type: json?["type"]?.string ?? json?["data"]?["type"]?.string, status: answer.status, reason: reason,
+            headers: Self.webPushHeaders, body: text)
+        return answer
+    }
+
+    private func taken(_ request: SandboxRequest, status: Int, _ number: String) -> SandboxAnswer {
+        let ttl = min(request.headers["ttl"].flatMap { Int64($0) } ?? 0, Self.webPushTTLLimit)
+        return SandboxAnswer(
+            status: status,
+            headers: ["location": "\(request.origin ?? webPushOrigin ?? "")/message/\(number)", "ttl": "\(ttl)"])
+    }
+
+    private static func usualWord(for status: Int) -> String {
+        switch status {
+        case 401, 403: "Unauthorized"
+        case 404: "NotFound"
+        case 410: "Gone"
+        case 413: "PayloadTooLarge"
+        case 429: "TooManyRequests"
+        case 400..<500: "BadRequest"
+        default: "InternalError"
+        }
+    }
+
+    // MARK: Checking
+
+    /// `text` gets what the subscriber reads.
+    private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
+        func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
+            Refusal(status: status, reason: reason, message: message)
+        }
+        guard request.method == "POST" else { return refusal(405, "MethodNotAllowed") }
+        guard !id.isEmpty else { return refusal(404, "NotFound") }
+        guard !request.isBodyCut, request.body.count <= Self.webPushBodyLimit else {
+            return refusal(413, "PayloadTooLarge")
+        }
+        let steering = Set(Self.webPushHeaders + ["authorization"])
+        if let repeated = request.repeatedHeaders.first(where: steering.contains) {
+            return refusal(400, "DuplicateHeaders", repeated)
+        }
+        guard let ttl = request.headers["ttl"] else { return refusal(400, "MissingTTL") }
+        guard Self.isNumber(ttl) else { return refusal(400, "BadTTL") }
+        if let urgency = request.headers["urgency"], !Self.urgencies.contains(urgency) {
+            return refusal(400, "BadUrgency")
+        }
+        if let topic = request.headers["topic"], !Self.isTopic(topic) { return refusal(400, "BadTopic") }
+        let subscription = subscriptions[id]
+        switch senderComplaint(request, subscription) {
+        case .unauthorized(let message): return refusal(401, "Unauthorized", message)
+        case .forbidden(let message): return refusal(403, "Forbidden", message)
+        case nil: break
+        }
+        let coding = request.headers["content-encoding"]
+        guard !request.body.isEmpty else {
+            return coding == nil ? nil : refusal(400, "BadContentEncoding", "there is nothing to decode")
+        }
+        guard coding == "aes128gcm" else { return refusal(400, "BadContentEncoding", "only aes128gcm is known") }
+        guard let subscription else {
+            return refusal(400, "NoSubscription", "nobody has the keys: PUT /sandbox/subscriptions/\(id) first")
+        }
+        do throws(CryptoError) {
+            text = try WebPushEncryption.decrypt(
+                request.body, with: subscription.keys, authSecret: subscription.authSecret)
+            return nil
+        } catch {
+            return refusal(400, "Undecryptable", error.description)
+        }
+    }
+
+    /// Decimal digits that an `Int64` holds.
+    private static func isNumber(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(text) != nil
+    }
+
+    /// At most 32 characters of the URL alphabet of base64 (RFC 8030 section 5.4).
+    private static func isTopic(_ text: String) -> Bool {
+        (1...32).contains(text.utf8.count) && text.utf8.allSatisfy(isURLBase64)
+    }
+
+    static func isURLBase64(_ byte: UInt8) -> Bool {
+        switch Unicode.Scalar(byte) {
+        case "A"..."Z", "a"..."z", "0"..."9", "-", "_": true
+        default: false
+        }
+    }
+
+    private enum SenderComplaint {
+        case unauthorized(String)
+        case forbidden(String)
+    }
+
+    /// `vapid t=TOKEN, k=KEY`: signed by the key it shows, for this service, for a day at most.
+    private func senderComplaint(
+        _ request: SandboxRequest, _ subscription: WebPushSubscription?
+    ) -> SenderComplaint? {
+        guard let authorization = request.headers["authorization"] else { return .unauthorized("no authorization") }
+        guard let sender = VAPIDSender(authorization) else { return .unauthorized("not vapid with t and k") }
+        guard sender.token.header["alg"]?.string == "ES256",
+            sender.key.isValid(sender.token.signature, for: sender.token.signed)
+        else { return .forbidden("the token is not signed by k") }
+        if let allowed = subscription?.allowedSender, allowed != sender.key.point {
+            return .forbidden("the subscription is for another sender's key")
+        }
+        let claims = sender.token.claims
+        guard let audience = claims["aud"]?.string, audience == request.origin || audience == webPushOrigin else {
+            return .forbidden("aud is not \(request.origin ?? webPushOrigin ?? "this service")")
+        }
+        let now = clock() / 1000
+        guard let end = claims["exp"]?.integer, end > now, end <= now + 86_400 else {
+            return .forbidden("exp is not within the next 24 hours")
+        }
+        guard let contact = claims["sub"] else { return nil }
+        guard let text = contact.string, text.hasPrefix("mailto:") || text.hasPrefix("https:") else {
+            return .forbidden("sub is neither a mailto nor an https URI")
+        }
+        return nil
+    }
+
+    // MARK: Subscribing
+
+    /// `PUT /sandbox/subscriptions/ID`, optionally with `{"vapid":KEY}` for the only sender it takes pushes from.
+    func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
+        func refusal(_ status: Int, _ error: JSONText) -> SandboxAnswer {
+            SandboxAnswer(status: status, json: .object([("error", error)]))
+        }
+        guard (1...200).contains(id.utf8.count), id.utf8.allSatisfy({ Self.isURLBase64($0) || $0 == 0x2E }) else {
+            return refusal(400, "an id has letters, digits, '-', '_' and '.'")
+        }
+        var allowed: [UInt8]?
+        if !request.body.isEmpty {
+            guard let members = JSONValue.object(in: request.body)?.members,
+                members.allSatisfy({ $0.key == "vapid" && $0.value.string != nil })
+            else { return refusal(400, "not a subscription") }
+            if let key = members.last?.value.string {
+                allowed = Base64.url.decode(Array(key.utf8))
+                guard let allowed, (try? P256PublicKey(point: allowed)) != nil else {
+                    return refusal(400, "vapid is no public key")
+                }
+            }
+        }
+        guard subscriptions[id] != nil || subscriptions.count < Self.subscriptionLimit else {
+            return refusal(507, "too many subscriptions")
+        }
+        do throws(CryptoError) {
+            // One that is there keeps its keys.
+            var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
+            subscription.allowedSender = allowed
+            subscriptions[id] = subscription
+            let origin = webPushOrigin ?? request.origin ?? ""
+            return SandboxAnswer(
+                status: 200,
+                json: .object([
+                    ("endpoint", JSONText("\(origin)/\(Self.webPushPath)/\(id)")),
+                    ("p256dh", Self.base64(subscription.keys.publicKey)),
+                    ("auth", Self.base64(subscription.authSecret)),
+                ]))
+        } catch {
+            return refusal(500, JSONText(error.description))
+        }
+    }
+
+    private static func base64(_ bytes: [UInt8]) -> JSONText {
+        JSONText(String(decoding: Base64.url.encode(bytes), as: UTF8.self))
+    }
+}
+
+/// The parameters of `Authorization: vapid` (RFC 8292 section 3).
+private struct VAPIDSender {
+    let token: WebToken
+    let key: P256PublicKey
+
+    init?(_ authorization: String) {
+        let words = authorization.split(separator: " ", maxSplits: 1)
+        guard words.count == 2, words[0].lowercased() == "vapid" else { return nil }
+        var parameters: [Substring: Substring] = [:]
+        for part in words[1].split(separator: ",", omittingEmptySubsequences: false) {
+            let trimmed = part.drop { $0 == " " || $0 == "\t" }
+            let sides = trimmed.split(separator: "=", maxSplits: 1)
+            guard sides.count == 2, parameters.updateValue(sides[1], forKey: sides[0]) == nil else { return nil }
+        }
+        guard let text = parameters["t"], let token = WebToken(text), let point = parameters["k"],
+            let bytes = Base64.url.decode(Array(point.utf8)), let key = try? P256PublicKey(point: bytes)
+        else { return nil }
+        self.token = token
+        self.key = key
+    }
+}

@@ -1,0 +1,53 @@
+package import PushDelivery
+package import Timekeeping
+
+/// Where a walk through all bindings stands. Bindings may come and go between its steps.
+package struct BindingCursor: Hashable, Sendable {
+    fileprivate var slot: UInt32 = 0
+
+    package init() {}
+}
+
+extension BindingTable {
+    /// One device that is woken through Apple.
+    package struct AppleDevice: Sendable {
+        package let id: BindingID
+        package let token: PushToken
+        /// When it last named this token.
+        package let registeredAt: UnixTime
+    }
+
+    /// Visits the devices woken through Apple, a number of bindings at a time; the others are passed over unread.
+    ///
+    /// A device that is just registering is passed over too: what is about to be stored is newer than anything that is
+    /// known of it.
+    ///
+    /// - Parameters:
+    ///   - cursor: moved behind what was visited.
+    ///   - limit: bindings to look at, at most; of other providers' a hundred count as one.
+    ///   - body: gets each device.
+    /// - Returns: whether there is more.
+    package func forEachAppleDevice(
+        from cursor: inout BindingCursor, limit: Int, _ body: (AppleDevice) -> Void
+    ) -> Bool {
+        var cost = 0
+        while cursor.slot < slots.upperBound, cost < limit * 100 {
+            let slot = cursor.slot
+            cursor.slot += 1
+            cost += 1
+            guard isAppleDevice(slot) else { continue }
+            cost += 99
+            let binding = self[slot]
+            guard let token = pushToken(of: binding.id) else { continue }
+            body(AppleDevice(id: binding.id, token: token, registeredAt: binding.registeredAt))
+        }
+        return cursor.slot < slots.upperBound
+    }
+
+    /// Vacant slots have no provider.
+    private func isAppleDevice(_ slot: UInt32) -> Bool {
+        let number = self[slot].provider
+        return (number == PushProvider.apns.number || number == PushProvider.apnsDevelopment.number)
+            && enabled.contains(number: number) && !self[slot].marks.contains(.isBusy)
+    }
+}

@@ -1,0 +1,36 @@
+/// Hexadecimal digits (RFC 4648 section 8), written in lower case.
+package enum Hex {
+    package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.count * 2)
+        for index in bytes.indices {
+            text.append(digit(bytes[index] >> 4))
+            text.append(digit(bytes[index] & 15))
+        }
+        return text
+    }
+
+    package static func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
+
+    /// - Returns: `nil` for an odd count, or for anything but the digits that ``encode(_:)-([UInt8])`` writes.
+    package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
+        guard text.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
+        for index in stride(from: 0, to: text.count, by: 2) {
+            guard let high = text[index].hexValue, let low = text[index + 1].hexValue,
+                text[index] == text[index].asciiLowercased, text[index + 1] == text[index + 1].asciiLowercased
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }
+
+    package static func decode(_ text: ByteString) -> [UInt8]? { text.withSpan { decode($0) } }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}

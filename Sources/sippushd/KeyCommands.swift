@@ -1,0 +1,61 @@
+import ProxyRuntime
+
+/// Keys of the HTTP API. A running daemon is told over its control socket; without one the store is changed.
+
+private let scopeOption = Command.Option(
+    name: "--scope", value: "SCOPES",
+    help: "What the key may do, with commas: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")).")
+
+let keyAddCommand = Command(
+    name: "apikey add", summary: "Make a key for the HTTP API and print it; it cannot be shown again.",
+    arguments: "NAME", options: [Command.configOption, scopeOption]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("NAME")
+    guard APIKey.isName(name) else { throw .usage("the name is up to 64 letters, digits, '-', '_' and '.'") }
+    guard let text = invocation.value("--scope") else { throw .usage("expected --scope") }
+    guard let scopes = APIScope.set(text) else {
+        throw .usage("--scope takes \(APIScope.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    let settings = try invocation.settings()
+    let secret = try offline { () throws(StartError) in try APIKeySecret.make() }
+    let request = APIKeyRequest(name: name, secret: secret, scopes: scopes)
+    let control = ControlConnection(path: settings.control)
+    if control.isAlive {
+        try await control.put("/v1/apikeys", request)
+    } else {
+        try offline { () throws(StartError) in try OfflineStore(settings).add(request) }
+    }
+    print(secret.text)
+}
+
+let keyListCommand = Command(
+    name: "apikey list", summary: "List the keys of the HTTP API and what they may do.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let settings = try invocation.settings()
+    let control = ControlConnection(path: settings.control)
+    let keys: [APIKeyReport]
+    if control.isAlive {
+        keys = try await control.get("/v1/apikeys")
+    } else {
+        keys = try offline { () throws(StartError) in try OfflineStore(settings).keys() }
+    }
+    print("NAME".padded(to: 24) + "SINCE".padded(to: 22) + "SCOPES")
+    for key in keys { print(key.name.padded(to: 24) + timeText(key.createdAt).padded(to: 22) + key.scopes) }
+}
+
+let keyRemoveCommand = Command(
+    name: "apikey remove", summary: "Remove a key of the HTTP API; it is refused at once.", arguments: "NAME",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("NAME")
+    let settings = try invocation.settings()
+    let control = ControlConnection(path: settings.control)
+    if control.isAlive {
+        try await control.delete("/v1/apikeys/\(pathSegment(name))")
+    } else {
+        try offline { () throws(StartError) in try OfflineStore(settings).removeKey(name) }
+    }
+    print("removed")
+}

@@ -1,0 +1,412 @@
+import Addressing
+import Crypto
+import Foundation
+import HTTP2
+import HTTPClient
+import LoopTesting
+import Reactor
+import Testing
+
+/// A fake server and a session, each on a loop of its own, and a request from one to the other.
+struct HTTP2Fixture {
+    let session: HTTPSession
+    let server: FakeHTTP2Server
+    let request: HTTPClientRequest
+    let outcomes = Mailbox<Result<HTTPClientResponse, HTTPClientError>>()
+
+    static func with(
+        streams: Int = 100, answersAll: Bool = false, limits: HTTPSession.Limits = .init(),
+        _ body: (HTTP2Fixture) async throws -> Void
+    ) async throws {
+        try await withLoop { serverLoop in
+            try await withLoop { loop in
+                let identity = try TestIdentity(hosts: ["127.0.0.1", "localhost"])
+                defer { identity.remove() }
+                let server = FakeHTTP2Server(serverLoop, streams: streams, answersAll: answersAll)
+                let url = try await server.listen(identity.context(protocols: ["h2"]))
+                let session = HTTPSession(on: loop, limits: limits)
+                var request = HTTPClientRequest(method: "POST", url: url + "/", body: Array("{}".utf8))
+                request.authorityFile = identity.certificateFile
+                try await body(HTTP2Fixture(session: session, server: server, request: request))
+                loop.post { session.close() }
+                await server.close()
+            }
+        }
+    }
+
+    /// Sends in this order; what comes of it goes to the mailbox.
+    func send(_ paths: String..., change: (inout HTTPClientRequest) -> Void = { _ in }) {
+        for path in paths {
+            var request = request
+            request.url += path
+            change(&request)
+            session.loop.post { [session, outcomes, request] in session.send(request) { outcomes.put($0) } }
+        }
+    }
+
+    func arrival() async throws -> FakeHTTP2Server.Arrival { try await server.arrivals.next() }
+
+    /// The next outcome is an answer.
+    @discardableResult
+    func answered() async throws -> HTTPClientResponse { try await outcomes.next().get() }
+
+    /// The next outcome is a failure.
+    func failed() async throws -> HTTPClientError {
+        let outcome = try await outcomes.next()
+        guard case .failure(let error) = outcome else {
+            return try #require(nil as HTTPClientError?, "an answer: \(outcome)")
+        }
+        return error
+    }
+}
+
+/// A certificate in a file, which is its own authority.
+struct TestIdentity {
+    let certificateFile: String
+    let keyFile: String
+    private let identity: SelfSignedCertificate
+
+    init(hosts: [String]) throws {
+        identity = try SelfSignedCertificate(hosts: hosts)
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("http2-\(UUID().uuidString)").path
+        (certificateFile, keyFile) = (path + ".pem", path + ".key")
+        try Data(identity.certificate).write(to: URL(fileURLWithPath: certificateFile))
+        try Data(identity.key).write(to: URL(fileURLWithPath: keyFile))
+    }
+
+    func context(protocols: [String], clientAuthority: TestIdentity? = nil) throws -> TLSContext {
+        try .server(
+            certificate: .bytes(identity.certificate), key: .bytes(identity.key), protocols: protocols,
+            clientAuthority: clientAuthority.map { .file($0.certificateFile) })
+    }
+
+    func remove() {
+        for file in [certificateFile, keyFile] { try? FileManager.default.removeItem(atPath: file) }
+    }
+}
+
+@Suite("HTTP/2 connections of an origin", .timeLimit(.minutes(1)))
+struct HTTP2OriginTests {
+    // MARK: Streams
+
+    @Test func `requests beyond the server's first limit wait in their order for its next one`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            fixture.send("0", "1", "2", "3", "4")
+            let first = try await fixture.arrival()
+            #expect(first.request.path == "/0")
+            await fixture.server.answer(first)
+            let second = try await fixture.arrival()
+            #expect(second.request.path == "/1")
+            await fixture.server.allow(streams: 100, on: 0)
+            // The second is not answered yet.
+            for number in 2...4 {
+                let next = try await fixture.arrival()
+                #expect(next.request.path == "/\(number)")
+                await fixture.server.answer(next)
+            }
+            await fixture.server.answer(second)
+            for _ in 0..<5 { try await fixture.answered() }
+            let count = await fixture.server.connectionCount
+            #expect(count == 1)
+        }
+    }
+
+    @Test func `another connection is opened when all streams are in use, up to the limit`() async throws {
+        var limits = HTTPSession.Limits()
+        limits.connectionsPerHost = 2
+        try await HTTP2Fixture.with(streams: 100, limits: limits) { fixture in
+            for _ in 0..<201 { fixture.send("x") }
+            var arrivals: [FakeHTTP2Server.Arrival] = []
+            for _ in 0..<200 { arrivals.append(try await fixture.arrival()) }
+            #expect(arrivals.count { $0.connection == 0 } == 100)
+            #expect(arrivals.count { $0.connection == 1 } == 100)
+            await fixture.server.answer(arrivals[7], body: "a")
+            let last = try await fixture.arrival()
+            #expect(last.connection == arrivals[7].connection)
+            for arrival in arrivals where arrival.stream != 15 || arrival.connection != 0 {
+                await fixture.server.answer(arrival)
+            }
+            await fixture.server.answer(last)
+            for _ in 0..<201 { try await fixture.answered() }
+            let count = await fixture.server.connectionCount
+            #expect(count == 2)
+        }
+    }
+
+    @Test func `only the request that a connection was made for says so`() async throws {
+        try await HTTP2Fixture.with(answersAll: true) { fixture in
+            fixture.send("0", "1")
+            let responses = try await [fixture.answered(), fixture.answered()]
+            #expect(responses.map(\.isNewConnection) == [true, false])
+            #expect(responses.allSatisfy { $0.version == .http2 && $0.timings.firstByte <= $0.timings.total })
+        }
+    }
+
+    // MARK: What servers take back
+
+    @Test func `what a GOAWAY leaves out is sent again elsewhere, the rest finishes`() async throws {
+        try await HTTP2Fixture.with { fixture in
+            fixture.send("0")
+            let first = try await fixture.arrival()
+            fixture.send("1", "2")
+            let second = try await fixture.arrival()
+            _ = try await fixture.arrival()
+            await fixture.server.goAway(0, lastStream: second.stream - 2)
+            for path in ["/1", "/2"] {
+                let again = try await fixture.arrival()
+                #expect(again.connection == 1)
+                #expect(again.request.path == path)
+                #expect(again.request.body == Array("{}".utf8))
+                await fixture.server.answer(again, status: 201)
+            }
+            for _ in 0..<2 {
+                let response = try await fixture.answered()
+                #expect(response.status == 201)
+            }
+            await fixture.server.answer(first, status: 202)
+            let response = try await fixture.answered()
+            #expect(response.status == 202)
+            for expected in [FakeHTTP2Server.Event.opened(0), .opened(1), .closed(0)] {
+                let event = try await fixture.server.events.next()
+                #expect(event == expected)
+            }
+        }
+    }
+
+    @Test func `a refused stream is sent again on another connection, and not for ever`() async throws {
+        try await HTTP2Fixture.with { fixture in
+            fixture.send("x")
+            for connection in 0..<3 {
+                let arrival = try await fixture.arrival()
+                #expect(arrival.connection == connection)
+                await fixture.server.reset(arrival, .refusedStream)
+            }
+            let arrival = try await fixture.arrival()
+            await fixture.server.answer(arrival)
+            try await fixture.answered()
+
+            fixture.send("y")
+            for _ in 0..<4 { await fixture.server.reset(try await fixture.arrival(), .refusedStream) }
+            let error = try await fixture.failed()
+            #expect(error.code == .reset)
+            #expect(!error.wasSent)
+            #expect(error.isRetriable)
+        }
+    }
+
+    @Test(arguments: [HTTP2ErrorCode.internalError, .cancel, .enhanceYourCalm, .noError])
+    func `a stream that is reset otherwise fails, and its connection goes on`(code: HTTP2ErrorCode) async throws {
+        try await HTTP2Fixture.with { fixture in
+            fixture.send("0", "1")
+            let first = try await fixture.arrival()
+            let second = try await fixture.arrival()
+            await fixture.server.reset(first, code)
+            let error = try await fixture.failed()
+            #expect(error.code == .reset)
+            #expect(error.wasSent)
+            await fixture.server.answer(second)
+            try await fixture.answered()
+            let count = await fixture.server.connectionCount
+            #expect(count == 1)
+        }
+    }
+
+    @Test func `with the connection go the requests under way, but not those that wait`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            fixture.send("0", "1")
+            _ = try await fixture.arrival()
+            await fixture.server.drop(0)
+            let error = try await fixture.failed()
+            #expect(error.code == .reset)
+            #expect(error.wasSent)
+            let second = try await fixture.arrival()
+            #expect(second.connection == 1)
+            #expect(second.request.path == "/1")
+            await fixture.server.answer(second)
+            let response = try await fixture.answered()
+            #expect(response.isNewConnection)
+        }
+    }
+
+    // MARK: Time and cancelling
+
+    @Test func `a request that takes too long is taken back, and makes room`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            // The connection stands before time begins to count.
+            fixture.send("first")
+            await fixture.server.answer(try await fixture.arrival())
+            try await fixture.answered()
+            fixture.send("0") { $0.timeout = .milliseconds(500) }
+            _ = try await fixture.arrival()
+            fixture.send("1")
+            let error = try await fixture.failed()
+            #expect(error.code == .timeout)
+            #expect(error.wasSent)
+            let second = try await fixture.arrival()
+            #expect(second.request.path == "/1")
+            await fixture.server.answer(second)
+            try await fixture.answered()
+        }
+    }
+
+    @Test func `a request that has waited too long was not sent`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            fixture.send("0")
+            let first = try await fixture.arrival()
+            fixture.send("1") { $0.timeout = .milliseconds(20) }
+            let error = try await fixture.failed()
+            #expect(error.code == .timeout)
+            #expect(!error.wasSent)
+            fixture.send("2")
+            await fixture.server.answer(first)
+            try await fixture.answered()
+            let next = try await fixture.arrival()
+            #expect(next.request.path == "/2")
+        }
+    }
+
+    @Test func `a cancelled request is reset, whether it waits or is under way`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            let exchanges = Mailbox<HTTPExchange>()
+            fixture.session.loop.post { [session = fixture.session, request = fixture.request] in
+                for _ in 0..<2 {
+                    exchanges.put(session.send(request) { fixture.outcomes.put($0) })
+                }
+            }
+            _ = try await fixture.arrival()
+            fixture.send("2")
+            let (first, second) = try await (exchanges.next(), exchanges.next())
+            for exchange in [second, first] {
+                fixture.session.loop.post { exchange.cancel() }
+                let error = try await fixture.failed()
+                #expect(error.code == .cancelled)
+            }
+            let next = try await fixture.arrival()
+            #expect(next.request.path == "/2")
+            await fixture.server.answer(next)
+            try await fixture.answered()
+            let count = await fixture.server.connectionCount
+            #expect(count == 1)
+        }
+    }
+
+    @Test func `closing the session ends what waits and what is under way`() async throws {
+        try await HTTP2Fixture.with(streams: 1) { fixture in
+            fixture.send("0", "1")
+            _ = try await fixture.arrival()
+            fixture.session.loop.post { [session = fixture.session] in session.close() }
+            let codes = try await [fixture.failed().code, fixture.failed().code]
+            #expect(codes == [.cancelled, .cancelled])
+            for expected in [FakeHTTP2Server.Event.opened(0), .closed(0)] {
+                let event = try await fixture.server.events.next()
+                #expect(event == expected)
+            }
+        }
+    }
+
+    // MARK: Signs of life
+
+    private var hasty: HTTPSession.Limits {
+        var limits = HTTPSession.Limits()
+        limits.answerPatience = .milliseconds(20)
+        limits.pingPatience = .milliseconds(20)
+        limits.sickPatience = .milliseconds(200)
+        limits.firstWarmPause = .milliseconds(1)
+        return limits
+    }
+
+    @Test func `a silent server is asked, then avoided, then given up`() async throws {
+        try await HTTP2Fixture.with(limits: hasty) { fixture in
+            fixture.send("0")
+            _ = try await fixture.arrival()
+            await fixture.server.setDeaf(true, 0)
+            for number in 0...1 {
+                let event = try await fixture.server.events.next()
+                #expect(event == .opened(number))
+            }
+            fixture.send("1")
+            let second = try await fixture.arrival()
+            #expect(second.connection != 0)
+            await fixture.server.answer(second)
+            // In either order.
+            let outcomes = try await [fixture.outcomes.next(), fixture.outcomes.next()]
+            let errors = outcomes.compactMap { if case .failure(let error) = $0 { error } else { nil } }
+            #expect(errors.map(\.code) == [.reset])
+            #expect(errors.first?.wasSent == true)
+        }
+    }
+
+    @Test func `a server that comes to life again answers after all`() async throws {
+        var limits = hasty
+        limits.sickPatience = .seconds(60)
+        try await HTTP2Fixture.with(limits: limits) { fixture in
+            fixture.send("0")
+            let first = try await fixture.arrival()
+            await fixture.server.setDeaf(true, 0)
+            for _ in 0...1 { _ = try await fixture.server.events.next() }
+            await fixture.server.setDeaf(false, 0)
+            await fixture.server.answer(first, status: 202)
+            let response = try await fixture.answered()
+            #expect(response.status == 202)
+            fixture.send("1")
+            let second = try await fixture.arrival()
+            #expect(second.connection == 0)
+        }
+    }
+
+    @Test func `a server that only takes its time is left alone`() async throws {
+        var limits = hasty
+        limits.pingPatience = .milliseconds(250)
+        try await HTTP2Fixture.with(limits: limits) { fixture in
+            fixture.send("0")
+            let first = try await fixture.arrival()
+            // As long as the PINGs are answered, this takes no harm.
+            fixture.send("1") { $0.timeout = .milliseconds(700) }
+            _ = try await fixture.arrival()
+            let late = try await fixture.failed()
+            #expect(late.code == .timeout)
+            await fixture.server.answer(first)
+            try await fixture.answered()
+            let count = await fixture.server.connectionCount
+            #expect(count == 1)
+        }
+    }
+
+    @Test func `an idle connection is asked too`() async throws {
+        var limits = hasty
+        limits.pingInterval = .milliseconds(20)
+        try await HTTP2Fixture.with(answersAll: true, limits: limits) { fixture in
+            fixture.send("0")
+            try await fixture.answered()
+            await fixture.server.setDeaf(true, 0)
+            for number in 0...1 {
+                let event = try await fixture.server.events.next()
+                #expect(event == .opened(number))
+            }
+        }
+    }
+
+    @Test func `a warm connection is there before the request and comes back when it is lost`() async throws {
+        var limits = HTTPSession.Limits()
+        limits.firstWarmPause = .milliseconds(1)
+        try await HTTP2Fixture.with(answersAll: true, limits: limits) { fixture in
+            fixture.session.loop.post { [session = fixture.session, request = fixture.request] in
+                session.keepWarm(request)
+            }
+            let opened = try await fixture.server.events.next()
+            #expect(opened == .opened(0))
+            await fixture.server.goAway(0, lastStream: 0)
+            var events: Set<FakeHTTP2Server.Event> = []
+            for _ in 0..<2 { events.insert(try await fixture.server.events.next()) }
+            #expect(events == [.closed(0), .opened(1)])
+            await fixture.server.drop(1)
+            let third = try await fixture.server.events.next()
+            #expect(third == .opened(2))
+            fixture.send("0")
+            let response = try await fixture.answered()
+            #expect(!response.isNewConnection)
+            let count = await fixture.server.connectionCount
+            #expect(count == 3)
+        }
+    }
+}

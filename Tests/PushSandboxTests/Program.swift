@@ -1,0 +1,46 @@
+import Foundation
+import Glibc
+
+/// A program that runs to its end. Not Foundation's `Process`: the address sanitizer takes what that does in the child
+/// for an error.
+enum Program {
+    struct Failure: Error {
+        let code: Int32
+    }
+
+    /// - Parameters:
+    ///   - path: the program.
+    ///   - arguments: without its own name.
+    ///   - output: the file that its standard output becomes.
+    /// - Returns: its exit code; 128 and the signal's number when it was killed.
+    /// - Throws: ``Failure`` when it cannot be started.
+    static func run(_ path: String, _ arguments: [String], output: String) async throws -> Int32 {
+        let child = try start(path, arguments, output: output)
+        return await withCheckedContinuation { continuation in
+            // A thread of its own, as this blocks.
+            Thread.detachNewThread {
+                var status: Int32 = 0
+                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+                let signal = status & 0x7F
+                continuation.resume(returning: signal == 0 ? status >> 8 & 0xFF : 128 + signal)
+            }
+        }
+    }
+
+    private static func start(_ path: String, _ arguments: [String], output: String) throws -> pid_t {
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        unsafe posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
+        var variables =
+            unsafe ProcessInfo.processInfo.environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { unsafe (words + variables).forEach { unsafe free($0) } }
+        var child: pid_t = 0
+        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &variables)
+        guard code == 0 else { throw Failure(code: code) }
+        return child
+    }
+}
