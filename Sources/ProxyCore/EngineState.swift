@@ -97,11 +97,18 @@ struct FailedReport {
     let timer: DeadlineID
 }
 
-/// The REGISTERs of one AOR that wait: the first for its commit, the others for their turn (RFC 3261 section 10.3).
+/// What changes an AOR's devices.
+enum DeviceWork {
+    case register(IncomingRequest)
+    case report(ReportedDevice, ReportTicket)
+    case removal(DeviceSelection, ReportTicket)
+}
+
+/// The work on one AOR: the first waits for its commit, the others for their turn (RFC 3261 section 10.3).
 struct RegisterQueue {
-    var current: IncomingRequest
+    var current: DeviceWork
     var plan: RegisterPlan
-    var waiting: [IncomingRequest] = []
+    var waiting: [DeviceWork] = []
 
     static let limit = 8
 }

@@ -13,6 +13,8 @@ package enum ProxyAction: Sendable {
     case record([StoredChange])
     /// Write these changes when there is nothing better to do; losing them harms nobody.
     case recordLate([StoredChange])
+    /// Tell whoever reported a device, or its removal, what became of it.
+    case reported(ReportTicket, ReportResult)
     /// Hand a push to its provider; its end comes back as ``ProxyEngine/pushFinished(_:outcome:now:)``.
     case push(PushRequest)
     /// Forget a push that is not needed any more; no outcome is reported for it.
@@ -36,6 +38,26 @@ package enum StoredChange: Sendable {
 package struct CommitTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
+}
+
+/// Names one report of a device; the reporter's own number.
+package struct ReportTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// What became of a report.
+package enum ReportResult: Hashable, Sendable {
+    /// On the disk; how many devices were added, changed or removed.
+    case done(Int)
+    /// The provider is switched off.
+    case notSupported
+    /// The user has too many devices already.
+    case tooManyDevices
+    /// Too long to be kept.
+    case malformed
+    /// The disk or the user's queue is full: later.
+    case unavailable
 }
 
 /// Names one look-up the engine waits for.

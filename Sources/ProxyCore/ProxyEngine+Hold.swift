@@ -19,14 +19,20 @@ extension ProxyEngine {
     }
 
     /// Sends every INVITE that waits for this device on the flow it has just registered from, each once (R17).
-    func release(_ device: BindingID, now: Moment) {
+    ///
+    /// With `contact` on that contact's flow instead, unless the call has gone there already.
+    func release(_ device: BindingID, through contact: BindingID? = nil, now: Moment) {
         guard let held = waiting.removeValue(forKey: device) else { return }
         for fork in held {
             guard let context = forks[fork], let call = context.call,
                 let branch = context.fork.sleepingBranch(of: device), context.fork.acceptsBranches,
                 let incoming = revive(context),
-                let target = bindings.forkTarget(device, now: now.instant)
+                let target = bindings.forkTarget(contact ?? device, now: now.instant)
             else { continue }
+            if let contact, context.fork.branches.contains(where: { $0.device == contact }) {
+                waiting[device, default: []].append(fork)
+                continue
+            }
             dropPush(of: branch, in: fork)
             counters.callsReleased += 1
             log.info(
@@ -35,7 +41,19 @@ extension ProxyEngine {
                     .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(device.rawValue),
                     .duration: .duration(now.date - call.receivedAt),
                 ])
+            // Of another contact it was not known before.
+            if let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
             send(incoming, to: target, fork: fork, branch: branch, now: now)
+        }
+    }
+
+    /// An ordinary contact has registered: calls that wait for devices of its user which have only been reported go there,
+    /// unless the contact has them already.
+    func reportedReturned(as contact: BindingID, of aor: AddressOfRecord, now: Moment) {
+        let reported = bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
+        for device in reported {
+            if !waiting.isEmpty { release(device.id, through: contact, now: now) }
+            reportMissedCalls(to: device.id, of: aor, now: now)
         }
     }
 

@@ -208,6 +208,7 @@ extension ProxyEngine {
     /// A push contact, unless it has just been here (reading A9).
     private func mustBeWoken(_ target: ForkTarget, now: Moment) -> Bool {
         guard target.pushToken != nil else { return false }
+        guard target.isReachable else { return true }
         return settings.skipPushWithin == .zero || now.date - target.registeredAt >= settings.skipPushWithin
     }
 

@@ -1,6 +1,6 @@
 import Addressing
 import PushDelivery
-import Registration
+package import Registration
 import SIPGrammar
 import Telemetry
 package import Timekeeping
@@ -17,10 +17,50 @@ extension ProxyEngine {
         }
         guard authenticateRegister(incoming, for: aor, now: now) else { return }
         if !registersInFlight.isEmpty, registersInFlight[aor] != nil {
-            queueRegister(incoming, for: aor, now: now)
+            enqueue(.register(incoming), for: aor, now: now)
             return
         }
         planRegister(incoming, for: aor, now: now)
+    }
+
+    /// A device that somebody told of over HTTP, on the same directory as the REGISTERs; ends with
+    /// ``ProxyAction/reported(_:_:)``.
+    package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
+    {
+        begin(.report(device, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    /// Devices that are to be forgotten, by the word of their app; ends with ``ProxyAction/reported(_:_:)``.
+    package func devicesWithdrawn(
+        _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
+    ) {
+        begin(.removal(selection, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    private func begin(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {
+        guard registersInFlight[aor] == nil else {
+            enqueue(work, for: aor, now: now)
+            return
+        }
+        switch work {
+        case .register(let incoming): planRegister(incoming, for: aor, now: now)
+        case .report(let device, let ticket):
+            switch registrar.plan(device, for: aor, in: bindings, now: now) {
+            case .accepted(let plan): commit(plan, of: work, for: aor)
+            case .rejected(.pushNotSupported, _): act(.reported(ticket, .notSupported))
+            case .rejected(.forbidden, _): act(.reported(ticket, .tooManyDevices))
+            case .rejected: act(.reported(ticket, .malformed))
+            }
+        case .removal(let selection, let ticket):
+            let plan = registrar.plan(removing: selection, of: aor, in: bindings, now: now)
+            if plan.persist.isEmpty {
+                act(.reported(ticket, .done(0)))
+            } else {
+                commit(plan, of: work, for: aor)
+            }
+        }
     }
 
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
@@ -41,12 +81,21 @@ extension ProxyEngine {
         return false
     }
 
-    private func queueRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
+    private func enqueue(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {
         guard let queue = registersInFlight[aor], queue.waiting.count < RegisterQueue.limit else {
-            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            refuse(work, retryAfter: 5, now: now)
             return
         }
-        registersInFlight[aor]?.waiting.append(incoming)
+        registersInFlight[aor]?.waiting.append(work)
+    }
+
+    /// Cannot be done now.
+    private func refuse(_ work: DeviceWork, retryAfter seconds: Int, now: Moment) {
+        switch work {
+        case .register(let incoming):
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: seconds)], now: now)
+        case .report(_, let ticket), .removal(_, let ticket): act(.reported(ticket, .unavailable))
+        }
     }
 
     private func planRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
@@ -58,14 +107,16 @@ extension ProxyEngine {
             refuse(incoming, status, fields: fields, now: now)
         case .accepted(let plan) where plan.persist.isEmpty:
             completeRegister(incoming, plan, for: aor, now: now)
-        case .accepted(let plan):
-            let ticket = CommitTicket(nextNumber())
-            let aor = aor.compacted()
-            bindings.begin(plan)
-            registersInFlight[aor] = RegisterQueue(current: incoming, plan: plan)
-            commits[ticket] = aor
-            act(.commit(plan.persist.map(StoredChange.binding), ticket))
+        case .accepted(let plan): commit(plan, of: .register(incoming), for: aor.compacted())
         }
+    }
+
+    private func commit(_ plan: RegisterPlan, of work: DeviceWork, for aor: AddressOfRecord) {
+        let ticket = CommitTicket(nextNumber())
+        bindings.begin(plan)
+        registersInFlight[aor] = RegisterQueue(current: work, plan: plan)
+        commits[ticket] = aor
+        act(.commit(plan.persist.map(StoredChange.binding), ticket))
     }
 
     /// The store committed the changes of a ticket, or could not.
@@ -73,24 +124,33 @@ extension ProxyEngine {
         guard let aor = commits.removeValue(forKey: ticket), let queue = registersInFlight.removeValue(forKey: aor)
         else { return }
         if succeeded {
-            completeRegister(queue.current, queue.plan, for: aor, now: now)
+            complete(queue.current, queue.plan, for: aor, now: now)
         } else {
             counters.registersRefused += 1
             bindings.cancel(queue.plan)
-            refuse(queue.current, .serviceUnavailable, fields: [Self.retryAfter(seconds: 10)], now: now)
+            refuse(queue.current, retryAfter: 10, now: now)
         }
-        replayRegisters(queue.waiting, for: aor, now: now)
+        // In their order; the first that needs a commit makes the rest wait again.
+        for work in queue.waiting {
+            if registersInFlight[aor] != nil {
+                registersInFlight[aor]?.waiting.append(work)
+            } else {
+                begin(work, for: aor, now: now)
+            }
+        }
         settle(now: now)
     }
 
-    /// Plans the waiting ones in their order; the first that needs a commit makes the rest wait again.
-    private func replayRegisters(_ waiting: [IncomingRequest], for aor: AddressOfRecord, now: Moment) {
-        for incoming in waiting {
-            if registersInFlight[aor] != nil {
-                registersInFlight[aor]?.waiting.append(incoming)
-            } else {
-                planRegister(incoming, for: aor, now: now)
+    private func complete(_ work: DeviceWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
+        switch work {
+        case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)
+        case .report(_, let ticket), .removal(_, let ticket):
+            bindings.apply(plan)
+            for fact in plan.facts {
+                log.info("device reported", [.aor: .described(aor), .outcome: .text("\(fact)")])
             }
+            for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+            act(.reported(ticket, .done(plan.persist.count)))
         }
     }
 
@@ -111,6 +171,8 @@ extension ProxyEngine {
         for device in plan.refreshed {
             if !waiting.isEmpty { release(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
+            // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
+            if bindings.pushToken(of: device) == nil { reportedReturned(as: device, of: aor, now: now) }
         }
     }
 

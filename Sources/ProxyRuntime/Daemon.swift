@@ -68,7 +68,8 @@ package final class Daemon {
         } catch {
             throw StartError("push: \(error.description)")
         }
-        let engine = try Self.makeEngine(settings, listeners: bound.listeners, store: store, log: log, now: loop.moment)
+        let engine = try Self.makeEngine(
+            settings, listeners: bound.listeners, store: store, vapidKey: push.vapidKey, log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
@@ -140,12 +141,14 @@ package final class Daemon {
     }
 
     private static func makeEngine(
-        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, log: Log, now: Moment
+        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, vapidKey: String?, log: Log, now: Moment
     ) throws(StartError) -> ProxyEngine {
+        var engineSettings = settings.engineSettings
+        engineSettings.registrar.push.vapidKey = vapidKey
         let functions = try EngineFunctions.make()
         let state = try store.load()
         let engine = ProxyEngine(
-            settings: settings.engineSettings,
+            settings: engineSettings,
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }

@@ -1,5 +1,6 @@
 import ProxyCore
 import PushDelivery
+import Registration
 import SIPGrammar
 
 extension DaemonSettings {
@@ -12,6 +13,7 @@ extension DaemonSettings {
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.registrar = registrar
+        engine.registrar.push = PushAcceptance(push)
         engine.bucket = bucket
         engine.configuredProviders = push.enabledProviders
         engine.ringTimeout = call.ringTimeout

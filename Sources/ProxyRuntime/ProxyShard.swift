@@ -140,6 +140,27 @@ package actor ProxyShard {
         return body(engine, loop.moment)
     }
 
+    // MARK: Reports
+
+    /// Those who wait for what becomes of a report.
+    private var reporters: [ReportTicket: (ReportResult) -> Void] = [:]
+    private var lastReport: UInt64 = 0
+
+    /// Tells the engine of a device, or of its removal; `done` is called once, on the loop.
+    func report(
+        _ done: @escaping (ReportResult) -> Void, _ body: (ProxyEngine, ReportTicket, Moment) -> Void
+    ) {
+        lastReport += 1
+        let ticket = ReportTicket(lastReport)
+        reporters[ticket] = done
+        body(engine, ticket, loop.moment)
+        runActions()
+    }
+
+    private func reported(_ ticket: ReportTicket, _ result: ReportResult) {
+        reporters.removeValue(forKey: ticket)?(result)
+    }
+
     // MARK: Actions
 
     /// The one place where the engine's decisions become I/O.
@@ -159,6 +180,7 @@ package actor ProxyShard {
         case .record(let changes): services.store.record(changes)
         case .recordLate(let changes): services.store.recordLate(changes)
         case .push(let request): services.push.send(request)
+        case .reported(let ticket, let result): reported(ticket, result)
         case .cancelPush(let id): services.push.cancel(id)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         }

@@ -10,6 +10,9 @@ package struct PushApp: Sendable {
     package enum Service: Sendable {
         case apns(APNsSettings)
         case fcm(FCMSettings)
+        case webPush(WebPushSettings)
+        case acrobits(AcrobitsSettings)
+        case http(HTTPPushAppSettings)
     }
 
     package let id: ID
@@ -35,6 +38,9 @@ package struct PushApp: Sendable {
             case .v1: return FCMRequest.make(context, settings)
             case .legacy: return FCMLegacyRequest.make(context, settings)
             }
+        case .webPush(let settings): return WebPushRequest.make(context, settings)
+        case .acrobits(let settings): return AcrobitsRequest.make(context, settings)
+        case .http(let settings): return HTTPPushRequest.make(context, settings)
         }
     }
 
@@ -55,24 +61,43 @@ package struct PushApp: Sendable {
             case .v1: return FCMReason.outcome(of: answer, retryAfter, isProven: isProven)
             case .legacy: return FCMLegacyReason.outcome(of: answer, retryAfter, isProven: isProven)
             }
+        case .webPush: return WebPushReason.outcome(of: answer, retryAfter)
+        case .acrobits: return AcrobitsReason.outcome(of: answer, retryAfter)
+        case .http(let settings):
+            return HTTPPushReason.outcome(of: answer, settings, retryAfter, isProven: isProven)
         }
     }
 
-    /// Where the requests go: scheme, host and port.
-    package var baseURL: String {
+    /// Where all requests go: scheme, host and port. `nil` where each token has a place of its own, its ``origin(of:)``.
+    package var baseURL: String? {
         switch service {
         case .apns(let settings): settings.url(of: provider)
         case .fcm(let settings): settings.baseURL
+        case .webPush: nil
+        case .acrobits(let settings): settings.baseURL
+        case .http(let settings): settings.url?.baseURL
+        }
+    }
+
+    /// The server of this token alone, where the app has no ``baseURL``: scheme, host, and port if it is not the standard
+    /// one. `nil` too for a token that cannot be pushed.
+    package func origin(of token: PushToken) -> String? {
+        switch service {
+        case .webPush(let settings): WebPushToken(token, allowedAt: settings.hosts)?.origin
+        case .apns, .fcm, .acrobits, .http: nil
         }
     }
 
     /// Whether a connection is opened ahead of the first push: where all pushes go to one server over TLS.
-    package var keepsConnection: Bool { baseURL.hasPrefix("https:") }
+    package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
     package var lane: LaneSettings {
         switch service {
         case .apns(let settings): settings.lane
         case .fcm(let settings): settings.lane
+        case .webPush(let settings): settings.lane
+        case .acrobits(let settings): settings.lane
+        case .http(let settings): settings.lane
         }
     }
 }
@@ -97,11 +122,25 @@ package struct PushDirectory: Sendable {
                 $0.enabled ? .fcm($0) : nil
             }
         }
+        if settings.webPush.enabled {
+            fallbacks[.webPush] = append(
+                .webPush, PushProvider.webPush.rawValue, .webPush(settings.webPush), settings.payload)
+        }
+        if settings.acrobits.enabled {
+            fallbacks[.acrobits] = append(
+                .acrobits, PushProvider.acrobits.rawValue, .acrobits(settings.acrobits), settings.payload)
+        }
+        if settings.http.enabled {
+            for (name, app) in settings.http.apps.sorted(by: { $0.key < $1.key }) {
+                named[.http, default: [:]][ByteString(name)] = append(
+                    .http, "\(PushProvider.http.rawValue)/\(name)", .http(app), settings.payload)
+            }
+        }
     }
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// `nil` when the provider is switched off.
+    /// `nil` when the provider is switched off, or has no such app and none that stands in.
     package func app(for token: PushToken) -> PushApp.ID? {
         if let named = named[token.provider], let name = Self.name(in: token), let app = named[name] { return app }
         return fallbacks[token.provider]
@@ -111,8 +150,17 @@ package struct PushDirectory: Sendable {
     private static func name(in token: PushToken) -> ByteString? {
         switch token.provider {
         case .apns, .apnsDevelopment: APNsToken.bundle(in: token.param)
-        case .fcm: token.param
+        case .fcm, .http: token.param
+        case .webPush, .acrobits: nil
         }
+    }
+
+    private mutating func append(
+        _ provider: PushProvider, _ name: String, _ service: PushApp.Service, _ payload: PayloadSettings
+    ) -> PushApp.ID {
+        let id = PushApp.ID(index: apps.count)
+        apps.append(PushApp(id: id, provider: provider, name: name, service: service, payload: payload))
+        return id
     }
 
     private mutating func add<Settings>(
@@ -120,10 +168,7 @@ package struct PushDirectory: Sendable {
         names: KeyPath<Settings, [String]>, _ service: (Settings) -> PushApp.Service?
     ) {
         func append(_ settings: Settings, _ name: String) -> PushApp.ID? {
-            guard let service = service(settings) else { return nil }
-            let id = PushApp.ID(index: apps.count)
-            apps.append(PushApp(id: id, provider: provider, name: name, service: service, payload: payload))
-            return id
+            service(settings).map { self.append(provider, name, $0, payload) }
         }
         guard let fallback = append(first, provider.rawValue) else { return }
         fallbacks[provider] = fallback

@@ -4,6 +4,9 @@ package import Settings
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
+    package var webPush = WebPushSettings()
+    package var acrobits = AcrobitsSettings()
+    package var http = HTTPPushSettings()
     package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
@@ -13,6 +16,9 @@ package struct PushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<PushSettings>] = [
         .group("apns", \.apns, "Apple Push Notification service."),
         .group("fcm", \.fcm, "Firebase Cloud Messaging."),
+        .group("webpush", \.webPush, "Web push: browsers and apps with a subscription of their own (RFC 8030)."),
+        .group("acrobits", \.acrobits, "The mediator of Acrobits, which pushes for apps made with its tools."),
+        .group("http", \.http, "Servers of your own, which are told of pushes in a form that you choose."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
             "Subtracted from the rest of the ring timeout to give time_to_live of an incoming-call push."),
@@ -32,6 +38,9 @@ package struct PushSettings: SettingsGroup, Equatable {
         switch provider {
         case .apns, .apnsDevelopment: apns.enabled
         case .fcm: fcm.enabled
+        case .webPush: webPush.enabled
+        case .acrobits: acrobits.enabled
+        case .http: http.enabled
         }
     }
 

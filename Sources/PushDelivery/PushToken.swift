@@ -6,6 +6,12 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     /// Apple's sandbox environment, as Linphone spells it.
     case apnsDevelopment = "apns.dev"
     case fcm
+    /// A subscription of RFC 8030: its URL is the token.
+    case webPush = "webpush"
+    /// Acrobits' mediator.
+    case acrobits
+    /// A server of the operator's own; `pn-param` names the app in the settings.
+    case http
 
     /// Reads a `pn-provider` value: case-insensitive, with the aliases real clients send; `nil` for an unknown one.
     package init?(_ value: ByteString) {
@@ -13,6 +19,9 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         case "apns", "apple": self = .apns
         case "apns.dev": self = .apnsDevelopment
         case "fcm", "firebase", "android", "google": self = .fcm
+        case "webpush": self = .webPush
+        case "acrobits": self = .acrobits
+        case "http": self = .http
         default: return nil
         }
     }

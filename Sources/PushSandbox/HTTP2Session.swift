@@ -70,7 +70,8 @@ final class HTTP2Session: SandboxSession {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        var headers: [String: String] = [:]
+        // What it is called in HTTP/1.1 is not among the fields.
+        var headers = [":authority": request.authority]
         var repeatedHeaders: Set<String> = []
         for (name, value) in request.fields {
             if headers[name] == nil { headers[name] = value } else { repeatedHeaders.insert(name) }

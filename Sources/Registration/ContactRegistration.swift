@@ -277,7 +277,9 @@ struct ContactRegistration {
             {
                 continue
             }
-            let value = refresh.map { FeatureCaps.value(for: provider, refresh: $0) } ?? caps(provider)
+            let value =
+                refresh.map { FeatureCaps.value(for: provider, refresh: $0, vapidKey: settings.push.vapidKey) }
+                ?? caps(provider)
             if !plan.featureCaps.contains(value) { plan.featureCaps.append(value) }
         }
     }

@@ -3,12 +3,20 @@ package import SIPGrammar
 
 /// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
 package enum FeatureCaps {
-    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5).
-    package static func value(for provider: PushProvider, refresh: UInt32? = nil) -> ByteString {
+    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and for
+    /// web push with the key in `+sip.vapid`.
+    package static func value(
+        for provider: PushProvider, refresh: UInt32? = nil, vapidKey: String? = nil
+    ) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
         out.append(contentsOf: provider.rawValue.utf8)
         out.append("\"")
+        if provider == .webPush, let vapidKey {
+            out.append(";+sip.vapid=\"")
+            out.append(contentsOf: vapidKey.utf8)
+            out.append("\"")
+        }
         if let refresh {
             out.append(";+sip.pnsreg=\"")
             out.append(decimal: refresh)

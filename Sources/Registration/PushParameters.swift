@@ -25,10 +25,12 @@ package enum PushParameters: Hashable, Sendable {
 
     package enum Unsupported: Hashable, Sendable {
         case unknownProvider
-        /// `pn-provider=apns` without `pn-param`.
+        /// `pn-provider=apns`, or another whose apps `pn-param` names, without it.
         case missingParam
         /// Known, but switched off by the operator.
         case disabledProvider(PushProvider)
+        /// The service is known, but the app that `pn-param` names, or the push resource's host, is not one of ours.
+        case foreignToken
     }
 
     package enum Invalid: Hashable, Sendable {
@@ -38,6 +40,8 @@ package enum PushParameters: Hashable, Sendable {
         case tooLong
         /// Two Apple tokens whose services do not pair up with those of `pn-param`.
         case unpairedTokens
+        /// Tokens of Acrobits' mediator that do not say which is which.
+        case unreadableToken
     }
 
     /// Bytes of a decoded `pn-prid` or `pn-param`.
@@ -92,7 +96,13 @@ package enum PushParameters: Hashable, Sendable {
                 return
             }
         }
-        self = .push(PushToken(provider: known, param: param, prid: prid))
+        let token = PushToken(provider: known, param: param, prid: prid)
+        switch settings.push.verdict(on: token) {
+        case .accepted: self = .push(token)
+        case .missingParam: self = .unsupported(.missingParam)
+        case .foreign: self = .unsupported(.foreignToken)
+        case .unreadable: self = .invalid(.unreadableToken)
+        }
     }
 }
 

@@ -15,7 +15,11 @@ package struct RegisterProcessor: Sendable {
     package init(settings: RegistrarSettings) {
         self.settings = settings
         limits = ExpiryLimits(settings)
-        featureCaps = [.empty] + PushProvider.allCases.map { FeatureCaps.value(for: $0) }
+        featureCaps =
+            [.empty]
+            + PushProvider.allCases.map { provider in
+                FeatureCaps.value(for: provider, vapidKey: settings.push.vapidKey)
+            }
     }
 
     /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.

@@ -1,3 +1,4 @@
+package import PushDelivery
 package import Settings
 import Timekeeping
 
@@ -32,6 +33,8 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package var unsupportedPush = UnsupportedPush.reject
     package var requiresAppleParam = true
     package var announcedRefresh: Duration?
+    /// Made from the settings of the push providers; no key of this group.
+    package var push = PushAcceptance()
 
     package init() {}
 

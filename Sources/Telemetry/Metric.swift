@@ -22,7 +22,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRefreshed, bindingRemoved, bindingRefused
     case challengeSent, credentialsAccepted, credentialsRefused
     case heldCall, heldDelivered, heldCancelled, heldTimedOut, heldDeadToken
-    case pushSentAPNs, pushSentFCM
+    case pushSentAPNs, pushSentFCM, pushSentWebPush, pushSentAcrobits, pushSentHTTP
     case pushAccepted, pushTokenDead, pushFailed, pushCredentialsRefused, pushPayloadRefused, pushRetried, pushDropped
     case missedCallStored, missedCallReported
     case flowOpened, flowClosed, flowRefused
@@ -67,6 +67,9 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .heldDeadToken: Self.held("dead-token")
         case .pushSentAPNs: Self.pushSent("apns")
         case .pushSentFCM: Self.pushSent("fcm")
+        case .pushSentWebPush: Self.pushSent("webpush")
+        case .pushSentAcrobits: Self.pushSent("acrobits")
+        case .pushSentHTTP: Self.pushSent("http")
         case .pushAccepted: Self.pushEnded("accepted")
         case .pushTokenDead: Self.pushEnded("token-dead")
         case .pushFailed: Self.pushEnded("failed")

@@ -155,6 +155,7 @@ package final class SimulatedWorld {
             disk.queue(changes, nil)
             planCommit()
         case .push(let request): pushRequested(request)
+        case .reported: break
         case .cancelPush(let id):
             cancelledPushes.insert(id)
             engine.pushNoted(id, .withdrawn, now: now)

@@ -122,6 +122,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 return "push missed \(calls.map(\.remoteURI.string).joined(separator: ",")) \(request.token.prid)"
             }
         case .cancelPush: return "drop push"
+        case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .resolve: return "resolve"
         }
     }

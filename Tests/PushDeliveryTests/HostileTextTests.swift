@@ -108,6 +108,96 @@ struct HostileTextTests {
         #expect(rendered > texts.count / 2)
     }
 
+    @Test func `tokens, callers and Call-IDs read back from the mediator's bodies`() throws {
+        for text in texts {
+            let device = PushToken(
+                provider: .acrobits, param: ByteString(Array("a:".utf8) + text), prid: ByteString(text))
+            guard let request = settings.rendered(push(to: device, call(text))) else {
+                // A colon or ampersand in the token has a meaning.
+                #expect(text.contains(UInt8(ascii: ":")) || text.contains(UInt8(ascii: "&")))
+                continue
+            }
+            let whole = String(decoding: text, as: UTF8.self)
+            let body = try JSONValue(request.body)
+            #expect(body["DeviceToken"]?.string == whole)
+            #expect(body["Selector"]?.string == whole)
+            #expect(holds(body["UserDisplayName"]?.string, text))
+            #expect(holds(body["Id"]?.string, text))
+            let list = PushMessage.missedCalls([
+                MissedCall(remoteURI: ByteString(text), date: sampleDate, callRef: CallRef(rawValue: 1))
+            ])
+            let listBody = try JSONValue(try #require(settings.rendered(push(to: device, list))?.body))
+            let message = try #require(listBody["Message"]?.string)
+            #expect(message.unicodeScalars.starts(with: "Missed calls: ".unicodeScalars))
+            #expect(holds(String(message.unicodeScalars.dropFirst("Missed calls: ".count)), text))
+        }
+    }
+
+    @Test func `callers read back from the payload of a web push, and headers hold nothing of them`() throws {
+        let param =
+            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4."
+            + "BTBZMqHH6r4Tts7J_aSIgg"
+        let device = token(.webPush, "https://fcm.googleapis.com/x", param: param)
+        var settings = settings
+        settings.webPush.payload = .linphone
+        for text in texts {
+            let request = try #require(settings.rendered(push(to: device, call(text))))
+            let body = try JSONValue(request.body)
+            #expect(holds(body["display-name"]?.string, text))
+            #expect(holds(body["from-uri"]?.string, text))
+            #expect(holds(body["call-id"]?.string, text))
+            #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
+            // As a key, any of them is none.
+            let keyed = PushToken(
+                provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
+            #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
+        }
+    }
+
+    @Test func `all of them keep to their place in an operator's template`() throws {
+        let settings = try gatewaySettings(
+            """
+            url: "https://h/a/{{token}}/b?name={{display-name}}&from={{caller}}"
+            headers: ["x-name: <{{display-name}}>", "x-id: <{{call-id}}>"]
+            body: '{"token":"{{token}}","name":"{{display-name}}","both":"<{{caller}}|{{token}}>","end":1}'
+            """)
+        for text in texts {
+            let device = PushToken(provider: .http, param: ByteString("gateway"), prid: ByteString(text))
+            guard let request = settings.rendered(push(to: device, call(text))) else {
+                #expect(text == [0x2e] || text == [0x2e, 0x2e])
+                continue
+            }
+            let whole = String(decoding: text, as: UTF8.self)
+            let body = try JSONValue(request.body)
+            #expect(body["token"]?.string == whole)
+            #expect(holds(body["name"]?.string, text))
+            let both = try #require(body["both"]?.string)
+            #expect(
+                both.utf8.first == UInt8(ascii: "<")
+                    && both.unicodeScalars.reversed().starts(with: ("|" + whole + ">").unicodeScalars.reversed()))
+            #expect(body["end"]?.integer == 1)
+            guard case .object(let members) = body else { return #expect(Bool(false)) }
+            #expect(members.count == 4)
+
+            #expect(request.url.hasPrefix("https://h/a/"))
+            #expect(request.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") })
+            let sides = request.url.dropFirst("https://h/a/".count).split(
+                separator: "/", omittingEmptySubsequences: false)
+            try #require(sides.count == 2)
+            #expect(ByteString(String(sides[0])).percentDecoded().array == text)
+            let query = sides[1].dropFirst("b?".count).split(separator: "&")
+            try #require(query.count == 2)
+            let name = ByteString(String(query[0].dropFirst("name=".count))).percentDecoded().array
+            #expect(text.starts(with: name) && (name.count == text.count || name.count > 1000))
+
+            for name in ["x-name", "x-id"] {
+                let value = try #require(request.header(name))
+                #expect(value.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f })
+                #expect(value.utf8.first == UInt8(ascii: "<") && value.utf8.last == UInt8(ascii: ">"))
+            }
+        }
+    }
+
     @Test func `headers hold nothing of the device but a bundle of safe letters`() throws {
         for text in texts {
             let device = PushToken(provider: .apns, param: ByteString(Array("T.".utf8) + text), prid: ByteString("AB"))

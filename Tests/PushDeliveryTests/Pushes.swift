@@ -46,6 +46,8 @@ extension PushSettings {
         settings.apns.topics = ["com.example.phone"]
         settings.fcm.enabled = true
         settings.fcm.projectID = "my-project"
+        settings.webPush.enabled = true
+        settings.acrobits.enabled = true
         return settings
     }
 

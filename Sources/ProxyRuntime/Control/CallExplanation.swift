@@ -139,7 +139,7 @@ struct DeviceExplanation {
         case .unreachable: "the INVITE could not be sent to the phone"
         case .callerGaveUp: "the caller gave up"
         case .timeOver: "nobody had come, the call was given up"
-        case .signedOut: "the phone signed out"
+        case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
         case .providerOff: "the provider was switched off"
         case .pushFailed: "the push had failed for good, the call waits for this phone no longer"
@@ -207,7 +207,7 @@ struct DeviceExplanation {
         case .tokenDead:
             return end == .pushFailed
                 ? "The phone has registered since, so its contact stays; the next push tells more."
-                : "Apple or Google no longer knows the app on that phone: it was removed, or has a new token. "
+                : "The provider no longer knows the app on that phone: it was removed, or has a new token. "
                     + "The contact is gone until the app registers again."
         case .credentialsRefused:
             return

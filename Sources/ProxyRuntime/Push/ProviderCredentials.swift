@@ -30,10 +30,13 @@ final class ProviderCredentials {
         case fixed(HTTPHeader)
         case apple(AppleCredential)
         case google(GoogleCredential)
+        case vapid(VAPIDCredential)
     }
 
     /// By the app's place in the directory.
     private var sources: [Source] = []
+    /// The public key that web push subscriptions are to be made for, base64url.
+    private(set) var vapidKey: String?
 
     init(
         _ directory: PushDirectory, accounts: [String: ServiceAccount], requestTimeout: Duration, http: HTTPSession,
@@ -66,6 +69,11 @@ final class ProviderCredentials {
                 credential.changed = { [weak self] in self?.changed() }
                 google[key] = credential
                 sources.append(.google(credential))
+            case .webPush(let settings):
+                let credential = try VAPIDCredential(settings, loop: http.loop)
+                vapidKey = credential.publicKey
+                sources.append(.vapid(credential))
+            case .acrobits, .http: sources.append(.none)
             }
         }
     }
@@ -75,13 +83,20 @@ final class ProviderCredentials {
         for case .google(let credential) in sources { try credential.keepReady() }
     }
 
-    func credential(for app: PushApp.ID) -> Answer {
+    /// - Parameters:
+    ///   - app: whose push it is.
+    ///   - origin: the server, where each token has one of its own.
+    /// - Returns: what the request must carry.
+    func credential(for app: PushApp.ID, at origin: String?) -> Answer {
         guard sources.indices.contains(app.index) else { return .ready(nil) }
         switch sources[app.index] {
         case .none: return .ready(nil)
         case .fixed(let header): return .ready(header)
         case .apple(let credential): return credential.wanted()
         case .google(let credential): return credential.wanted()
+        case .vapid(let credential):
+            // Without an origin there will be no request.
+            return origin.map { credential.wanted(for: $0) } ?? .ready(nil)
         }
     }
 
@@ -89,7 +104,7 @@ final class ProviderCredentials {
     func refused(_ header: HTTPHeader?, by app: PushApp.ID) {
         guard let value = header?.value, sources.indices.contains(app.index) else { return }
         switch sources[app.index] {
-        case .none, .fixed: break
+        case .none, .fixed, .vapid: break
         case .apple(let credential): credential.refused(value)
         case .google(let credential): credential.refused(value)
         }

@@ -1,5 +1,8 @@
+import Crypto
 import HTTPClient
 import PushDelivery
+import Settings
+import Timekeeping
 
 /// How requests reach one app's provider: what of a request is the same for all pushes.
 struct ProviderRoute {
@@ -7,11 +10,17 @@ struct ProviderRoute {
     private let authorityFile: String?
     private let certificateFile: String?
     private let keyFile: String?
+    /// Of signatures: the new one and the one that it replaces.
+    private let secrets: [[UInt8]]
 
-    init(to app: PushApp) {
+    /// - Parameters:
+    ///   - app: the app.
+    ///   - group: the name of a connection group; the app's own when `nil`.
+    init(to app: PushApp, group: String? = nil) {
         // Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only
         // on each.
-        group = app.name
+        self.group = group ?? app.name
+        var secrets: [Secret?] = []
         switch app.service {
         case .apns(let settings):
             authorityFile = settings.caFile
@@ -21,10 +30,27 @@ struct ProviderRoute {
             authorityFile = settings.caFile
             certificateFile = nil
             keyFile = nil
+        case .webPush(let settings):
+            authorityFile = settings.caFile
+            certificateFile = nil
+            keyFile = nil
+        case .acrobits(let settings):
+            authorityFile = settings.caFile
+            certificateFile = nil
+            keyFile = nil
+        case .http(let settings):
+            authorityFile = settings.caFile
+            certificateFile = settings.certFile
+            keyFile = settings.certKeyFile
+            secrets = [settings.secret, settings.previousSecret]
         }
+        self.secrets = secrets.compactMap { $0.map { Array($0.reveal().utf8) } }
     }
 
-    func request(_ push: ProviderRequest, credential: HTTPHeader?, timeout: Duration) -> HTTPClientRequest {
+    /// The request as it leaves: encrypted and signed where that is wanted.
+    func request(
+        _ push: ProviderRequest, credential: HTTPHeader?, timeout: Duration, date: UnixTime
+    ) throws(CryptoError) -> HTTPClientRequest {
         var headers: [HTTPHeader] = []
         headers.reserveCapacity(push.headers.count + 1)
         for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
@@ -33,6 +59,8 @@ struct ProviderRoute {
         request.method = push.method
         request.headers = headers
         request.body = push.body
+        request.protect(push.protection)
+        if !secrets.isEmpty { try request.sign(with: secrets, at: date) }
         request.timeout = timeout
         request.connectTimeout = timeout
         request.responseLimit = 64 << 10
@@ -52,7 +80,7 @@ struct ProviderRoute {
 
 extension ProviderAnswer {
     init(_ response: HTTPClientResponse) {
-        let isAccepted = response.status == 200
+        let isAccepted = (200...299).contains(response.status)
         self.init(
             status: response.status, id: response.header("apns-id"),
             retryAfter: isAccepted ? nil : response.header("retry-after"), body: response.body)

@@ -1,3 +1,4 @@
+import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
@@ -27,8 +28,7 @@ package final class PushService: @unchecked Sendable {
     private var logLimit = LogRateLimit()
 
     private var deliveries: [PushID: Delivery] = [:]
-    /// By the app's place in the directory.
-    private var ways: [Way] = []
+    private var ways: PushWays
     /// Pushes that have their place and want a credential that is being made.
     private var withoutCredential: [PushID] = []
     private var pauses = DeadlineQueue<PushID>()
@@ -42,6 +42,9 @@ package final class PushService: @unchecked Sendable {
     private final class Delivery {
         let request: PushRequest
         let app: PushApp
+        let way: PushWay
+        /// The server, where the token has one of its own.
+        let origin: String?
         let code: PushCode
         var attempt: PushAttempt
         /// It holds a place in its lane.
@@ -50,31 +53,21 @@ package final class PushService: @unchecked Sendable {
         var exchange: HTTPExchange?
         var pause = DeadlineID.none
 
-        init(_ request: PushRequest, of app: PushApp, _ attempt: PushAttempt, _ code: PushCode) {
+        init(
+            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt,
+            _ code: PushCode
+        ) {
             self.request = request
             self.app = app
+            self.way = way
+            self.origin = origin
             self.attempt = attempt
             self.code = code
         }
     }
 
-    /// The way to one app's provider, which no other app's pushes are on.
-    private struct Way {
-        let app: PushApp
-        var lane: PushLane
-        let route: ProviderRoute
-        /// It has taken a push of ours.
-        var isProven = false
-        var report = PushAppReport()
-        /// Those who wait are being started: the lane is not to be emptied from within.
-        var isDraining = false
-    }
-
     /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
     private static let connections = 32
-
-    /// Pushes at a time, those in pauses between two tries included.
-    private let limit: Int
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
@@ -89,13 +82,7 @@ package final class PushService: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits)
         credentials = try ProviderCredentials(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
-        limit = directory.apps.reduce(0) { sum, app in sum + 2 * (app.lane.requests + app.lane.queue) }
-        for app in directory.apps {
-            var lane = app.lane
-            // Without TLS it is HTTP/1.1, one request on a connection: what waits, waits here, where it can be dropped.
-            if app.baseURL.hasPrefix("http:") { lane.requests = min(lane.requests, Self.connections) }
-            ways.append(Way(app: app, lane: PushLane(lane), route: ProviderRoute(to: app)))
-        }
+        ways = PushWays(directory, plainLimit: Self.connections)
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         } catch {
@@ -104,11 +91,16 @@ package final class PushService: @unchecked Sendable {
         credentials.changed = { [weak self] in self?.credentialsChanged() }
     }
 
+    /// The public key that web push subscriptions are to be made for, base64url.
+    package var vapidKey: String? { credentials.vapidKey }
+
     /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection to
     /// each provider is opened and kept.
     package func start() throws(SystemError) {
         try credentials.keepReady()
-        for way in ways where way.app.keepsConnection { http.keepWarm(way.route.request(to: way.app.baseURL)) }
+        for way in ways.all where way.app.keepsConnection {
+            if let url = way.app.baseURL { http.keepWarm(way.route.request(to: url)) }
+        }
     }
 
     // MARK: Orders
@@ -116,7 +108,7 @@ package final class PushService: @unchecked Sendable {
     package func send(_ request: PushRequest) {
         let now = loop.moment
         let app = directory.app(for: request.token).flatMap { directory[$0] }
-        guard let app, deliveries.count < limit else {
+        guard let app, deliveries.count < ways.limit else {
             noted(request.id, .refused(app == nil ? .noApp : .queueFull))
             noted(request.id, .finished(.retry(after: nil)))
             settle(request.id, .retry(after: nil))
@@ -128,12 +120,14 @@ package final class PushService: @unchecked Sendable {
             case .incomingCall: .call
             case .missedCalls: .missedCalls
             }
+        let origin = app.origin(of: request.token)
         let delivery = Delivery(
-            request, of: app,
+            request, of: app, on: ways.way(of: app, to: origin), to: origin,
             PushAttempt(
                 pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
             PushCode(high: chances.next(), low: chances.next()))
         deliveries[request.id] = delivery
+        delivery.way.deliveries += 1
         noted(request.id, .queued(app: app.name, code: delivery.code))
         enqueue(delivery, now: now.instant)
         armTimer()
@@ -149,6 +143,7 @@ package final class PushService: @unchecked Sendable {
         figures.count(.pushDropped)
         noted(id, .withdrawn)
         let now = loop.now
+        delivery.way.deliveries -= 1
         delivery.attempt.cancelled()
         pauses.cancel(delivery.pause)
         delivery.exchange?.cancel()
@@ -168,21 +163,13 @@ package final class PushService: @unchecked Sendable {
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
         var figures = figures
-        figures.set(.pushQueue, to: ways.reduce(0) { $0 + $1.lane.queued })
-        figures.set(.pushesInFlight, to: ways.reduce(0) { $0 + $1.lane.inFlight })
+        figures.set(.pushQueue, to: ways.all.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushesInFlight, to: ways.all.reduce(0) { $0 + $1.lane.inFlight })
         return figures
     }
 
     /// How each app's pushes fare, in the order of the directory.
-    package var reports: [(app: PushApp, report: PushAppReport)] {
-        ways.map { way in
-            var report = way.report
-            report.queued = way.lane.queued
-            report.inFlight = way.lane.inFlight
-            report.isReachable = way.lane.isOpen
-            return (way.app, report)
-        }
-    }
+    package var reports: [(app: PushApp, report: PushAppReport)] { ways.reports }
 
     // MARK: One try
 
@@ -199,13 +186,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = pauses.schedule(delivery.request.id, at: instant)
         case .finish(let outcome):
             deliveries[delivery.request.id] = nil
+            delivery.way.deliveries -= 1
             note(outcome, of: delivery, now: now)
             settle(delivery.request.id, outcome)
         }
     }
 
     private func enqueue(_ delivery: Delivery, now: Instant) {
-        switch ways[delivery.app.id.index].lane.arrived(delivery.request.id, now: now) {
+        switch delivery.way.lane.arrived(delivery.request.id, now: now) {
         case .start: begin(delivery, now: now)
         case .wait: break
         case .refuse:
@@ -218,7 +206,7 @@ package final class PushService: @unchecked Sendable {
     /// The push has its place.
     private func begin(_ delivery: Delivery, now: Instant) {
         delivery.hasPlace = true
-        switch credentials.credential(for: delivery.app.id) {
+        switch credentials.credential(for: delivery.app.id, at: delivery.origin) {
         case .ready(let header):
             delivery.credential = header
             run(delivery.attempt.turnCame(now: now), delivery, now: now)
@@ -233,16 +221,25 @@ package final class PushService: @unchecked Sendable {
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
         switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
-        case .impossible(let outcome):
-            leave(delivery, .unknown, now: now)
-            run(answered(delivery, outcome, now: now), delivery, now: now)
+        case .impossible(let outcome): abandon(delivery, outcome, now: now)
         case .request(let message):
-            figures.count(delivery.app.provider == .fcm ? .pushSentFCM : .pushSentAPNs)
+            let request: HTTPClientRequest
+            do throws(CryptoError) {
+                request = try delivery.way.route.request(
+                    message, credential: delivery.credential, timeout: end - now, date: loop.moment.date)
+            } catch {
+                return abandon(delivery, .credentialsRefused(error.description), now: now)
+            }
+            figures.count(delivery.app.provider.sentCounter)
             noted(delivery.request.id, .sent)
-            let request = ways[delivery.app.id.index].route.request(
-                message, credential: delivery.credential, timeout: end - now)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
+    }
+
+    /// There is no request that could be sent.
+    private func abandon(_ delivery: Delivery, _ outcome: PushOutcome, now: Instant) {
+        leave(delivery, .unknown, now: now)
+        run(answered(delivery, outcome, now: now), delivery, now: now)
     }
 
     private func exchanged(_ delivery: Delivery, _ result: Result<HTTPClientResponse, HTTPClientError>) {
@@ -251,17 +248,17 @@ package final class PushService: @unchecked Sendable {
         let now = loop.moment
         let outcome: PushOutcome
         let isFailure: Bool
-        let way = delivery.app.id.index
+        let standing = delivery.way.standing
         var status: Int?
         var problem: String?
         switch result {
         case .success(let response):
             figures.observe(.pushAnswer, response.timings.total)
             let answer = ProviderAnswer(response)
-            outcome = delivery.app.outcome(of: answer, isProven: ways[way].isProven, now: now.date)
+            outcome = delivery.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             isFailure = answer.isFailureOfProvider
             status = answer.status
-            if outcome.isAccepted { ways[way].isProven = true }
+            if outcome.isAccepted { standing.isProven = true }
         case .failure(let error):
             outcome = error.pushOutcome
             isFailure = true
@@ -286,22 +283,22 @@ package final class PushService: @unchecked Sendable {
     private func leave(_ delivery: Delivery, _ health: PushLane.Health, now: Instant) {
         guard delivery.hasPlace else { return }
         delivery.hasPlace = false
-        ways[delivery.app.id.index].lane.left(health, now: now)
-        drain(delivery.app.id.index, now: now)
+        delivery.way.lane.left(health, now: now)
+        drain(delivery.way, now: now)
     }
 
-    private func drain(_ way: Int, now: Instant) {
+    private func drain(_ way: PushWay, now: Instant) {
         // A push that cannot be sent after all leaves at once, in the middle of this; the loop here goes on with the next.
-        guard !ways[way].isDraining else { return }
-        ways[way].isDraining = true
-        while let id = ways[way].lane.next(now: now) {
+        guard !way.isDraining else { return }
+        way.isDraining = true
+        while let id = way.lane.next(now: now) {
             if let delivery = deliveries[id] {
                 begin(delivery, now: now)
             } else {
-                ways[way].lane.left(.unknown, now: now)
+                way.lane.left(.unknown, now: now)
             }
         }
-        ways[way].isDraining = false
+        way.isDraining = false
     }
 
     private func credentialsChanged() {
@@ -324,14 +321,14 @@ package final class PushService: @unchecked Sendable {
             delivery.pause = .none
             run(delivery.attempt.deadlineReached(now: now), delivery, now: now)
         }
-        for way in ways.indices { drain(way, now: now) }
+        for way in ways.all { drain(way, now: now) }
         armTimer()
         tell()
     }
 
     private func armTimer() {
         var deadline = pauses.nextDeadline ?? .distantFuture
-        for way in ways { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
+        for way in ways.all { deadline = min(deadline, way.lane.nextProbe ?? .distantFuture) }
         if deadline == .distantFuture { timer?.disarm() } else { timer?.arm(at: deadline) }
     }
 
@@ -362,8 +359,7 @@ package final class PushService: @unchecked Sendable {
     private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
         noted(delivery.request.id, .finished(outcome))
         let token = delivery.request.token
-        let way = delivery.app.id.index
-        ways[way].report.count(outcome, at: loop.moment.date)
+        delivery.way.standing.report.count(outcome, at: loop.moment.date)
         let app = LogValue.text(delivery.app.name)
         switch outcome {
         case .accepted, .acceptedWithNewToken:
@@ -419,6 +415,18 @@ package final class PushService: @unchecked Sendable {
             [
                 .provider: .text(delivery.app.name), .error: .described(error), .suppressed: .number(suppressed),
             ])
+    }
+}
+
+extension PushProvider {
+    fileprivate var sentCounter: Counter {
+        switch self {
+        case .apns, .apnsDevelopment: .pushSentAPNs
+        case .fcm: .pushSentFCM
+        case .webPush: .pushSentWebPush
+        case .acrobits: .pushSentAcrobits
+        case .http: .pushSentHTTP
+        }
     }
 }
 

@@ -159,7 +159,7 @@ private struct AppName {
 }
 
 extension ByteString {
-    fileprivate func parts(separatedBy separator: UInt8) -> [ByteString] {
+    func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
         while let end = rest.firstIndex(of: separator) {

@@ -22,7 +22,7 @@ enum CallList {
         }
         let first = firstThatFits(ends, limit)
         var array: [UInt8] = []
-        array.reserveCapacity(limit)
+        array.reserveCapacity(max(limit, 2))
         array.append("[")
         for index in first..<ends.count {
             if index > first { array.append(",") }
@@ -32,6 +32,16 @@ enum CallList {
         }
         array.append("]")
         return array
+    }
+
+    /// Who called, as text to show; the newest first, for the end is what gets cut.
+    static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
+        var names: [UInt8] = []
+        for call in calls.reversed() where names.count < limit {
+            if !names.isEmpty { names.append(", ") }
+            names.append(call.remoteURI)
+        }
+        return ByteString(names)
     }
 
     private static func firstThatFits(_ ends: [Int], _ limit: Int) -> Int {

@@ -69,13 +69,7 @@ enum TenDartsPayload {
                 text = call.shownCaller(anonymous: texts.anonymous)
             case .missedCalls(let calls):
                 title = ByteString(texts.missedCalls)
-                // The newest first: the end is what is cut.
-                var names: [UInt8] = []
-                for call in calls.reversed() where names.count < textLimit {
-                    if !names.isEmpty { names.append(", ") }
-                    names.append(call.remoteURI)
-                }
-                text = ByteString(names)
+                text = CallList.callers(calls, atMost: textLimit)
             }
         }
     }

@@ -61,6 +61,8 @@ actor PushBench {
         cancel(number)
     }
 
+    var vapidKey: String? { service?.vapidKey }
+
     var counters: CounterSet { service?.counters ?? CounterSet() }
 
     func close() {

@@ -79,3 +79,15 @@ func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
     defer { try? FileManager.default.removeItem(atPath: folder.path) }
     try await body(folder)
 }
+
+extension PushSettings {
+    /// Switches on what is at one server besides Apple and Google.
+    mutating func addGateways(_ url: String, key: String) throws {
+        webPush.enabled = true
+        webPush.keyFile = key
+        webPush.contact = "mailto:push@example.net"
+        webPush.hosts = [try WebPushHost(parsing: String(url.drop { $0 != "/" }.dropFirst(2)))]
+        acrobits.enabled = true
+        acrobits.endpoint = url
+    }
+}

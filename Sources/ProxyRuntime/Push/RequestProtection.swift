@@ -1,0 +1,33 @@
+import Crypto
+import HTTPClient
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+extension HTTPClientRequest {
+    /// Does to the body what its push wants.
+    ///
+    /// A subscription whose keys are none gets a push without payload: its device is woken all the same.
+    mutating func protect(_ protection: ProviderRequest.Protection) {
+        switch protection {
+        case .none: break
+        case .webPush(let publicKey, let authSecret):
+            guard let key = Base64.url.decode(publicKey.array), let secret = Base64.url.decode(authSecret.array),
+                let sealed = try? WebPushEncryption.encrypt(body, for: key, authSecret: secret)
+            else {
+                body = []
+                return
+            }
+            body = sealed
+            headers.append(HTTPHeader("content-type", "application/octet-stream"))
+            headers.append(HTTPHeader("content-encoding", "aes128gcm"))
+        }
+    }
+
+    /// Shows the receiver that we know these secrets (T13).
+    mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
+        let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
+        headers.append(
+            HTTPHeader(HTTPPushHeader.signatureName, String(decoding: signature.text, as: UTF8.self)))
+    }
+}

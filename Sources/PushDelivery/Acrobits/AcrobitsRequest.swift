@@ -1,0 +1,49 @@
+internal import JSON
+internal import SIPGrammar
+
+/// A push as Acrobits' mediator wants it: one JSON object, which it turns into what Apple or Google want.
+enum AcrobitsRequest {
+    private static let textLimit = 512
+    private static let callIDLimit = 1024
+
+    static func make(_ context: PayloadContext, _ settings: AcrobitsSettings) -> PushRendering {
+        guard let token = try? AcrobitsToken(context.push.token) else { return .impossible(.noSuitableToken) }
+        let texts = context.settings.texts
+        let address: AcrobitsToken.Address?
+        let verb: String
+        var members: [PayloadField] = []
+        switch context.push.message {
+        case .incomingCall(let call):
+            address = token.calls
+            verb = "NotifyIncomingCall"
+            // The app finds the call that belongs to the push by its Call-ID.
+            members.append(PayloadField("Id", call.callID, atMost: callIDLimit))
+            let user = call.isNameless ? ByteString("anonymous") : call.callerURI
+            members.append(PayloadField("UserName", user, atMost: textLimit))
+            members.append(
+                PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
+        case .missedCalls(let calls):
+            // The mediator's own word for a missed call ends one that rings; a list is a text to show.
+            address = token.other
+            verb = "NotifyGenericTextMessage"
+            let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
+            members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
+            members.append(PayloadField("Badge", Int64(context.push.badge)))
+        }
+        guard let address else { return .impossible(.noSuitableToken) }
+        let limit = AcrobitsRequest.parameterLimit
+        var all = [
+            PayloadField("verb", verb), PayloadField("AppId", address.appID, atMost: limit),
+            PayloadField("DeviceToken", address.deviceToken, atMost: limit),
+        ]
+        if let selector = token.selector { all.append(PayloadField("Selector", selector, atMost: limit)) }
+        var body: [UInt8] = []
+        body.append("{")
+        (all + members).append(membersTo: &body)
+        body.append("}")
+        return .request(ProviderRequest(url: "\(settings.baseURL)/pnm2/send", headers: [.json], body: body))
+    }
+
+    /// Never cut: registrations keep to 4 KiB, of which no byte needs more than six when it is escaped.
+    private static let parameterLimit = 6 * 4096
+}

@@ -1,0 +1,24 @@
+package import Settings
+
+/// The mediator that pushes for Acrobits apps, Cloud Softphone among them.
+package struct AcrobitsSettings: SettingsGroup, Equatable {
+    package var enabled = false
+    package var endpoint = "https://pnm.cloudsoftphone.com"
+    package var caFile: String?
+    package var lane = LaneSettings()
+
+    package init() {}
+
+    package static let schema: [Setting<AcrobitsSettings>] = [
+        .bool(
+            "enabled", \.enabled,
+            "Whether Acrobits apps are pushed through their mediator. Switched off, their contacts become ordinary ones and expire."
+        ),
+        .string("endpoint", \.endpoint, "The mediator: scheme, host and port."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .group("limits", \.lane, "How much is sent to the mediator at a time."),
+    ]
+
+    /// Without a slash at its end.
+    package var baseURL: String { endpoint.withoutTrailingSlash }
+}

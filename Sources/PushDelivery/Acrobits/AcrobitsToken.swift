@@ -1,0 +1,93 @@
+package import SIPGrammar
+
+/// The tokens that an Acrobits app got from its mediator, read from `pn-param` and `pn-prid`.
+///
+/// `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for other>][:<Selector>]`. Tokens
+/// are base64, which is passed on as it came; a selector has a colon of its own.
+package struct AcrobitsToken: Hashable, Sendable {
+    /// One app installation as the mediator knows it.
+    package struct Address: Hashable, Sendable {
+        package let appID: ByteString
+        package let deviceToken: ByteString
+    }
+
+    /// Why the parameters do not name tokens.
+    package enum Problem: Error, Hashable, Sendable {
+        case missingApp, tooManyApps
+        case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
+    }
+
+    /// For incoming calls: since iOS 13 they have a token of their own, and the phone must ring when it is used.
+    package let calls: Address?
+    /// For everything else.
+    package let other: Address?
+    /// The account on the device.
+    package let selector: ByteString?
+
+    /// Reads the decoded parameters; the token's provider is not looked at.
+    package init(_ token: PushToken) throws(Problem) {
+        let param = token.param
+        let colon = param.firstIndex(of: UInt8(ascii: ":"))
+        let apps = param[0..<(colon ?? param.count)].parts(separatedBy: UInt8(ascii: "&"))
+        guard apps.allSatisfy({ !$0.isEmpty }) else { throw .missingApp }
+        guard let callsApp = apps.first, let otherApp = apps.last, apps.count <= 2 else { throw .tooManyApps }
+        let selector = colon.map { param[$0 + 1..<param.count] } ?? .empty
+        self.selector = selector.isEmpty ? nil : selector
+
+        let entries = try Self.entries(token.prid)
+        var calls: ByteString?
+        var other: ByteString?
+        for entry in entries {
+            switch entry.use {
+            case .calls where calls == nil: calls = entry.token
+            case .other where other == nil: other = entry.token
+            case .calls, .other: throw .repeatedUse
+            case nil:
+                guard entries.count == 1 else { throw .missingUse }
+                calls = entry.token
+                other = entry.token
+            }
+        }
+        self.calls = calls.map { Address(appID: callsApp, deviceToken: $0) }
+        self.other = other.map { Address(appID: otherApp, deviceToken: $0) }
+    }
+
+    // MARK: pn-prid
+
+    private enum Use {
+        case calls, other
+
+        init?(_ word: ByteString) {
+            if word.equalsIgnoringCase("calls") {
+                self = .calls
+            } else if word.equalsIgnoringCase("other") {
+                self = .other
+            } else {
+                return nil
+            }
+        }
+    }
+
+    private struct Entry {
+        let token: ByteString
+        let use: Use?
+    }
+
+    private static func entries(_ prid: ByteString) throws(Problem) -> [Entry] {
+        let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
+        guard parts.count <= 2 else { throw .tooManyTokens }
+        var entries: [Entry] = []
+        for part in parts {
+            var token = part
+            var use: Use?
+            if let colon = part.firstIndex(of: UInt8(ascii: ":")) {
+                token = part[0..<colon]
+                guard let word = Use(part[colon + 1..<part.count]) else { throw .unknownUse }
+                use = word
+            }
+            guard !token.isEmpty else { throw .emptyToken }
+            entries.append(Entry(token: token, use: use))
+        }
+        return entries
+    }
+}

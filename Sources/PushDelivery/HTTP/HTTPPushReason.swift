@@ -1,0 +1,18 @@
+internal import Timekeeping
+
+/// What the status of an operator's own server means, as its settings say.
+enum HTTPPushReason {
+    static func outcome(
+        of answer: ProviderAnswer, _ settings: HTTPPushAppSettings, _ retryAfter: Duration?, isProven: Bool
+    ) -> PushOutcome {
+        let status = answer.status
+        let isAccepted =
+            settings.acceptedStatus.isEmpty
+            ? (200...299).contains(status) : settings.acceptedStatus.contains(status)
+        if isAccepted { return .accepted(nil) }
+        guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
+        // So does a server answer that has no such path.
+        if status == 404 { return .foreignToken("status 404, and no push was accepted yet", isProven: isProven) }
+        return .tokenDead(since: nil)
+    }
+}

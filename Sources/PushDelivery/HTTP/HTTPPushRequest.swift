@@ -1,0 +1,22 @@
+internal import SIPGrammar
+
+/// A push in the form that an operator's own server wants.
+enum HTTPPushRequest {
+    static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
+        let values = HTTPPushValues(context: context)
+        guard let url = settings.url?.render(values) else { return .impossible(.noSuitableToken) }
+        var headers: [ProviderRequest.Header] = []
+        for header in settings.headers {
+            guard let header = header.render(values) else { return .impossible(.noSuitableToken) }
+            headers.append(header)
+        }
+        guard let body = settings.body else {
+            return .request(
+                ProviderRequest(method: settings.method.rawValue, url: url, headers: headers, body: []))
+        }
+        if !headers.contains(where: { $0.name == "content-type" }) { headers.append(.json) }
+        return .request(
+            ProviderRequest(
+                method: settings.method.rawValue, url: url, headers: headers, body: body.render(values)))
+    }
+}

@@ -1,0 +1,157 @@
+internal import SIPGrammar
+internal import Settings
+
+/// Text with fields in it: `/push/{{token}}`. What the fields hold is encoded for the place where the template stands.
+package struct HTTPPushTemplate: Hashable, Sendable {
+    enum Part: Hashable, Sendable {
+        case literal(String)
+        case field(HTTPPushField)
+    }
+
+    let source: String
+    let parts: [Part]
+
+    init(_ source: String) throws(SettingComplaint) {
+        self.source = source
+        var parts: [Part] = []
+        var rest = source[...]
+        while let start = rest.firstRange(of: "{{") {
+            if start.lowerBound > rest.startIndex { parts.append(.literal(String(rest[..<start.lowerBound]))) }
+            rest = rest[start.upperBound...]
+            guard let end = rest.firstRange(of: "}}") else {
+                throw SettingComplaint("expected }} behind each {{")
+            }
+            let name = String(rest[..<end.lowerBound].filter { $0 != " " })
+            guard let field = HTTPPushField(rawValue: name) else {
+                throw SettingComplaint("expected one of \(HTTPPushField.names) between {{ and }}")
+            }
+            parts.append(.field(field))
+            rest = rest[end.upperBound...]
+        }
+        if !rest.isEmpty { parts.append(.literal(String(rest))) }
+        self.parts = parts
+    }
+
+    var literals: [String] {
+        parts.compactMap { part in
+            guard case .literal(let text) = part else { return nil }
+            return text
+        }
+    }
+
+    func names(_ field: HTTPPushField) -> Bool { parts.contains(.field(field)) }
+
+    /// The field that is all there is.
+    var onlyField: HTTPPushField? {
+        guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
+        return field
+    }
+
+    func render(_ values: HTTPPushValues, _ append: (ByteString, HTTPPushField, inout [UInt8]) -> Void) -> [UInt8] {
+        var out: [UInt8] = []
+        for part in parts {
+            switch part {
+            case .literal(let text): out.append(contentsOf: text.utf8)
+            case .field(let field): append(values.text(field), field, &out)
+            }
+        }
+        return out
+    }
+}
+
+/// Where requests go: fixed as far as scheme, host and port; what fields hold is percent-encoded.
+package struct HTTPPushURL: Hashable, Sendable {
+    let template: HTTPPushTemplate
+    /// Scheme, host and port.
+    let baseURL: String
+
+    init(_ text: String) throws(SettingComplaint) {
+        template = try HTTPPushTemplate(text)
+        guard case .literal(let start)? = template.parts.first,
+            let scheme = ["https://", "http://"].first(where: start.hasPrefix)
+        else { throw SettingComplaint("expected https://HOST/PATH, or http:// for a server nearby") }
+        let rest = start.dropFirst(scheme.utf8.count)
+        guard let slash = rest.firstIndex(of: "/"), slash > rest.startIndex else {
+            throw SettingComplaint("expected a host and a / before the first field")
+        }
+        let host = rest[..<slash]
+        let isHost = host.utf8.allSatisfy { byte in
+            switch Unicode.Scalar(byte) {
+            case "a"..."z", "A"..."Z", "0"..."9", "-", ".", ":", "[", "]": true
+            default: false
+            }
+        }
+        guard isHost else { throw SettingComplaint("expected a host, perhaps with a port, behind \(scheme)") }
+        guard template.literals.allSatisfy({ ByteString($0).isURLText }) else {
+            throw SettingComplaint("expected a URL without fragment, all else but letters and digits percent-encoded")
+        }
+        guard !template.names(.calls) else { throw SettingComplaint("expected {{calls}} in the body only") }
+        baseURL = scheme + host
+    }
+
+    /// `nil` when a field makes a segment of the path `.` or `..`, which lead elsewhere on the way, however encoded.
+    func render(_ values: HTTPPushValues) -> String? {
+        let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
+        let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
+        for segment in path.split(separator: UInt8(ascii: "/")) where segment.count <= 6 {
+            let plain = ByteString(segment).percentDecoded()
+            if plain == "." || plain == ".." { return nil }
+        }
+        return String(decoding: url, as: UTF8.self)
+    }
+}
+
+/// A header field of the operator's, whose value may hold keys and is never printed.
+package struct HTTPPushHeader: Hashable, Sendable {
+    /// Lower case.
+    let name: String
+    let template: HTTPPushTemplate
+
+    /// What HTTP itself, or the signature, is responsible for.
+    private static let reserved: Set<String> = [
+        "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
+        "transfer-encoding", "upgrade", Self.signatureName,
+    ]
+    package static let signatureName = "sippushd-signature"
+
+    init(_ text: String) throws(SettingComplaint) {
+        guard let colon = text.firstIndex(of: ":") else { throw SettingComplaint("expected \"name: value\"") }
+        name = text[..<colon].lowercased()
+        let isName = name.utf8.allSatisfy { byte in
+            switch Unicode.Scalar(byte) {
+            case "a"..."z", "0"..."9", "-", "_", ".", "!", "#", "$", "%", "&", "'", "*", "+", "^", "`", "|", "~": true
+            default: false
+            }
+        }
+        guard isName, !name.isEmpty else {
+            throw SettingComplaint("expected the name of a header field before the colon")
+        }
+        guard !Self.reserved.contains(name) else {
+            throw SettingComplaint("expected another header field: \(name) is not free to choose")
+        }
+        template = try HTTPPushTemplate(String(text[text.index(after: colon)...].drop { $0 == " " }))
+        guard template.literals.allSatisfy({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f } }) else {
+            throw SettingComplaint("expected a value without line ends and other control characters")
+        }
+        guard !template.names(.calls) else { throw SettingComplaint("expected {{calls}} in the body only") }
+    }
+
+    /// `nil` for a token that no header field can hold; in words for people, control characters become blanks.
+    func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
+        if template.names(.token), !values.text(.token).isVisible { return nil }
+        let value = template.render(values) { text, _, out in
+            for index in 0..<text.count { out.append(text[index] < 0x20 || text[index] == 0x7f ? 0x20 : text[index]) }
+        }
+        return ProviderRequest.Header(name, String(decoding: value, as: UTF8.self))
+    }
+}
+
+extension ByteString {
+    /// ASCII without blanks and control characters.
+    fileprivate var isVisible: Bool {
+        withSpan { span in
+            for index in span.indices where !(0x21...0x7e).contains(span[index]) { return false }
+            return true
+        }
+    }
+}

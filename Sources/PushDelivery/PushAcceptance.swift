@@ -1,0 +1,41 @@
+internal import SIPGrammar
+
+/// What registrations must know about the push services: which tokens belong to an app of ours, and what the answer says
+/// beside a service's name.
+///
+/// Not whether a provider is switched on: operators change that while the daemon runs.
+package struct PushAcceptance: Hashable, Sendable {
+    package enum Verdict: Hashable, Sendable {
+        case accepted
+        /// It lacks something without which nobody can be pushed.
+        case missingParam
+        /// Its app, or the server it names, is not one of ours.
+        case foreign
+        /// It contradicts itself.
+        case unreadable
+    }
+
+    private var webPushHosts: [WebPushHost] = []
+    private var apps = Set<ByteString>()
+    /// The public key of RFC 8292 that subscriptions are to be made for, base64url.
+    package var vapidKey: String?
+
+    /// Accepts nothing that needs a setting to be accepted.
+    package init() {}
+
+    package init(_ settings: PushSettings) {
+        webPushHosts = settings.webPush.hosts
+        apps = Set(settings.http.apps.keys.map { ByteString($0) })
+    }
+
+    /// Judges a token by what the settings say about its provider's apps. Apple's and Google's are always accepted.
+    package func verdict(on token: PushToken) -> Verdict {
+        switch token.provider {
+        case .apns, .apnsDevelopment, .fcm: .accepted
+        case .webPush: WebPushToken(token, allowedAt: webPushHosts) != nil ? .accepted : .foreign
+        case .acrobits:
+            token.param.isEmpty ? .missingParam : (try? AcrobitsToken(token)) != nil ? .accepted : .unreadable
+        case .http: token.param.isEmpty ? .missingParam : apps.contains(token.param) ? .accepted : .foreign
+        }
+    }
+}

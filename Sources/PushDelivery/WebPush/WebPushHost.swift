@@ -1,0 +1,87 @@
+internal import SIPGrammar
+package import Settings
+
+/// A host that web pushes may go to, or all hosts below a name.
+///
+/// The URL of a web push comes from a phone: this list decides where requests go, and nothing in the URL (T12).
+package struct WebPushHost: Hashable, Sendable {
+    /// Lower case; without the `*.` of a suffix.
+    package let name: String
+    package let isSuffix: Bool
+    package let port: UInt16
+
+    /// The one that URLs need not name.
+    static let standardPort: UInt16 = 443
+
+    /// Where the subscriptions of today's browsers are.
+    static let known = [
+        WebPushHost("fcm.googleapis.com"), WebPushHost("updates.push.services.mozilla.com"),
+        WebPushHost("push.services.mozilla.com", isSuffix: true), WebPushHost("notify.windows.com", isSuffix: true),
+        WebPushHost("web.push.apple.com"),
+    ]
+
+    private init(_ name: String, isSuffix: Bool = false) {
+        self.name = name
+        self.isSuffix = isSuffix
+        port = Self.standardPort
+    }
+
+    /// Reads `host`, `host:port` or `*.suffix`, also with a port.
+    package init(parsing text: String) throws(SettingComplaint) {
+        var rest = text.lowercased()[...]
+        isSuffix = rest.hasPrefix("*.")
+        if isSuffix { rest = rest.dropFirst(2) }
+        var port: UInt16? = Self.standardPort
+        if let colon = rest.firstIndex(of: ":") {
+            port = HostName.port(ByteString(String(rest[rest.index(after: colon)...])))
+            rest = rest[..<colon]
+        }
+        guard let port, HostName.isValid(ByteString(String(rest))), !isSuffix || rest.contains(".") else {
+            throw SettingComplaint("expected a host, host:port, or *.suffix with two names at least")
+        }
+        name = String(rest)
+        self.port = port
+    }
+
+    func allows(_ host: String, _ port: UInt16) -> Bool {
+        guard port == self.port else { return false }
+        return isSuffix ? host.hasSuffix(".\(name)") : host == name
+    }
+
+    package static let settingType = SettingType<WebPushHost>.parsed("host") { text throws(SettingComplaint) in
+        try WebPushHost(parsing: text)
+    } print: { host in
+        (host.isSuffix ? "*." : "") + host.name + (host.port == standardPort ? "" : ":\(host.port)")
+    }
+}
+
+/// Host names in the one form that nobody reads differently.
+enum HostName {
+    /// Labels of lower-case letters, digits and hyphens with dots between them, none at the end (RFC 1123).
+    static func isValid(_ name: ByteString) -> Bool {
+        guard (1...253).contains(name.count) else { return false }
+        return name.parts(separatedBy: UInt8(ascii: ".")).allSatisfy(isLabel)
+    }
+
+    private static func isLabel(_ label: ByteString) -> Bool {
+        let hyphen = UInt8(ascii: "-")
+        guard (1...63).contains(label.count), label[0] != hyphen, label[label.count - 1] != hyphen else {
+            return false
+        }
+        return label.withSpan { span in
+            for index in span.indices {
+                switch span[index] {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), hyphen: continue
+                default: return false
+                }
+            }
+            return true
+        }
+    }
+
+    /// Digits of a port as they are usually written, without zeros in front.
+    static func port(_ digits: ByteString) -> UInt16? {
+        guard !digits.isEmpty, digits[0] != UInt8(ascii: "0") else { return nil }
+        return digits.decimal()
+    }
+}

@@ -1,0 +1,24 @@
+internal import JSON
+internal import Timekeeping
+
+/// What a web push service's status means (RFC 8030 section 5, RFC 8292 section 4.2).
+enum WebPushReason {
+    static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
+        switch answer.status {
+        // 201; 202 when a receipt was asked for.
+        case 200...299: return .accepted(nil)
+        case 404, 410: return .tokenDead(since: nil)
+        default: break
+        }
+        let reason = reason(answer)
+        // The subscription was made for another key of ours; Apple says so with 400.
+        if reason == "VapidPkHashMismatch" { return .credentialsRefused("VapidPkHashMismatch") }
+        return .unexplained(answer.status, reason, retryAfter)
+    }
+
+    /// Apple's or Mozilla's words; other services give none that a program could find.
+    private static func reason(_ answer: ProviderAnswer) -> String? {
+        guard answer.body.count <= ProviderAnswer.bodyLimit, let body = try? JSONValue(answer.body) else { return nil }
+        return (body["reason"]?.string ?? body["message"]?.string).map { String($0.prefix(200)) }
+    }
+}

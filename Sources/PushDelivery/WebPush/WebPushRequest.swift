@@ -1,0 +1,59 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// A push as the service of a browser or app wants it (RFC 8030): data of any profile as a JSON object, which only the
+/// device can read, or nothing at all for a device that gave no keys.
+enum WebPushRequest {
+    /// Bytes of a payload before it is encrypted: what services must take, less what encryption adds (RFC 8291).
+    private static let limit = 3993
+
+    static func make(_ context: PayloadContext, _ settings: WebPushSettings) -> PushRendering {
+        guard let token = WebPushToken(context.push.token, allowedAt: settings.hosts) else {
+            return .impossible(.noSuitableToken)
+        }
+        var body: [UInt8] = []
+        var protection = ProviderRequest.Protection.none
+        if let keys = token.keys {
+            body = payload(context, settings.payload)
+            guard body.count <= limit else { return .impossible(.payloadRefused("\(body.count) bytes of payload")) }
+            protection = .webPush(publicKey: keys.publicKey, authSecret: keys.authSecret)
+        }
+        let life: Int64
+        let urgency: String
+        let topic: String?
+        switch context.push.message {
+        case .incomingCall(let call):
+            life = context.inviteTTL
+            urgency = "high"
+            // One that is tried again takes the place of what may have been accepted unnoticed.
+            topic = "call-\(call.callRef)"
+        case .missedCalls:
+            life = context.missedCallsTTL
+            urgency = "normal"
+            topic = context.push.collapseKey
+        }
+        var headers = [
+            ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),
+        ]
+        // At most 32 characters of base64url (RFC 8030 section 5.4).
+        if let topic { headers.append(ProviderRequest.Header("topic", topic)) }
+        return .request(ProviderRequest(url: token.url, headers: headers, body: body, protection: protection))
+    }
+
+    /// May be too long all the same, when it is not a list that can be cut.
+    private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
+        var room = limit
+        while true {
+            var body: [UInt8] = []
+            body.append("{")
+            profile.fields(context, room: room).append(membersTo: &body)
+            body.append("}")
+            guard body.count > limit, room > 0 else { return body }
+            // Quotes and commas are not counted in the room; a list loses whole calls or nothing.
+            room -= max(body.count - limit, leastStep)
+        }
+    }
+
+    private static let leastStep = 32
+}

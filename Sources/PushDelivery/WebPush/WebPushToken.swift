@@ -1,0 +1,103 @@
+package import SIPGrammar
+
+/// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from `pn-param`,
+/// where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
+package struct WebPushToken: Hashable, Sendable {
+    /// As the device sent them, without padding; whether the first is a point on the curve is not known here.
+    package struct Keys: Hashable, Sendable {
+        package let publicKey: ByteString
+        package let authSecret: ByteString
+    }
+
+    /// Where to send; at an allowed host, and nothing in it that two readers could understand differently.
+    package let url: String
+    /// `https://host`, with the port unless it is the standard one (RFC 6454).
+    package let origin: String
+    /// `nil`: only pushes without payload are possible.
+    package let keys: Keys?
+
+    /// Of a URL.
+    private static let longest = 2048
+
+    /// Reads the decoded parameters; `nil` when the URL is anything but `https` to one of the hosts.
+    ///
+    /// - Parameters:
+    ///   - token: its provider is not looked at.
+    ///   - hosts: where pushes may go.
+    package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
+        let prid = token.prid
+        let scheme: StaticString = "https://"
+        guard prid.count <= Self.longest, prid.hasPrefix(scheme), prid.isURLText else { return nil }
+        let rest = prid[scheme.utf8CodeUnitCount..<prid.count]
+        guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+        var name = rest[0..<slash]
+        var port: UInt16? = WebPushHost.standardPort
+        if let colon = name.firstIndex(of: UInt8(ascii: ":")) {
+            port = HostName.port(name[colon + 1..<name.count])
+            name = name[0..<colon]
+        }
+        guard let port, HostName.isValid(name) else { return nil }
+        let host = name.string
+        guard hosts.contains(where: { $0.allows(host, port) }) else { return nil }
+        url = prid.string
+        origin = "https://\(host)" + (port == WebPushHost.standardPort ? "" : ":\(port)")
+        keys = Keys(token.param)
+    }
+}
+
+extension WebPushToken.Keys {
+    /// The characters of 65 and of 16 bytes.
+    private static let publicKeyLength = 87
+    private static let authSecretLength = 22
+
+    /// `nil` for a `pn-param` of another form, which RFC 8599 gives no meaning.
+    init?(_ param: ByteString) {
+        let parts = param.parts(separatedBy: UInt8(ascii: "."))
+        guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
+            let authSecret = Self.text(parts[1], of: Self.authSecretLength)
+        else { return nil }
+        self.publicKey = publicKey
+        self.authSecret = authSecret
+    }
+
+    private static func text(_ text: ByteString, of length: Int) -> ByteString? {
+        var end = text.count
+        while end > length, text[end - 1] == UInt8(ascii: "=") { end -= 1 }
+        guard end == length, text.count <= length + 2 else { return nil }
+        let text = text[0..<end]
+        let isURLBase64 = text.withSpan { span in
+            for index in span.indices {
+                switch span[index] {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    continue
+                default: return false
+                }
+            }
+            return true
+        }
+        return isURLBase64 ? text : nil
+    }
+}
+
+extension ByteString {
+    /// Whether all of it may stand in a URL without a fragment (RFC 3986): visible ASCII without the characters that some
+    /// readers change, and each `%` with its two digits.
+    var isURLText: Bool {
+        withSpan { span in
+            for index in span.indices {
+                switch span[index] {
+                case UInt8(ascii: "%"):
+                    guard index + 2 < span.count, span[index + 1].hexValue != nil, span[index + 2].hexValue != nil
+                    else { return false }
+                case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\\"),
+                    UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
+                    return false
+                case 0x21...0x7e: continue
+                default: return false
+                }
+            }
+            return true
+        }
+    }
+}

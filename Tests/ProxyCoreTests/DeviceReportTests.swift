@@ -1,0 +1,152 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Testing
+import Timekeeping
+
+private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+
+extension EngineBench {
+    /// Tells of a device and lets the store write it.
+    @discardableResult
+    fileprivate func report(
+        _ token: String = "tok1", param: String = "p", label: String = "", number: UInt64 = 1
+    ) -> [ProxyAction] {
+        engine.deviceReported(
+            ReportedDevice(
+                token: PushToken(provider: .fcm, param: ByteString(param), prid: ByteString(token)),
+                label: ByteString(label)),
+            of: bob, ReportTicket(number), now: now)
+        let first = take()
+        return first + commitAll(in: first)
+    }
+
+    fileprivate func withdraw(_ selection: DeviceSelection, number: UInt64 = 9) -> [ProxyAction] {
+        engine.devicesWithdrawn(selection, of: bob, ReportTicket(number), now: now)
+        let first = take()
+        return first + commitAll(in: first)
+    }
+}
+
+@Suite struct `Devices that are reported over HTTP` {
+    @Test func `are on disk before the answer, and calls wake them`() {
+        let bench = EngineBench()
+        #expect(story(bench.report()) == ["commit", "report 1 done(1)"])
+        #expect(story(bench.invite()) == ["100 invite > pbx", "push invite tok1"])
+    }
+
+    @Test func `that register with their token are the same device`() {
+        let bench = EngineBench()
+        bench.report(label: "selector")
+        bench.invite()
+        #expect(
+            story(bench.register())
+                == ["commit", "200 register > phone", "drop push", "invite > phone"])
+        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+        // Told of again, it keeps its contact and its flow.
+        bench.report(label: "selector", number: 2)
+        let target = bench.engine.targets(of: bob, now: bench.now).first
+        #expect(target?.flow.remote == EngineBench.phone)
+        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+    }
+
+    @Test func `get the call where their user registers without a token, once`() {
+        let bench = EngineBench()
+        bench.report()
+        bench.invite()
+        let actions = bench.register(token: nil)
+        #expect(story(actions) == ["commit", "200 register > phone", "drop push", "invite > phone"])
+        #expect(!story(bench.register(token: nil, cseq: 2)).contains("invite > phone"))
+    }
+
+    @Test func `do not get a call again that their ordinary contact has`() {
+        let bench = EngineBench()
+        bench.report()
+        bench.register(token: nil)
+        #expect(Set(story(bench.invite())) == ["100 invite > pbx", "push invite tok1", "invite > phone"])
+        #expect(!story(bench.register(token: nil, cseq: 2)).contains("invite > phone"))
+    }
+
+    @Test func `hear of missed calls when their user registers without a token`() {
+        let bench = EngineBench()
+        bench.report()
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        #expect(story(bench.register(token: nil)).contains("push missed 103 tok1"))
+    }
+
+    @Test func `with a new token under the same label replace the old one`() {
+        let bench = EngineBench()
+        bench.report(label: "selector")
+        #expect(story(bench.report("tok2", label: "selector", number: 2)) == ["commit", "report 2 done(1)"])
+        #expect(story(bench.invite()).filter { $0.hasPrefix("push") } == ["push invite tok2"])
+    }
+
+    @Test func `with the same token under a new label move to it`() {
+        let bench = EngineBench()
+        bench.report(label: "one")
+        bench.report(label: "two", number: 2)
+        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+        #expect(story(bench.withdraw(.label(ByteString("one")))) == ["report 9 done(0)"])
+        #expect(story(bench.withdraw(.label(ByteString("two")))) == ["commit", "report 9 done(1)"])
+    }
+
+    @Test func `are gone when they are withdrawn, and the call with them`() {
+        let bench = EngineBench()
+        bench.report()
+        bench.invite()
+        #expect(
+            story(bench.withdraw(.token(ByteString("tok1"))))
+                == ["commit", "drop push", "480 invite > pbx", "report 9 done(1)"])
+        #expect(story(bench.withdraw(.all)) == ["report 9 done(0)"])
+    }
+
+    @Test func `of a provider that is off, or beyond the user's number, are refused`() {
+        let bench = EngineBench { $0.registrar.maxContacts = 1 }
+        bench.report()
+        #expect(story(bench.report("tok2", number: 2)) == ["report 2 tooManyDevices"])
+        let off = EngineBench { $0.configuredProviders = [] }
+        #expect(story(off.report()) == ["report 1 notSupported"])
+    }
+
+    @Test func `wait for their turn behind a REGISTER, and come after it`() {
+        let bench = EngineBench()
+        let first = bench.receive(bench.registerText())
+        bench.engine.deviceReported(
+            ReportedDevice(
+                token: PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("tok1")), label: .empty),
+            of: bob, ReportTicket(1), now: bench.now)
+        #expect(story(bench.take()).isEmpty)
+        let then = bench.commitAll(in: first)
+        #expect(story(then) == ["200 register > phone", "commit"])
+        #expect(story(bench.commitAll(in: then)) == ["report 1 done(1)"])
+        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+    }
+
+    @Test func `that could not be stored are not there`() {
+        let bench = EngineBench()
+        bench.engine.deviceReported(
+            ReportedDevice(
+                token: PushToken(provider: .fcm, param: .empty, prid: ByteString("tok1")), label: .empty),
+            of: bob, ReportTicket(1), now: bench.now)
+        #expect(story(bench.commitAll(in: bench.take(), succeeded: false)) == ["report 1 unavailable"])
+        #expect(story(bench.invite()) == ["404 invite > pbx"])
+    }
+
+    @Test func `come back after a restart`() throws {
+        let bench = EngineBench()
+        bench.report("a;b\"c", param: "x y", label: "l;1")
+        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        let stored = bench.engine.bindings.stored(device.id, now: bench.now)
+        let row = try #require(stored)
+        let engine = EngineFixture.engine(StoredState(), seed: 3)
+        #expect(engine.restore(row, now: bench.now))
+        let again = try #require(engine.targets(of: bob, now: bench.now).first)
+        #expect(again.pushToken == device.pushToken)
+        #expect(again.pushToken?.prid == ByteString("a;b\"c"))
+        #expect(!again.isReachable)
+        #expect(Endpoint(row.flow.remote.description) == row.flow.remote)
+    }
+}
