@@ -18,7 +18,7 @@ struct CallExplanation {
         for record in records {
             // The first step names the device anyway.
             let label = records.count > 1 ? "device \(record.device): " : ""
-            steps += DeviceExplanation(record).steps.enumerated().map { index, step in
+            steps += explanation(of: record).steps.enumerated().map { index, step in
                 (record.requestedAt - start + Int64(step.time), (index == 0 ? "" : label) + step.text)
             }
         }
@@ -27,9 +27,14 @@ struct CallExplanation {
         let lines = sorted.map { "  " + "\($0.element.time) ms".padding(to: 9) + $0.element.text }
         var advice: [String] = []
         for record in records {
-            if let sentence = DeviceExplanation(record).advice, !advice.contains(sentence) { advice.append(sentence) }
+            if let sentence = explanation(of: record).advice, !advice.contains(sentence) { advice.append(sentence) }
         }
         return [heading(first, start)] + lines + advice.map { "  => " + $0 }
+    }
+
+    private func explanation(of record: TimelineReport) -> DeviceExplanation {
+        let contact = report.contacts.first { $0.device == record.device }
+        return DeviceExplanation(record, lastRegistered: contact?.registeredAt)
     }
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
@@ -45,9 +50,12 @@ struct DeviceExplanation {
     private let omission: TimelineRecord.Omission?
     private let answer: TimelineRecord.Answer?
     private let end: TimelineRecord.End?
+    private let lastRegistered: Int64?
 
-    init(_ record: TimelineReport) {
+    /// `lastRegistered` is when the device was last heard of, if it still is a contact.
+    init(_ record: TimelineReport, lastRegistered: Int64?) {
         self.record = record
+        self.lastRegistered = lastRegistered
         omission = record.omission.flatMap(TimelineRecord.Omission.init(rawValue:))
         answer = record.answer.flatMap(TimelineRecord.Answer.init(rawValue:))
         end = record.end.flatMap(TimelineRecord.End.init(rawValue:))
@@ -186,9 +194,21 @@ struct DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
+    /// How long after the end the phone came, if it was soon.
+    private var late: Int64? {
+        guard let lastRegistered, let ended = record.ended else { return nil }
+        let late = lastRegistered - record.requestedAt - Int64(ended)
+        return (0..<60_000).contains(late) ? late : nil
+    }
+
     private var timeOverAdvice: String {
         let time = Words.time(Int64(record.ended ?? 0))
         if record.registered != nil { return "The phone registered, but the store did not take it in time." }
+        if isAccepted, let late {
+            return
+                "The phone registered \(late) ms too late: call.ring-timeout is short for it, and the PBX's own ring "
+                + "time should not be shorter."
+        }
         if isAccepted {
             return "The phone did not register within \(time) although the provider took the push: the app did not "
                 + "wake, or cannot reach this daemon. Look at its push handling, its battery and notification "
@@ -210,9 +230,7 @@ struct DeviceExplanation {
                 : "The provider no longer knows the app on that phone: it was removed, or has a new token. "
                     + "The contact is gone until the app registers again."
         case .credentialsRefused:
-            return
-                "Look at \(settings).\(record.app.hasPrefix("apns") ? "key-id, team-id and key-file" : "service-account-file")"
-                + "; sippushd check-config finds what is missing."
+            return "Look at \(settings)\(credentialKeys); sippushd check-config finds what is missing."
         case .payloadRefused:
             return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
         case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
@@ -223,11 +241,22 @@ struct DeviceExplanation {
         }
     }
 
+    /// The provider's name in the settings.
+    private var provider: String { String(record.app.prefix { $0 != "/" && $0 != "." }) }
+
     /// The key of the app's settings.
     private var settings: String {
         let parts = record.app.split(separator: "/", maxSplits: 1)
-        let provider = parts.first.map { $0.split(separator: ".").first.map(String.init) ?? String($0) } ?? ""
         return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
+    }
+
+    private var credentialKeys: String {
+        switch provider {
+        case "apns": ".key-id, team-id and key-file"
+        case "fcm": ".service-account-file"
+        case "webpush": ".vapid-key-file"
+        default: ""
+        }
     }
 }
 

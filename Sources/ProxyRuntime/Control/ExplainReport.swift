@@ -32,6 +32,8 @@ package struct ExplainReport: Codable, Sendable {
         package var switchedOff: String?
         /// It came with push parameters, be they of use or not.
         package var hasPushParameters: Bool
+        /// It was reported over HTTP and has not registered: nothing but a push can be sent to it.
+        package var isReported: Bool
         /// Unix milliseconds.
         package var registeredAt: Int64
         /// Unix milliseconds; may be over for a push contact.

@@ -77,6 +77,7 @@ final class Explainer: Sendable {
                 device: binding.id.rawValue, token: engine.bindings.pushToken(of: binding.id)?.description,
                 switchedOff: engine.bindings.switchedOffProvider(of: binding.id)?.rawValue,
                 hasPushParameters: binding.contact.string.contains("pn-"),
+                isReported: engine.bindings.forkTarget(binding.id, now: now.instant)?.isReachable == false,
                 registeredAt: binding.registeredAt.milliseconds,
                 expiresAt: (now.date + (binding.freshUntil - now.instant)).milliseconds)
         }

@@ -52,6 +52,10 @@ package struct Explanation {
         } else if contact.token == nil, contact.hasPushParameters {
             kind = "its push parameters are not used; the log says why when it registers"
         }
+        if contact.isReported {
+            let since = Words.time(report.date - contact.registeredAt)
+            return "device \(contact.device) (\(kind)): reported \(since) ago over HTTP, has not registered"
+        }
         let registered = "registered \(Words.time(report.date - contact.registeredAt)) ago"
         let left = contact.expiresAt - report.date
         let expiry: String

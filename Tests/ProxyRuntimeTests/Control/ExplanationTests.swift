@@ -65,15 +65,17 @@ struct ExplanationTests {
         var report = report()
         let hour: Int64 = 3_600_000
         func contact(
-            _ device: UInt64, token: String? = nil, off: String? = nil, hasPush: Bool = false, expires: Int64 = 600_000
+            _ device: UInt64, token: String? = nil, off: String? = nil, hasPush: Bool = false, isReported: Bool = false,
+            expires: Int64 = 600_000
         ) -> ExplainReport.ContactReport {
             ExplainReport.ContactReport(
-                device: device, token: token, switchedOff: off, hasPushParameters: hasPush,
+                device: device, token: token, switchedOff: off, hasPushParameters: hasPush, isReported: isReported,
                 registeredAt: report.date - 2 * hour, expiresAt: report.date + expires)
         }
         report.contacts = [
             contact(71, token: "fcm:abcd…(152)", hasPush: true, expires: -hour), contact(72),
             contact(73, off: "apns", hasPush: true), contact(74, hasPush: true),
+            contact(75, token: "acrobits:…(9)", hasPush: true, isReported: true),
         ]
         report.providers = [
             ProviderReport(name: "apns", isEnabled: false), ProviderReport(name: "fcm", isEnabled: true),
@@ -81,12 +83,13 @@ struct ExplanationTests {
         report.missedCalls = 2
         #expect(
             Explanation(report).lines == [
-                "bob@example.net has 4 contacts",
+                "bob@example.net has 5 contacts",
                 "  device 71 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
                 "  device 72 (no push parameters): registered 2 h ago, expires in 10 min",
                 "  device 73 (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
                 "  device 74 (its push parameters are not used; the log says why when it registers): "
                     + "registered 2 h ago, expires in 10 min",
+                "  device 75 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
                 "Provider apns is switched off: sippushd provider enable apns",
                 "2 missed calls still to be reported: sippushd bucket show bob@example.net",
                 "No call is on record (kept for 7 days)",
@@ -171,7 +174,8 @@ struct ExplanationTests {
 
     @Test(arguments: [
         ("apns", "push.apns.key-id, team-id and key-file"), ("apns.dev", "push.apns.key-id"),
-        ("fcm/second", "push.fcm.apps.second.service-account-file"),
+        ("fcm/second", "push.fcm.apps.second.service-account-file"), ("webpush", "push.webpush.vapid-key-file"),
+        ("http/shop", "push.http.apps.shop;"),
     ])
     func `credentials that are refused point to their settings`(app: String, key: String) throws {
         let lines = lines(
@@ -232,6 +236,21 @@ struct ExplanationTests {
                 $0.answer = .accepted
                 $0.steps.registered = 5
             }.contains("the store did not take it"))
+    }
+
+    @Test func `a phone that comes too late`() throws {
+        let record = record {
+            $0.answer = .accepted
+            $0.end = .timeOver
+            $0.steps.ended = 30_000
+        }
+        var report = report([record])
+        report.contacts = [
+            ExplainReport.ContactReport(
+                device: 71, token: "fcm:…(9)", hasPushParameters: true, isReported: false,
+                registeredAt: start.milliseconds + 31_500, expiresAt: start.milliseconds + 3_600_000)
+        ]
+        #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
     }
 
     @Test func `two phones of one call are told together`() {
