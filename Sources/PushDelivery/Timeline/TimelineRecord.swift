@@ -134,11 +134,7 @@ package struct TimelineRecord: Hashable, Sendable {
         package init() {}
     }
 
-    /// The beginning; everything else is as if nothing had happened.
-    ///
-    /// - Parameters:
-    ///   - callID: empty for a list of missed calls.
-    ///   - omission: `nil` when a push is asked for.
+    /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for.
     package init(
         id: PushID, kind: Kind, user: ByteString, host: ByteString, device: UInt64, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, app: String = ""
