@@ -132,9 +132,10 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
-                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
-                "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
+                "Registration",
+                "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings",
+                "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

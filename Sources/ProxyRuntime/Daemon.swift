@@ -51,7 +51,7 @@ package final class Daemon {
         } catch {
             throw StartError("no event loop: \(error)")
         }
-        store = try StoreService(path: settings.store, loop: loop, log: log)
+        store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
         do {
@@ -91,6 +91,11 @@ package final class Daemon {
     }
 
     package func stop() { loop.stop() }
+
+    private func shutDown() {
+        shard.assumeIsolated { $0.withEngine { engine, now in engine.stopped(now: now) } }
+        loop.stop()
+    }
 
     // MARK: Start
 
@@ -156,10 +161,12 @@ package final class Daemon {
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+        push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
         feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
         do {
+            try store.start()
             try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
@@ -170,8 +177,8 @@ package final class Daemon {
             }
             control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
             signals = [
-                try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
-                try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
+                try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
+                try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
             ]
         } catch {
@@ -187,6 +194,7 @@ package final class Daemon {
         var router = ServiceRouter()
         ControlRoutes(shard: shard, store: store).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }

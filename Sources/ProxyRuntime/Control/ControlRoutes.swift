@@ -33,13 +33,7 @@ struct ControlRoutes {
     // MARK: Looking
 
     private func heldCalls() -> [HeldCallReport] {
-        withEngine { engine, _ in
-            engine.heldCalls.map { call in
-                HeldCallReport(
-                    callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
-                    receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
-            }
-        }
+        withEngine { engine, _ in engine.heldCalls.map { HeldCallReport($0) } }
     }
 
     private func bucket(of name: String) -> [BucketEntryReport] {
@@ -66,11 +60,7 @@ struct ControlRoutes {
     }
 
     private func providers() -> [ProviderReport] {
-        withEngine { engine, _ in
-            engine.configuredProviders.map(\.rawValue).sorted().map { name in
-                ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
-            }
-        }
+        withEngine { engine, _ in ProviderReport.all(of: engine) }
     }
 
     private func users() -> [UserReport] {
@@ -140,6 +130,22 @@ struct ControlRoutes {
 
 extension ServiceProblem {
     static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
+}
+
+extension HeldCallReport {
+    init(_ call: ProxyEngine.HeldCall) {
+        self.init(
+            callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
+    }
+}
+
+extension ProviderReport {
+    static func all(of engine: ProxyEngine) -> [ProviderReport] {
+        engine.configuredProviders.map(\.rawValue).sorted().map { name in
+            ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
+        }
+    }
 }
 
 extension UserCredentials {

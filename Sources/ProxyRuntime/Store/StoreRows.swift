@@ -45,6 +45,9 @@ extension Connection {
             delete.bind(1, integer: date.milliseconds)
             delete.bind(2, integer: Int64(count))
             try delete.run()
+        case .timeline(let record): try write(record)
+        case .pruneTimeline(let date, let count, let limit):
+            try pruneTimeline(before: date, keeping: count, limit: limit)
         case .note(let key, let value):
             let write = try statement("INSERT OR REPLACE INTO meta VALUES (?, ?)")
             write.bind(1, text: key)
@@ -193,7 +196,7 @@ extension Statement {
         return APIKey(name: text(0), hash: hash, scopes: scopes, createdAt: UnixTime(milliseconds: integer(3)))
     }
 
-    private func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
+    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
 
     func bind(_ index: Int, text: ByteString) { text.withSpan { bind(index, text: $0) } }
 }
