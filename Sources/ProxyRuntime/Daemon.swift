@@ -192,7 +192,7 @@ package final class Daemon {
 
     private func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
-        ControlRoutes(shard: shard, store: store).register(in: &router)
+        ControlRoutes(shard: shard, store: store, push: push).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback

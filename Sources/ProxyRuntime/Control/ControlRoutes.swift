@@ -10,6 +10,7 @@ import Timekeeping
 struct ControlRoutes {
     let shard: ProxyShard
     let store: StoreService
+    let push: PushService
 
     func register(in router: inout ServiceRouter) {
         func get(_ pattern: String, _ value: @escaping (ServiceCall) throws(ServiceProblem) -> some Encodable) {
@@ -60,7 +61,12 @@ struct ControlRoutes {
     }
 
     private func providers() -> [ProviderReport] {
-        withEngine { engine, _ in ProviderReport.all(of: engine) }
+        let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
+        return withEngine { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+            var provider = provider
+            provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
+            return provider
+        }
     }
 
     private func users() -> [UserReport] {
@@ -137,6 +143,15 @@ extension HeldCallReport {
         self.init(
             callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
             receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
+    }
+}
+
+extension PushAppFigures {
+    init(name: String, _ report: PushAppReport) {
+        self.init(
+            name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
+            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused, queued: report.queued,
+            inFlight: report.inFlight, refusal: report.refusal, refusedAt: report.refusedAt?.seconds)
     }
 }
 
