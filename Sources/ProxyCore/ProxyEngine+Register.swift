@@ -172,7 +172,7 @@ extension ProxyEngine {
             if !waiting.isEmpty { release(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
-            if bindings.pushToken(of: device) == nil { reportedReturned(as: device, of: aor, now: now) }
+            if !bindings.isPush(device) { reportedReturned(as: device, of: aor, now: now) }
         }
     }
 
