@@ -39,6 +39,8 @@ package final class Daemon {
     private var control: ControlService?
     private var signals: [SignalWatch] = []
 
+    /// Where the HTTP API listens.
+    var apiEndpoints: [Endpoint] { api.endpoints }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 
@@ -198,6 +200,7 @@ package final class Daemon {
     private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         do {
             let service = try DeadTokenService(
                 store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
