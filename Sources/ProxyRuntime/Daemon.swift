@@ -21,12 +21,12 @@ package struct StartError: Error, CustomStringConvertible {
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
-    private let loop: EventLoop
+    let loop: EventLoop
     private let log: Log
     private let settingsPath: String
     private var settings: DaemonSettings
     private let store: StoreService
-    private let shard: ProxyShard
+    let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
     private let keys: APIKeyRing

@@ -41,9 +41,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// - Parameters:
-    ///   - request: GET, or POST with a body.
-    ///   - parameters: of the path: user name, selector, and the token with what is joined to it by `&`.
+    /// GET, or POST with a body; `parameters` are those of the path: user name, selector, and the token with what is joined
+    /// to it by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
