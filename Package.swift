@@ -136,6 +136,9 @@ let package = Package(
                 "Registration",
                 "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings",
                 "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

@@ -21,12 +21,12 @@ package struct StartError: Error, CustomStringConvertible {
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
-    private let loop: EventLoop
+    let loop: EventLoop
     private let log: Log
     private let settingsPath: String
     private var settings: DaemonSettings
     private let store: StoreService
-    private let shard: ProxyShard
+    let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
     private let keys: APIKeyRing
@@ -39,6 +39,8 @@ package final class Daemon {
     private var control: ControlService?
     private var signals: [SignalWatch] = []
 
+    /// Where the HTTP API listens.
+    var apiEndpoints: [Endpoint] { api.endpoints }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 
@@ -206,6 +208,7 @@ package final class Daemon {
     private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         do {
             let service = try DeadTokenService(
                 store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
