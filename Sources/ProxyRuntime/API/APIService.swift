@@ -77,11 +77,13 @@ package final class APIService {
     // MARK: Requests
 
     private func received(_ request: HTTPRequest, _ reply: HTTPReply) {
-        // Before anything looks at the path: what somebody else could read as another path is none of ours (T16). Only a
-        // route that asks for it gets the rest of a path with slashes.
-        switch router.match(request.method, request.path) {
-        case .nothing where !request.hasPlainPath:
-            reply.send(ServiceProblem(400, "the path is not plain").response())
+        let match = router.match(request.method, request.path)
+        // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
+        // of a path with slashes.
+        let isPlain =
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPath }
+        guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
+        switch match {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
         case .otherMethod(let methods):
             reply.send(

@@ -102,7 +102,6 @@ package struct ServiceRouter {
                 parameters.append(rest.joined(separator: "/"))
                 return parameters
             }
-            guard part.isPlain(allowingSlash: false) else { return nil }
             switch segment {
             case .text(let text): guard part == text else { return nil }
             case .parameter, .rest:
@@ -126,6 +125,15 @@ extension String {
 }
 
 extension ServiceRouter.Route {
+    /// Whether nobody could read a path that matched as another one. What a `{*}` takes was looked at already.
+    func isPlain(_ path: [String]) -> Bool {
+        for (part, segment) in zip(path, segments) {
+            if segment == .rest { return true }
+            guard part.isPlain(allowingSlash: false), !part.isEmpty || segment == .text("") else { return false }
+        }
+        return true
+    }
+
     func serve(_ call: ServiceCall) {
         do throws(ServiceProblem) {
             try handler(call)
