@@ -132,7 +132,11 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "ProxyRuntime", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
+                "Registration",
+                "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings",
+                "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
                 "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
                 "Timekeeping", "Telemetry",
             ]),

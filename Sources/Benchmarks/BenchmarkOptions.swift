@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, memory, allocations, push
+        case register, hold, slow, memory, allocations, push
     }
 
     /// Which of the two ways pushes take.
@@ -80,6 +80,7 @@ package struct BenchmarkOptions: Sendable {
         Names:
           register     REGISTERs per second, first ones (on disk before the 200) and refreshes, and the daemon's CPU time
           hold         calls held at once, and how fast pushes leave and woken phones get their calls
+          slow         pushes at 1000 calls a second, and beside an app whose provider takes 5 s to answer
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time

@@ -84,6 +84,7 @@ package struct Fork: Sendable {
     package mutating func successReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
         noteDevice(branch, response.status)
         branches[branch].state = .ended
+        branches[branch].end = .succeeded
         switch phase {
         case .proceeding, .declined, .cancelled:
             phase = .answered
@@ -102,6 +103,7 @@ package struct Fork: Sendable {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if response != nil { noteDevice(branch, status) }
         branches[branch].state = .ended
+        if branches[branch].end == nil { branches[branch].end = response == nil ? .gaveUp(status) : .failed(status) }
         choose(status, response)
         var orders: [Order] = []
         if status.statusClass == 6, phase == .proceeding {
@@ -115,6 +117,7 @@ package struct Fork: Sendable {
     package mutating func silenced(_ branch: Int) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         branches[branch].state = .ended
+        branches[branch].end = .silent
         return closeIfDone()
     }
 
@@ -146,6 +149,7 @@ package struct Fork: Sendable {
     private mutating func endOthers(_ reason: CancelReason) -> [Order] {
         var orders: [Order] = []
         for index in branches.indices {
+            if !branches[index].isEnded, branches[index].end == nil { branches[index].end = .cancelled(reason) }
             switch branches[index].state {
             case .sleeping:
                 orders.append(.dropSleeper(branch: index))

@@ -1,5 +1,6 @@
 package import PushDelivery
 package import Registration
+package import SIPGrammar
 package import SIPTransactions
 
 /// One target of a fork.
@@ -21,6 +22,20 @@ package struct ForkBranch: Sendable {
     package var push: PushID?
     /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
     package var deviceKnows = false
+
+    /// Its record in the timeline, until that knows the branch's end.
+    package var trace: PushID?
+    /// Why it ended, or will: a branch that is cancelled ends with its final response.
+    package internal(set) var end: End?
+
+    package enum End: Hashable, Sendable {
+        case succeeded
+        case failed(Status)
+        /// The same, made up here: no answer, or no way to the phone.
+        case gaveUp(Status)
+        case silent
+        case cancelled(Fork.CancelReason)
+    }
 
     package init(state: State, device: BindingID?) {
         self.state = state

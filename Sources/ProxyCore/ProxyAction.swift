@@ -28,6 +28,8 @@ package enum StoredChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     case providerSwitch(PushProvider, enabled: Bool)
+    /// A row that the engine never reads back.
+    indirect case timeline(TimelineRecord)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
 }

@@ -52,7 +52,7 @@ extension ProxyEngine {
         enabledProviders.remove(provider)
         let ended = bindings.providerDisabled(provider, now: now.instant)
         if !ended.isEmpty { act(.record(ended.map { .binding(.delete($0.id)) })) }
-        for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
+        for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
         settle(now: now)
     }
 

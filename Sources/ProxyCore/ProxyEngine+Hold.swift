@@ -41,6 +41,8 @@ extension ProxyEngine {
                     .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(device.rawValue),
                     .duration: .duration(now.date - call.receivedAt),
                 ])
+            // Of another contact it was not known before.
+            if let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
             send(incoming, to: target, fork: fork, branch: branch, now: now)
         }
     }
@@ -62,16 +64,22 @@ extension ProxyEngine {
         if let call = context.call {
             log.info("no device came back in time", [.aor: .described(call.aor), .callID: .bytes(call.key.callID)])
         }
+        for branch in context.fork.branches.indices where context.fork.branches[branch].isSleeping {
+            traceEnded(branch, of: fork, .timeOver, now: now)
+        }
         change(fork, now: now) { $0.deadlineReached() }
     }
 
     /// The device is gone from its AOR: unregistered, or its token is dead.
-    func deviceRemoved(_ device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func deviceRemoved(
+        _ device: BindingID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
+    ) {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
         forgetFailedReport(to: device)
         for fork in waiting.removeValue(forKey: device) ?? [] {
             guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }
             dropPush(of: branch, in: fork)
+            traceEnded(branch, of: fork, cause, now: now)
             branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
         }
     }

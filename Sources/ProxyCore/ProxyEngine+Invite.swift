@@ -1,6 +1,6 @@
 import Addressing
 import PushDelivery
-import Registration
+package import Registration
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -90,13 +90,19 @@ extension ProxyEngine {
 
     private func deliverToUser(_ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, now: Moment) {
         guard let home = home ?? identity.domains.first,
-            let aor = AddressOfRecord(next.requestURI, home: home), isKnown(aor)
+            let aor = AddressOfRecord(next.requestURI, home: home)
         else {
+            refuse(incoming, .notFound, now: now)
+            return
+        }
+        guard isKnown(aor) else {
+            traceRefused(incoming, to: aor, .unknownUser, .notFound, now: now)
             refuse(incoming, .notFound, now: now)
             return
         }
         let targets = bindings.forkTargets(for: aor, now: now.instant)
         guard !targets.isEmpty else {
+            traceRefused(incoming, to: aor, .noContact, .temporarilyUnavailable, now: now)
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
@@ -107,7 +113,8 @@ extension ProxyEngine {
         }
     }
 
-    func isKnown(_ aor: AddressOfRecord) -> Bool {
+    /// The user has a contact or a password.
+    package func isKnown(_ aor: AddressOfRecord) -> Bool {
         bindings.isKnown(aor) || users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
@@ -131,6 +138,8 @@ extension ProxyEngine {
         now: Moment
     ) {
         let request = incoming.request
+        // What is kept of a call must not keep the whole message.
+        let aor = aor.compacted()
         let key = OfferKey(
             aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
         guard offers[key] == nil else {
@@ -139,6 +148,7 @@ extension ProxyEngine {
             return
         }
         guard offers.count < settings.maximumCalls else {
+            traceRefused(incoming, to: aor, .tooManyCalls, .serviceUnavailable, now: now)
             refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
         }
@@ -171,8 +181,14 @@ extension ProxyEngine {
         for (index, target) in targets.enumerated() {
             if mustBeWoken(target, now: now), let token = target.pushToken {
                 waiting[target.id, default: []].append(fork)
-                if mayPush { push(token, to: target, call, caller, fork: fork, branch: index, now: now) }
+                if mayPush {
+                    push(token, to: target, call, caller, fork: fork, branch: index, now: now)
+                } else {
+                    traceBegan(call, target, .callerLimit, fork: fork, branch: index, now: now)
+                }
             } else {
+                let why = target.pushToken == nil ? .ordinaryContact : TimelineRecord.Omission.justRegistered
+                traceBegan(call, target, why, fork: fork, branch: index, now: now)
                 send(incoming, to: target, fork: fork, branch: index, now: now)
             }
         }

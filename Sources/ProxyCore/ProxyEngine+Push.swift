@@ -15,9 +15,10 @@ extension ProxyEngine {
             log.warning(
                 "phone gets too many pushes, it is not woken",
                 [.aor: .described(call.aor), .device: .number(target.id.rawValue)])
+            traceBegan(call, target, .deviceLimit, fork: fork, branch: branch, now: now)
             return
         }
-        let id = PushID(rawValue: nextNumber())
+        let id = traceBegan(call, target, nil, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
         counters.pushesRequested += 1
@@ -46,6 +47,7 @@ extension ProxyEngine {
         log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
+        traceBegan(id, missed.refs, device, of: aor, now: now)
         counters.pushesRequested += 1
         act(
             .push(
@@ -118,6 +120,7 @@ extension ProxyEngine {
         counters.pushesFailed += 1
         guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
         stopWaiting(for: device, fork: fork)
+        traceEnded(branch, of: fork, .pushFailed, now: now)
         branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
     }
 
@@ -184,7 +187,7 @@ extension ProxyEngine {
             act(.record(changes))
         }
         passOnMissedCalls(of: device, aor: aor, now: now)
-        deviceRemoved(device, of: aor, now: now)
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
     /// Calls that a dead device will not hear of go to the user's other devices.

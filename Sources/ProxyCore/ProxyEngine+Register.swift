@@ -99,7 +99,9 @@ extension ProxyEngine {
     }
 
     private func planRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
-        switch registrar.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now) {
+        let decision = registrar.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
+        if !waiting.isEmpty, case .accepted(let plan) = decision { traceRegistered(plan.refreshed, now: now) }
+        switch decision {
         case .rejected(let status, let fields):
             counters.registersRefused += 1
             refuse(incoming, status, fields: fields, now: now)
@@ -170,7 +172,7 @@ extension ProxyEngine {
             if !waiting.isEmpty { release(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
-            if bindings.pushToken(of: device) == nil { reportedReturned(as: device, of: aor, now: now) }
+            if !bindings.isPush(device) { reportedReturned(as: device, of: aor, now: now) }
         }
     }
 

@@ -13,7 +13,8 @@ package import Timekeeping
 ///
 /// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
 /// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
-/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers.
+/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers, `+Timeline` writes down what
+/// was done.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -37,6 +38,9 @@ package final class ProxyEngine {
     var waiting: [BindingID: [ForkID]] = [:]
     var offers: [OfferKey: ForkID] = [:]
     var pushes: [PushID: PushPurpose] = [:]
+    package internal(set) var timeline: PushTimeline
+    /// Calls to nobody that get a record.
+    var strayLimit = RateLimit<Bool>(perMinute: 600)
     var deviceLimit: RateLimit<BindingID>
     var callerLimit: RateLimit<ByteString>
     /// Devices whose list of missed calls waits for another try, and how often it failed.
@@ -71,6 +75,7 @@ package final class ProxyEngine {
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         tagKey = functions.random()
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
+        timeline = PushTimeline(limit: settings.timelineLimit)
         deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
         callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)

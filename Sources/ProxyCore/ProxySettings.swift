@@ -67,6 +67,8 @@ package struct ProxySettings: Sendable {
     package var missedCallsLife: Duration = .seconds(120)
     /// Calls and other forks at once; beyond it callers get 503.
     package var maximumCalls = 200_000
+    /// Records of the timeline under way at once; 0 keeps none.
+    package var timelineLimit = 200_000
 
     package init() {}
 }

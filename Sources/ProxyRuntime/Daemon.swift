@@ -22,12 +22,12 @@ package struct StartError: Error, CustomStringConvertible {
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 package final class Daemon {
-    private let loop: EventLoop
+    let loop: EventLoop
     private let log: Log
     private let settingsPath: String
     private var settings: DaemonSettings
     private let store: StoreService
-    private let shard: ProxyShard
+    let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
     private let keys: APIKeyRing
@@ -42,6 +42,8 @@ package final class Daemon {
     private var control: ControlService?
     private var signals: [SignalWatch] = []
 
+    /// Where the HTTP API listens.
+    var apiEndpoints: [Endpoint] { api.endpoints }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 
@@ -54,7 +56,7 @@ package final class Daemon {
         } catch {
             throw StartError("no event loop: \(error)")
         }
-        store = try StoreService(path: settings.store, loop: loop, log: log)
+        store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
         do {
@@ -95,6 +97,11 @@ package final class Daemon {
     }
 
     package func stop() { loop.stop() }
+
+    private func shutDown() {
+        shard.assumeIsolated { $0.withEngine { engine, now in engine.stopped(now: now) } }
+        loop.stop()
+    }
 
     // MARK: Start
 
@@ -163,10 +170,12 @@ package final class Daemon {
         push.finished = { id, outcome in
             if !dryRuns.finished(id, outcome) { shard.assumeIsolated { $0.pushFinished(id, outcome) } }
         }
+        push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
         feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
         do {
+            try store.start()
             try push.start()
             for (number, endpoint) in pending {
                 let streams = streams
@@ -177,8 +186,8 @@ package final class Daemon {
             }
             control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
             signals = [
-                try SignalWatch(.terminate, on: loop) { [loop] in loop.stop() },
-                try SignalWatch(.interrupt, on: loop) { [loop] in loop.stop() },
+                try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
+                try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
             ]
         } catch {
@@ -192,8 +201,9 @@ package final class Daemon {
 
     private func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
-        ControlRoutes(shard: shard, store: store).register(in: &router)
+        ControlRoutes(shard: shard, store: store, push: push).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
@@ -205,6 +215,7 @@ package final class Daemon {
     private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         do {
             let service = try DeadTokenService(
                 store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)

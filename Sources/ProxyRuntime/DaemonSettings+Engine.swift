@@ -24,6 +24,7 @@ extension DaemonSettings {
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
         engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls
+        if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
         return engine
     }
 

@@ -118,6 +118,9 @@ package actor ProxyShard {
         runActions()
     }
 
+    /// Comes while actions are run as well: what follows from it is run with the rest.
+    func pushNoted(_ id: PushID, _ step: PushStep) { engine.pushNoted(id, step, now: loop.moment) }
+
     func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int
     ) -> DeadTokenFindings {

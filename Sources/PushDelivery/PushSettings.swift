@@ -9,6 +9,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var http = HTTPPushSettings()
     package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
+    package var timeline = TimelineSettings()
 
     package init() {}
 
@@ -27,6 +28,9 @@ package struct PushSettings: SettingsGroup, Equatable {
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "How long a provider may take to answer one request."),
+        .group(
+            "timeline", \.timeline,
+            "What was done for each phone and call, which `sippushd explain` tells: kept in the store."),
         .group("texts", \.payload.texts, "Words that phones show, in payloads that carry any (10d, linphone)."),
     ]
 

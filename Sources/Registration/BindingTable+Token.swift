@@ -15,8 +15,9 @@ extension BindingTable {
     package mutating func replaceToken(of id: BindingID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = self[slot]
-        guard !binding.marks.contains(.isBusy), pushToken(of: id)?.prid != token,
-            let contact = ContactText.replacingToken(in: binding.contact, with: token),
+        guard !binding.marks.contains(.isBusy), let old = pushToken(of: id), old.prid != token,
+            let contact = ContactText.replacingPushParameters(
+                in: binding.contact, with: PushToken(provider: old.provider, param: old.param, prid: token)),
             let changed = Binding(
                 id: id,
                 Binding.Content(
@@ -26,36 +27,5 @@ extension BindingTable {
         else { return nil }
         replace(slot: slot, with: changed)
         return stored(id, now: now).map(BindingChange.upsert)
-    }
-}
-
-extension ContactText {
-    /// The same stored value with another token; `nil` when it has none or would be too long.
-    static func replacingToken(in text: ByteString, with token: ByteString) -> ByteString? {
-        guard let uri = uri(of: text),
-            let old = uri.parameters.first(named: "pn-prid") ?? uri.parameters.first(named: "pn-tok")
-        else { return nil }
-        let end = uri.text.count + 1
-        var out: [UInt8] = []
-        out.reserveCapacity(text.count + token.count)
-        out.append("<")
-        out.append(uri.text, 0..<URIText.addressEnd(of: uri.text))
-        for parameter in uri.parameters {
-            out.append(";")
-            out.append(parameter.name)
-            if parameter.name == old.name {
-                out.append("=")
-                out.append(escapingParameter: token)
-            } else if let value = parameter.value {
-                out.append("=")
-                out.append(value)
-            }
-        }
-        if let headers = uri.headers {
-            out.append("?")
-            out.append(headers)
-        }
-        out.append(text[end..<text.count])
-        return out.count <= longest ? ByteString(copying: out.span) : nil
     }
 }

@@ -56,6 +56,11 @@ package struct BindingTable: ~Copyable, Sendable {
     /// It keeps its place beyond its granted time, and calls to it wake the device (rules R7, R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
+    /// The same of a device by its number, without a copy of its record.
+    package func isPush(_ id: BindingID) -> Bool {
+        slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
+    }
+
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
     /// Visits every binding, also expired ones that are not yet swept, in no particular order.

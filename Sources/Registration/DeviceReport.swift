@@ -5,13 +5,40 @@ package import Timekeeping
 
 /// A device that an app or its server tells of over HTTP, without a REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
-    package let token: PushToken
+    private enum Content: Hashable {
+        case token(PushToken)
+        case told(ReportedTokens)
+    }
+
+    private let content: Content
     /// What names the installation across tokens, such as Acrobits' selector; empty when nothing does.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
-        self.token = token
+        content = .token(token)
         self.label = label
+    }
+
+    /// What an app said of its tokens, which may be less than is known.
+    package init(_ told: ReportedTokens) {
+        content = .told(told)
+        label = told.selector
+    }
+
+    /// What to store of it over what is stored; `nil` when something is missing.
+    func token(over stored: PushToken?) -> PushToken? {
+        switch content {
+        case .token(let token): token
+        case .told(let told): told.pushToken(over: stored)
+        }
+    }
+
+    /// Whether a stored token is of the same installation.
+    func shares(_ stored: PushToken) -> Bool {
+        switch content {
+        case .token(let token): token == stored
+        case .told(let told): told.shares(stored)
+        }
     }
 }
 
@@ -22,6 +49,8 @@ package enum DeviceSelection: Hashable, Sendable {
     case label(ByteString)
     /// `pn-prid`, of whatever provider.
     case token(ByteString)
+    /// By its selector; a device without one by a token.
+    case told(ReportedTokens)
 }
 
 extension RegisterProcessor {
@@ -32,26 +61,40 @@ extension RegisterProcessor {
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
-        guard table.enabled.contains(device.token.provider) else { return .rejected(.pushNotSupported, []) }
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
-        let known =
-            stored.first { $0.token == device.token }
-            ?? stored.first { !device.label.isEmpty && $0.label?.isReported(as: device.label) == true }
+        let sameLabel = stored.first { $0.isReported(as: device.label) }
+        let similar = sameLabel ?? stored.first { $0.token.map(device.shares) == true }
+        guard let token = device.token(over: similar?.token) else { return .rejected(.badRequest, []) }
+        guard table.enabled.contains(token.provider) else { return .rejected(.pushNotSupported, []) }
+        // Read back from the disk it must be a token again.
+        switch PushParameters(
+            PushParameters.Triple(
+                provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
+                hasConflictingParams: false), settings: settings)
+        {
+        case .push: break
+        case .unsupported(.foreignToken): return .rejected(.pushNotSupported, [])
+        case .none, .query, .unsupported, .invalid: return .rejected(.badRequest, [])
+        }
+        let known = stored.first { $0.token == token } ?? similar
         var plan = RegisterPlan(aor: aor)
         let id = known?.id ?? table.nextID
-        guard let content = known.map({ content(of: device, on: $0, now: now) }) ?? content(of: device, aor, now: now)
+        let label = device.label
+        guard
+            let content = known.map({ content(of: token, label, on: $0, now: now) })
+                ?? content(of: token, label, aor, now: now)
         else { return .rejected(.badRequest, []) }
         plan.installs = [RegisterPlan.Install(id: id, content: content)]
         plan.persist = [.upsert(StoredBinding(id: id, content, now: now))]
         if let known {
-            if known.token != device.token { plan.facts.append(.tokenReplaced(id)) }
+            if known.token != token { plan.facts.append(.tokenReplaced(id)) }
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
         // The same token, or the same installation, besides.
         for other in stored where other.id != id {
-            let isSameLabel = !device.label.isEmpty && other.label?.isReported(as: device.label) == true
-            guard other.token == device.token || isSameLabel else { continue }
+            guard other.token == token || other.isReported(as: label) || other.token.map(device.shares) == true
+            else { continue }
             plan.remove(other.id)
             plan.facts.append(.superseded(other.id, by: id))
         }
@@ -71,8 +114,9 @@ extension RegisterProcessor {
             let isMeant =
                 switch selection {
                 case .all: true
-                case .label(let label): contact.label?.isReported(as: label) == true
+                case .label(let label): contact.isReported(as: label)
                 case .token(let token): contact.token?.prid == token
+                case .told(let told): contact.isMeant(by: told)
                 }
             guard isMeant else { continue }
             plan.remove(contact.id)
@@ -83,28 +127,30 @@ extension RegisterProcessor {
 
     /// A new device that nothing but its token is known of.
     private func content(
-        of device: ReportedDevice, _ aor: AddressOfRecord, now: Moment
+        of token: PushToken, _ label: ByteString, _ aor: AddressOfRecord, now: Moment
     ) -> Binding.Content? {
-        guard let text = ContactText.reported(device, aor) else { return nil }
+        guard let text = ContactText.reported(token, label, aor) else { return nil }
         return Binding.Content(
             aor: aor, contact: text, callID: ByteString("reported"), path: [], flow: .nowhere, cseq: 0, granted: 0,
-            freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: device.token.provider.number, marks: [])
+            freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: token.provider.number, marks: [])
     }
 
     /// A device that is there: its token was named again, or has changed.
-    private func content(of device: ReportedDevice, on known: StoredContact, now: Moment) -> Binding.Content? {
+    private func content(
+        of token: PushToken, _ label: ByteString, on known: StoredContact, now: Moment
+    ) -> Binding.Content? {
         let binding = known.binding
         var text: ByteString? = binding.contact
         if binding.flow == .nowhere {
-            text = ContactText.reported(device, binding.aor)
-        } else if known.token != device.token {
-            text = ContactText.replacingPushParameters(in: binding.contact, with: device.token)
+            text = ContactText.reported(token, label, binding.aor)
+        } else if known.token != token {
+            text = ContactText.replacingPushParameters(in: binding.contact, with: token)
         }
         return text.map { text in
             Binding.Content(
                 aor: binding.aor, contact: text, callID: binding.callID, path: binding.path, flow: binding.flow,
                 cseq: binding.cseq, granted: binding.granted, freshUntil: binding.freshUntil, registeredAt: now.date,
-                q: binding.q, provider: device.token.provider.number, marks: binding.marks)
+                q: binding.q, provider: token.provider.number, marks: binding.marks)
         }
     }
 }
@@ -119,23 +165,33 @@ extension ForkTarget {
     package var isReachable: Bool { flow != .nowhere }
 }
 
-extension DeviceLabel {
-    fileprivate func isReported(as label: ByteString) -> Bool { source == .label && value == label }
+extension StoredContact {
+    fileprivate func isReported(as label: ByteString) -> Bool {
+        !label.isEmpty && address.decodedParameter("label") == label
+    }
+
+    fileprivate func isMeant(by told: ReportedTokens) -> Bool {
+        if isReported(as: told.selector) { return true }
+        guard let token else { return false }
+        let own = ReportedTokens.selector(of: token) ?? address.decodedParameter("label")
+        if let own, !own.isEmpty, !told.selector.isEmpty { return own == told.selector }
+        return told.shares(token)
+    }
 }
 
 extension ContactText {
     /// The stored value of a device that is known by a report alone; `nil` when it would be too long.
-    static func reported(_ device: ReportedDevice, _ aor: AddressOfRecord) -> ByteString? {
+    static func reported(_ token: PushToken, _ label: ByteString, _ aor: AddressOfRecord) -> ByteString? {
         var out: [UInt8] = []
         out.append("<sip:")
         out.append(escapingParameter: aor.user)
         out.append("@")
         out.append(aor.host)
-        out.append(pushParametersOf: device.token)
+        out.append(pushParametersOf: token)
         out.append(">")
-        if !device.label.isEmpty {
+        if !label.isEmpty {
             out.append(";label=")
-            out.append(escapingParameter: device.label)
+            out.append(escapingParameter: label)
         }
         return out.count <= longest ? ByteString(copying: out.span) : nil
     }

@@ -51,6 +51,12 @@ extension BindingTable {
         return binding.token(in: uri)
     }
 
+    /// The provider that a device asked for and that is switched off, so that it has an ordinary contact.
+    package func switchedOffProvider(of id: BindingID) -> PushProvider? {
+        guard let binding = binding(id), !isPush(binding) else { return nil }
+        return PushProvider(number: binding.provider)
+    }
+
     private func target(of binding: Binding, now: Instant) -> ForkTarget? {
         guard let uri = ContactText.uri(of: binding.contact), uri.scheme == .sip || uri.scheme == .sips else {
             return nil

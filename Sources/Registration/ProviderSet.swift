@@ -30,11 +30,25 @@ package struct ProviderSet: Hashable, Sendable {
 extension PushProvider {
     /// A small number for compact records, from 1; never leaves the process.
     var number: UInt8 {
-        UInt8(truncatingIfNeeded: 1 + (Self.allCases.firstIndex(of: self) ?? 0))
+        switch self {
+        case .apns: 1
+        case .apnsDevelopment: 2
+        case .fcm: 3
+        case .webPush: 4
+        case .acrobits: 5
+        case .http: 6
+        }
     }
 
     init?(number: UInt8) {
-        guard number > 0, Int(number) <= Self.allCases.count else { return nil }
-        self = Self.allCases[Int(number) - 1]
+        switch number {
+        case 1: self = .apns
+        case 2: self = .apnsDevelopment
+        case 3: self = .fcm
+        case 4: self = .webPush
+        case 5: self = .acrobits
+        case 6: self = .http
+        default: return nil
+        }
     }
 }

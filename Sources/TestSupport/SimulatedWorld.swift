@@ -37,6 +37,7 @@ package final class SimulatedWorld {
     private let makeEngine: (StoredState, UnixTime) -> ProxyEngine
     private let reader = SimulatedReader()
     private(set) var disk = SimulatedDisk()
+    private var timeline = SimulatedTimeline()
     private var agenda = Agenda()
     private var engineTimer: Instant?
 
@@ -134,24 +135,33 @@ package final class SimulatedWorld {
     // MARK: The daemon
 
     private func drain() {
-        for action in engine.takeActions() {
-            switch action {
-            case .send(let bytes, let flow): proxySent(bytes, on: flow)
-            case .commit(let changes, let ticket):
-                disk.queue(changes, ticket)
-                planCommit()
-            case .record(let changes), .recordLate(let changes):
-                disk.queue(changes, nil)
-                planCommit()
-            case .push(let request): pushRequested(request)
-            case .reported: break
-            case .cancelPush(let id): cancelledPushes.insert(id)
-            case .resolve(_, let ticket):
-                engine.resolved(ticket, to: [], now: now)
-            }
+        while true {
+            let actions = engine.takeActions()
+            if actions.isEmpty { break }
+            for action in actions { run(action) }
         }
         let rest = engine.nextDeadline
         engineTimer = rest.map { max($0, now.instant) }
+    }
+
+    private func run(_ action: ProxyAction) {
+        switch action {
+        case .send(let bytes, let flow): proxySent(bytes, on: flow)
+        case .commit(let changes, let ticket):
+            disk.queue(changes, ticket)
+            planCommit()
+        case .record(let changes), .recordLate(let changes):
+            for case .timeline(let record) in changes { recorded(record) }
+            disk.queue(changes, nil)
+            planCommit()
+        case .push(let request): pushRequested(request)
+        case .reported: break
+        case .cancelPush(let id):
+            cancelledPushes.insert(id)
+            engine.pushNoted(id, .withdrawn, now: now)
+        case .resolve(_, let ticket):
+            engine.resolved(ticket, to: [], now: now)
+        }
     }
 
     private func planCommit() {
@@ -169,6 +179,7 @@ package final class SimulatedWorld {
         for index in calls.indices where !calls[index].isOver { calls[index].sawCrash = true }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
+        timeline.crashed()
         engine = makeEngine(disk.restored(), now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         engine.restored(now: now)
@@ -236,6 +247,9 @@ package final class SimulatedWorld {
 
     private func pushRequested(_ request: PushRequest) {
         let engine = engine
+        timeline.pushAsked(request.id, now: now.instant)
+        engine.pushNoted(request.id, .queued(app: "fcm", code: PushCode("code")), now: now)
+        engine.pushNoted(request.id, .sent, now: now)
         let fails = !isQuiet && random.chance(plan.pushFailure)
         let phone = phones.firstIndex { $0.token == request.token.prid }
         if case .missedCalls(let missed) = request.message, let phone {
@@ -244,8 +258,10 @@ package final class SimulatedWorld {
         at(random.milliseconds(30...300)) { world in
             guard world.engine === engine, !world.cancelledPushes.contains(request.id) else { return }
             if !fails, let phone { world.pushArrived(request.message, at: phone) }
-            world.engine.pushFinished(
-                request.id, outcome: fails ? .credentialsRefused("simulated") : .accepted(nil), now: world.now)
+            let outcome = fails ? PushOutcome.credentialsRefused("simulated") : .accepted(nil)
+            let answer = PushStep.answered(outcome, status: fails ? 403 : 200, problem: nil)
+            for step in [answer, .finished(outcome)] { world.engine.pushNoted(request.id, step, now: world.now) }
+            world.engine.pushFinished(request.id, outcome: outcome, now: world.now)
             world.drain()
         }
     }
@@ -508,7 +524,18 @@ package final class SimulatedWorld {
         }
     }
 
+    private func recorded(_ record: TimelineRecord) {
+        for complaint in timeline.complaints(about: record) { violate(complaint) }
+        if record.end == .answered,
+            calls.first(where: { $0.callID == record.callID.string })?.wasAnswered == false
+        {
+            violate("the record of \(record.callID) says it was answered")
+        }
+    }
+
     private func checkEvening() {
+        let whole = calls.filter { !$0.sawCrash && !$0.finals.isEmpty }.map(\.callID)
+        for complaint in timeline.complaints(inEveningOf: engine, calls: whole, now: now.instant) { violate(complaint) }
         for call in calls {
             let label = "\(call.callID) to \(call.user)"
             if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
@@ -544,6 +571,7 @@ extension SimulatedWorld {
         package var withoutFinal = 0
         package var reports = 0
         package var pushes = 0
+        package var records = 0
     }
 
     package var statistics: Statistics {
@@ -559,6 +587,7 @@ extension SimulatedWorld {
             found.reports += call.reports.values.reduce(0, +)
         }
         found.pushes = phones.reduce(0) { $0 + $1.pushes }
+        found.records = timeline.records.count
         return found
     }
 }

@@ -2,5 +2,5 @@
 let commands: [Command] = [
     serveCommand, checkConfigCommand, userAddCommand, userRemoveCommand, userListCommand, userPasswordCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, bucketShowCommand,
-    bindingShowCommand, feedbackPullCommand, keyAddCommand, keyListCommand, keyRemoveCommand,
+    bindingShowCommand, explainCommand, feedbackPullCommand, keyAddCommand, keyListCommand, keyRemoveCommand,
 ]

@@ -49,12 +49,25 @@ let bindingShowCommand = Command(
 }
 
 let providerListCommand = Command(
-    name: "provider list", summary: "Show the push providers and whether they are on.", arguments: "",
+    name: "provider list", summary: "Show the push providers, and how each app's pushes have fared.", arguments: "",
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
-    for provider in providers { print(provider.name.padded(to: 12) + (provider.isEnabled ? "on" : "off")) }
+    let heads = ["ACCEPTED", "FAILED", "DEAD TOKENS", "REFUSED", "WAITING", "SENT"]
+    print("APP".padded(to: 24) + "STATE".padded(to: 14) + heads.map { $0.padded(to: 13) }.joined())
+    for provider in providers {
+        if provider.apps.isEmpty { print(provider.name.padded(to: 24) + (provider.isEnabled ? "on" : "off")) }
+        for app in provider.apps {
+            let state = !provider.isEnabled ? "off" : app.isReachable ? "on" : "not reached"
+            let figures = [
+                app.accepted, app.failed, app.deadTokens, app.credentialsRefused, app.queued, app.inFlight,
+            ]
+            print(
+                app.name.padded(to: 24) + state.padded(to: 14) + figures.map { "\($0)".padded(to: 13) }.joined())
+            if let refusal = app.refusal { print("    refuses us: \(refusal)") }
+        }
+    }
 }
 
 let providerDisableCommand = Command(

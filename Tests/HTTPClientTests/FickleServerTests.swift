@@ -19,7 +19,7 @@ struct FickleServerTests {
 
     @Test(arguments: [1, 2, 3] as [UInt64])
     func `no request is lost and none is done twice`(seed: UInt64) async throws {
-        let count = 3000
+        let count = 1500
         let record = Locked(Record(random: SeededGenerator(state: seed)))
         try await HTTP2Fixture.with(streams: 50) { fixture in
             await fixture.server.setPolicy { arrival, connection, server in

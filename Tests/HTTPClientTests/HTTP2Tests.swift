@@ -1,6 +1,7 @@
 import Addressing
 import Crypto
 import Foundation
+import Glibc
 import HTTPClient
 import LoopTesting
 import Reactor
@@ -103,7 +104,7 @@ struct HTTP2Tests {
 final class NGHTTPD {
     let url: String
     let authorityFile: String
-    private let process = Process()
+    private let process: pid_t
     private let folder: URL
 
     private static let candidates = ["/usr/bin/nghttpd", "/usr/sbin/nghttpd"]
@@ -132,14 +133,33 @@ final class NGHTTPD {
         }
         let port = endpoint.port
         url = "\(isPlain ? "http" : "https")://127.0.0.1:\(port)"
-        process.executableURL = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) }
-            .map { URL(fileURLWithPath: $0) }
-        process.arguments =
+        let program = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) } ?? ""
+        process = try Self.start(
+            program,
             ["-a", "127.0.0.1", "-d", folder.path]
-            + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key.path, certificate.path])
-        process.standardOutput = FileHandle.nullDevice
-        try process.run()
+                + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key.path, certificate.path]))
         try await waitForListener(at: endpoint)
+    }
+
+    struct Failure: Error {
+        let code: Int32
+    }
+
+    /// Not by Foundation's `Process`, which crashes now and then beside many threads.
+    private static func start(_ path: String, _ arguments: [String]) throws -> pid_t {
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
+        defer { unsafe words.forEach { unsafe free($0) } }
+        var variables: [UnsafeMutablePointer<CChar>?] = unsafe [nil]
+        var child: pid_t = 0
+        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &variables)
+        guard code == 0 else { throw Failure(code: code) }
+        return child
     }
 
     /// It says nothing when it is ready, so try until it is.
@@ -149,7 +169,8 @@ final class NGHTTPD {
             let outcomes = Mailbox<Bool>()
             var isReady = false
             while !isReady {
-                try #require(process.isRunning)
+                var status: Int32 = 0
+                try #require(unsafe waitpid(process, &status, WNOHANG) == 0)
                 let attempt = try await bench.run { bench in
                     try StreamConnection.connect(
                         to: endpoint, on: bench.loop,
@@ -164,10 +185,10 @@ final class NGHTTPD {
     }
 
     func stop() {
-        // Not terminate(): a child inherits the signal mask of the thread it is started from, and those of tasks block
-        // SIGTERM.
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        // Not SIGTERM: a child inherits the signal mask of the thread it is started from, and those of tasks block it.
+        kill(process, SIGKILL)
+        var status: Int32 = 0
+        while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
         try? FileManager.default.removeItem(at: folder)
     }
 }

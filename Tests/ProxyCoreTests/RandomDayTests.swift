@@ -13,6 +13,6 @@ struct RandomDayTests {
         #expect(world.violations.isEmpty)
         // A day on which little happened would prove little.
         let day = world.statistics
-        #expect(day.answered > 20 && day.cancelled > 20 && day.reports > 25 && day.pushes > 100)
+        #expect(day.answered > 20 && day.cancelled > 20 && day.reports > 25 && day.pushes > 100 && day.records > 200)
     }
 }

@@ -59,10 +59,21 @@ final class CountedEngine {
         return actions + actions.flatMap { followed($0) }
     }
 
+    private static let code = PushCode(high: 0, low: 0)
+
     private func followed(_ action: ProxyAction) -> [ProxyAction] {
         switch action {
         case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
-        case .push(let request): counted { engine.pushFinished(request.id, outcome: .accepted(nil), now: now) }
+        case .push(let request):
+            counted {
+                let accepted = PushOutcome.accepted(nil)
+                let steps = [
+                    PushStep.queued(app: "fcm", code: Self.code), .sent,
+                    .answered(accepted, status: 200, problem: nil), .finished(accepted),
+                ]
+                for step in steps { engine.pushNoted(request.id, step, now: now) }
+                engine.pushFinished(request.id, outcome: accepted, now: now)
+            }
         default: []
         }
     }

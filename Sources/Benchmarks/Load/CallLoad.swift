@@ -19,6 +19,8 @@ final class CallLoad {
     private var overCount = 0
     private(set) var completed = 0
 
+    /// Nobody waits for their pushes.
+    private let isSlow: (Int) -> Bool
     private let loop: EventLoop
     private let daemon: Endpoint
     private let phones: PhoneSockets
@@ -39,10 +41,12 @@ final class CallLoad {
     private static let patience: Duration = .seconds(35)
 
     init(
-        users: Int, daemon: Endpoint, phones: PhoneSockets, client: RegisterClient, caller: UDPSocket,
+        users: Int, isSlow: @escaping (Int) -> Bool, daemon: Endpoint, phones: PhoneSockets, client: RegisterClient,
+        caller: UDPSocket,
         on loop: EventLoop
     ) throws(BenchmarkError) {
         calls = Array(repeating: CallProgress(), count: users)
+        self.isSlow = isSlow
         self.loop = loop
         self.daemon = daemon
         self.phones = phones
@@ -104,6 +108,7 @@ final class CallLoad {
 
     private func invite(_ user: Int) {
         calls[user].invited = loop.now
+        if isSlow(user) { pushedCount += 1 }
         sendInvite(user)
     }
 

@@ -20,9 +20,12 @@ final class DaemonProcess {
     ///   - program: the path of `sippushd`.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
+    ///   - slowPort: where those of the slow app go.
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
-    init(program: String, caller: Endpoint, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
+    init(program: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop)
+        throws(BenchmarkError)
+    {
         guard FileManager.default.isExecutableFile(atPath: program) else {
             throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
         }
@@ -34,7 +37,7 @@ final class DaemonProcess {
             try FileManager.default.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             let file = folder.appending(path: "sippushd.yaml")
-            let settings = Self.settings(folder: folder.path, caller: caller, pushPort: pushPort)
+            let settings = Self.settings(folder: folder.path, caller: caller, pushPort: pushPort, slowPort: slowPort)
             try settings.write(to: file, atomically: true, encoding: .utf8)
             let pipe = Pipe()
             process.executableURL = URL(filePath: program)
@@ -91,7 +94,7 @@ final class DaemonProcess {
         throw BenchmarkError("the daemon does not end on SIGTERM")
     }
 
-    private static func settings(folder: String, caller: Endpoint, pushPort: UInt16) -> String {
+    private static func settings(folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16) -> String {
         """
         domains: [\(MessageTexts.domain)]
         listen: ["udp:127.0.0.1:0"]
@@ -107,6 +110,10 @@ final class DaemonProcess {
             endpoint: http://127.0.0.1:\(pushPort)
             server-key: k
             limits: {queue: 1000000}
+            apps:
+              slow:
+                params: [\(MessageTexts.slowApp)]
+                endpoint: http://127.0.0.1:\(slowPort)
 
         """
     }

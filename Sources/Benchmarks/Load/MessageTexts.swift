@@ -4,7 +4,11 @@ package import Addressing
 package enum MessageTexts {
     package static let domain = "bench.example"
 
-    package static func register(from phone: Endpoint) -> MessageTemplate {
+    /// The app of nearly all phones, and one whose provider takes its time.
+    package static let app = "809731204417"
+    package static let slowApp = "slow"
+
+    package static func register(from phone: Endpoint, app: String = app) -> MessageTemplate {
         MessageTemplate(
             lines([
                 "REGISTER sip:\(domain) SIP/2.0",
@@ -18,7 +22,7 @@ package enum MessageTexts {
                 "Accept: application/sdp, text/plain, application/vnd.gsma.rcs-ft-http+xml",
                 "Contact: <sip:u%uuuuuuu@\(phone);pn-provider=fcm;pn-prid=dQw4w9WgXcQ8vN2kLm5pRt:"
                     + "APA91bHPRgkF3JUikC4ENAHEeMrd41Zxv3hVZjC9KtT8OvPVGJ-hQMRKRrZuJAEcl7B338qju59zJMjw2DELjzEvx"
-                    + "wYv7hH5Ynpc1ODQ0aT\(tokenMark)%uuuuuuu_5yZ2bQ7c0xJ4;pn-param=809731204417;pn-silent=1;"
+                    + "wYv7hH5Ynpc1ODQ0aT\(tokenMark)%uuuuuuu_5yZ2bQ7c0xJ4;pn-param=\(app);pn-silent=1;"
                     + "pn-timeout=0;transport=udp>;message-expires=2419200;"
                     + "+sip.instance=\"<urn:uuid:6f5c1d5e-40f2-4d8b-9b3a-0000%uuuuuuu>\"",
                 "Expires: 2592000",

@@ -87,7 +87,7 @@ final class RegisterClient {
         let socket = PhoneSockets.number(of: slot.user)
         let branch = slot.generation << Self.slotBits | UInt64(number)
         sockets.send(
-            sockets.registers[socket].message(user: slot.user, cseq: slot.cseq, branch: branch), from: socket)
+            sockets.register(of: slot.user).message(user: slot.user, cseq: slot.cseq, branch: branch), from: socket)
     }
 
     private func timerFired() {

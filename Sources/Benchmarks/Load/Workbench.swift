@@ -9,9 +9,15 @@ final class Workbench {
     private let phones: PhoneSockets
     private let caller: UDPSocket
     private let sink: PushSink
+    private let slowSink: PushSink
 
-    /// Calls, of which there may be `callCount`, go to the users 0 and up.
-    init(_ options: BenchmarkOptions, calls callCount: Int = 0) throws(BenchmarkError) {
+    /// How long the slow app's provider takes to answer.
+    static let slowness: Duration = .seconds(5)
+
+    /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app.
+    init(
+        _ options: BenchmarkOptions, calls callCount: Int = 0, isSlow: @escaping (Int) -> Bool = { _ in false }
+    ) throws(BenchmarkError) {
         let loop: EventLoop
         do {
             loop = try EventLoop()
@@ -21,8 +27,10 @@ final class Workbench {
         }
         let hooks = Hooks()
         sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
-        daemon = try DaemonProcess(program: options.daemon, caller: caller.local, pushPort: sink.port, on: loop)
-        phones = try PhoneSockets(daemon: daemon.endpoint, on: loop) { bytes, socket in
+        slowSink = try PushSink(on: loop, delay: Self.slowness) { _ in }
+        daemon = try DaemonProcess(
+            program: options.daemon, caller: caller.local, pushPort: sink.port, slowPort: slowSink.port, on: loop)
+        phones = try PhoneSockets(daemon: daemon.endpoint, isSlow: isSlow, on: loop) { bytes, socket in
             switch Arrival(bytes) {
             case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)
             case .request: hooks.calls?.phoneReceived(bytes, at: socket)
@@ -34,7 +42,8 @@ final class Workbench {
         let client = try RegisterClient(phones, on: loop)
         registers = RegisterLoad(client, on: loop)
         calls = try CallLoad(
-            users: callCount, daemon: daemon.endpoint, phones: phones, client: client, caller: caller, on: loop)
+            users: callCount, isSlow: isSlow, daemon: daemon.endpoint, phones: phones, client: client, caller: caller,
+            on: loop)
         hooks.client = client
         hooks.calls = calls
     }
@@ -44,6 +53,7 @@ final class Workbench {
         phones.close()
         caller.close()
         sink.close()
+        slowSink.close()
     }
 
     /// Where the sockets' arrivals go; they are made before their receivers.

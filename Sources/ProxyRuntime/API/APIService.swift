@@ -77,9 +77,13 @@ package final class APIService {
     // MARK: Requests
 
     private func received(_ request: HTTPRequest, _ reply: HTTPReply) {
-        // Before anything looks at the path: what somebody else could read as another path is none of ours (T16).
-        guard request.hasPlainPath else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
-        switch router.match(request.method, request.path) {
+        let match = router.match(request.method, request.path)
+        // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
+        // of a path with slashes.
+        let isPlain =
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPath }
+        guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
+        switch match {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
         case .otherMethod(let methods):
             reply.send(
@@ -87,7 +91,7 @@ package final class APIService {
                     HTTPField("Allow", methods.joined(separator: ", "))
                 ]))
         case .found(let route, let parameters):
-            switch admit(request, to: route) {
+            switch admit(request, parameters, to: route) {
             case .caller(let caller): serve(request, parameters, route, caller, reply)
             case .refusal(let response): reply.send(response)
             }
@@ -125,7 +129,22 @@ package final class APIService {
         case refusal(HTTPResponse)
     }
 
-    private func admit(_ request: HTTPRequest, to route: ServiceRouter.Route) -> Admission {
+    private func admit(
+        _ request: HTTPRequest, _ parameters: [String], to route: ServiceRouter.Route
+    ) -> Admission {
+        if let login = route.login {
+            do throws(ServiceProblem) {
+                switch try login(request, parameters) {
+                case .none: break
+                case .user(let name): return .caller(.user(name))
+                case .wrong:
+                    return refuse(
+                        request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
+                }
+            } catch {
+                return .refusal(error.response())
+            }
+        }
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
@@ -170,14 +189,6 @@ package final class APIService {
 }
 
 extension HTTPRequest {
-    /// No segment is empty but the last, a direction, or holds an encoded separator or a control character.
-    var hasPlainPath: Bool {
-        (path.last == "" ? path.dropLast() : path[...]).allSatisfy { segment in
-            !segment.isEmpty && segment != "." && segment != ".."
-                && segment.unicodeScalars.allSatisfy { scalar in
-                    scalar.value >= 0x20 && scalar.value != 0x7f && scalar != "/" && scalar != "\\"
-                        && scalar != "\u{fffd}"
-                }
-        }
-    }
+    /// No segment is empty, a direction, or holds an encoded separator or a control character.
+    var hasPlainPath: Bool { path.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) } }
 }

@@ -1,4 +1,5 @@
 package import Addressing
+package import PushDelivery
 package import Settings
 
 /// The HTTP API for application servers and operators.
@@ -12,6 +13,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package var bodyTimeout: Duration = .seconds(30)
     package var idleTimeout: Duration = .seconds(60)
     package var deadTokenAge: Duration = .seconds(30 * 86_400)
+    package var pushTokens = PushTokenSettings()
     package var mobileApps: [String: MobileAppSettings] = [:]
     package var deviceRegistration = DeviceRegistrationSettings()
 
@@ -51,6 +53,7 @@ package struct APISettings: SettingsGroup, Equatable {
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
             "How long dead tokens are remembered for application servers to ask for."),
+        .group("push-tokens", \.pushTokens, "Tokens that apps report over HTTP; docs/HTTP-API.md."),
         .named(
             "mobile-apps", \.mobileApps, exampleName: "shop",
             "Apps whose servers register devices over HTTP; docs/HTTP-API.md, Device registration."),
@@ -70,4 +73,18 @@ package struct APISettings: SettingsGroup, Equatable {
         }
         return found
     }
+}
+
+/// What becomes of tokens that apps report.
+package struct PushTokenSettings: SettingsGroup, Hashable {
+    package var provider = ReportedTokens.Form.acrobits
+
+    package init() {}
+
+    package static let schema: [Setting<PushTokenSettings>] = [
+        .choice(
+            "provider", \.provider,
+            "Who pushes to reported tokens: acrobits, the mediator, which gets them as they are (push.acrobits), or direct, this daemon, which makes tokens of push.apns and push.fcm of them."
+        )
+    ]
 }

@@ -8,6 +8,8 @@ package enum ServiceCaller: Hashable, Sendable {
     case anyone
     /// The key of this name.
     case key(String)
+    /// A user of ours, by their password.
+    case user(String)
     /// Whoever may open the control socket.
     case operatorOfMachine
 
@@ -16,6 +18,7 @@ package enum ServiceCaller: Hashable, Sendable {
         switch self {
         case .anyone: "-"
         case .key(let name): name
+        case .user(let name): "user:\(name)"
         case .operatorOfMachine: "control socket"
         }
     }

@@ -1,3 +1,5 @@
+package import HTTPServer
+
 /// Which handler serves which method and path. Each service registers its routes before the listener starts.
 package struct ServiceRouter {
     /// Called on the loop. What it throws is answered; otherwise it answers the call itself, now or later.
@@ -9,15 +11,30 @@ package struct ServiceRouter {
         package let pattern: String
         /// What a key must be allowed; `nil`: no key is asked for.
         package let scope: APIScope?
+        /// Requests change something, or try to: they are logged.
+        let isChange: Bool
+        /// Asked before a key is.
+        let login: Login?
         let segments: [Segment]
         let handler: Handler
+    }
 
-        var isChange: Bool { method != "GET" }
+    /// Whether a request proves by itself who asks, without a key. Called on the loop.
+    package typealias Login = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> LoginVerdict
+
+    package enum LoginVerdict: Hashable, Sendable {
+        /// It does not try to: a key is needed.
+        case none
+        case user(String)
+        case wrong
     }
 
     enum Segment: Hashable {
+        /// Empty for a `/` at the end.
         case text(String)
         case parameter
+        /// One or more segments, with the slashes between them; the last one.
+        case rest
     }
 
     enum Match {
@@ -31,38 +48,63 @@ package struct ServiceRouter {
 
     package init() {}
 
-    /// Adds a route; a slash at the pattern's end is one that paths must have too. In the pattern `{}` stands for one whole segment of any text but the empty one: `/v1/users/{}/bucket`.
+    /// Adds a route.
+    ///
+    /// - Parameters:
+    ///   - method: `GET`, `POST` or another.
+    ///   - pattern: in it `{}` stands for one whole segment of any text but the empty one, and `{*}` at its end for all
+    ///     that follows: `/v1/users/{}/bucket`. A `/` at its end must be there.
+    ///   - scope: what a key must be allowed; `nil`: no key is asked for.
+    ///   - isChange: without it everything but GET is.
+    ///   - login: another way in than a key.
+    ///   - handler: serves it.
     package mutating func add(
-        _ method: String, _ pattern: String, scope: APIScope?, _ handler: @escaping Handler
+        _ method: String, _ pattern: String, scope: APIScope?, isChange: Bool? = nil, login: Login? = nil,
+        _ handler: @escaping Handler
     ) {
-        let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
-            $0 == "{}" ? Segment.parameter : .text(String($0))
+        let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
+            text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
         }
         precondition(
             !routes.contains { $0.method == method && $0.segments == segments }, "\(method) \(pattern) is served twice")
         routes.append(
-            Route(method: method, pattern: pattern, scope: scope, segments: segments, handler: handler))
+            Route(
+                method: method, pattern: pattern, scope: scope, isChange: isChange ?? (method != "GET"), login: login,
+                segments: segments, handler: handler))
     }
 
-    /// HEAD is served by the routes of GET. Segments are compared as they were decoded, and nothing is normalised.
+    /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
+    /// nothing is normalised.
     func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
         var others: [String] = []
         for route in routes {
             guard let parameters = Self.parameters(path, route.segments) else { continue }
-            if route.method == wanted { return .found(route, parameters: parameters) }
+            if route.method == wanted, method == wanted || !route.isChange {
+                return .found(route, parameters: parameters)
+            }
             others.append(route.method)
         }
         return others.isEmpty ? .nothing : .otherMethod(others)
     }
 
     private static func parameters(_ path: [String], _ segments: [Segment]) -> [String]? {
-        guard path.count == segments.count else { return nil }
+        let hasRest = segments.last == .rest
+        guard hasRest ? path.count >= segments.count : path.count == segments.count else { return nil }
         var parameters: [String] = []
-        for (part, segment) in zip(path, segments) {
+        for (index, segment) in segments.enumerated() {
+            let part = path[index]
+            if case .rest = segment {
+                let rest = path[index...]
+                // What a token may hold, and no more.
+                guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
+                else { return nil }
+                parameters.append(rest.joined(separator: "/"))
+                return parameters
+            }
             switch segment {
             case .text(let text): guard part == text else { return nil }
-            case .parameter:
+            case .parameter, .rest:
                 guard !part.isEmpty else { return nil }
                 parameters.append(part)
             }
@@ -71,7 +113,27 @@ package struct ServiceRouter {
     }
 }
 
+extension String {
+    /// No direction, no separator, no control character, and nothing that was no UTF-8; it may be empty.
+    func isPlain(allowingSlash: Bool) -> Bool {
+        self != "." && self != ".."
+            && unicodeScalars.allSatisfy { scalar in
+                scalar.value >= 0x20 && scalar.value != 0x7f && (allowingSlash || scalar != "/") && scalar != "\\"
+                    && scalar != "\u{fffd}"
+            }
+    }
+}
+
 extension ServiceRouter.Route {
+    /// Whether nobody could read a path that matched as another one. What a `{*}` takes was looked at already.
+    func isPlain(_ path: [String]) -> Bool {
+        for (part, segment) in zip(path, segments) {
+            if segment == .rest { return true }
+            guard part.isPlain(allowingSlash: false), !part.isEmpty || segment == .text("") else { return false }
+        }
+        return true
+    }
+
     func serve(_ call: ServiceCall) {
         do throws(ServiceProblem) {
             try handler(call)

@@ -36,6 +36,26 @@ package struct BindingReport: Codable, Sendable {
 package struct ProviderReport: Codable, Sendable {
     package var name: String
     package var isEnabled: Bool
+    package var apps: [PushAppFigures] = []
+}
+
+/// How the pushes of one app have fared since the start.
+package struct PushAppFigures: Codable, Sendable {
+    /// The provider's, or `provider/name` of a further app.
+    package var name: String
+    /// Requests go out; otherwise the provider was not reached, and one push now and then finds out whether it is back.
+    package var isReachable: Bool
+    package var accepted: Int
+    package var failed: Int
+    package var deadTokens: Int
+    package var credentialsRefused: Int
+    /// Waiting for their turn, and being sent.
+    package var queued: Int
+    package var inFlight: Int
+    /// The provider's word when it last refused our credentials; `nil` once it has accepted a push again.
+    package var refusal: String?
+    /// Unix seconds.
+    package var refusedAt: Int64?
 }
 
 package struct UserReport: Codable, Sendable {

@@ -10,6 +10,7 @@ import Timekeeping
 struct ControlRoutes {
     let shard: ProxyShard
     let store: StoreService
+    let push: PushService
 
     func register(in router: inout ServiceRouter) {
         func get(_ pattern: String, _ value: @escaping (ServiceCall) throws(ServiceProblem) -> some Encodable) {
@@ -33,13 +34,7 @@ struct ControlRoutes {
     // MARK: Looking
 
     private func heldCalls() -> [HeldCallReport] {
-        withEngine { engine, _ in
-            engine.heldCalls.map { call in
-                HeldCallReport(
-                    callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
-                    receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
-            }
-        }
+        withEngine { engine, _ in engine.heldCalls.map { HeldCallReport($0) } }
     }
 
     private func bucket(of name: String) -> [BucketEntryReport] {
@@ -66,10 +61,11 @@ struct ControlRoutes {
     }
 
     private func providers() -> [ProviderReport] {
-        withEngine { engine, _ in
-            engine.configuredProviders.map(\.rawValue).sorted().map { name in
-                ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
-            }
+        let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
+        return withEngine { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+            var provider = provider
+            provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
+            return provider
         }
     }
 
@@ -140,6 +136,31 @@ struct ControlRoutes {
 
 extension ServiceProblem {
     static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
+}
+
+extension HeldCallReport {
+    init(_ call: ProxyEngine.HeldCall) {
+        self.init(
+            callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
+    }
+}
+
+extension PushAppFigures {
+    init(name: String, _ report: PushAppReport) {
+        self.init(
+            name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
+            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused, queued: report.queued,
+            inFlight: report.inFlight, refusal: report.refusal, refusedAt: report.refusedAt?.seconds)
+    }
+}
+
+extension ProviderReport {
+    static func all(of engine: ProxyEngine) -> [ProviderReport] {
+        engine.configuredProviders.map(\.rawValue).sorted().map { name in
+            ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
+        }
+    }
 }
 
 extension UserCredentials {

@@ -15,7 +15,7 @@ package final class PushService: @unchecked Sendable {
     /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
     /// ``cancel(_:)``, and not at all for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
-    /// Each step of each push, as it happens; nothing may be ordered from within.
+    /// Each step of each push, as it happens; nothing may be ordered from within. The last is `finished` or `withdrawn`.
     package var noted: (PushID, PushStep) -> Void = { _, _ in }
 
     private let loop: EventLoop
@@ -107,8 +107,10 @@ package final class PushService: @unchecked Sendable {
 
     package func send(_ request: PushRequest) {
         let now = loop.moment
-        guard let app = directory.app(for: request.token).flatMap({ directory[$0] }), deliveries.count < ways.limit
-        else {
+        let app = directory.app(for: request.token).flatMap { directory[$0] }
+        guard let app, deliveries.count < ways.limit else {
+            noted(request.id, .refused(app == nil ? .noApp : .queueFull))
+            noted(request.id, .finished(.retry(after: nil)))
             settle(request.id, .retry(after: nil))
             tellLater()
             return
@@ -126,6 +128,7 @@ package final class PushService: @unchecked Sendable {
             PushCode(high: chances.next(), low: chances.next()))
         deliveries[request.id] = delivery
         delivery.way.deliveries += 1
+        noted(request.id, .queued(app: app.name, code: delivery.code))
         enqueue(delivery, now: now.instant)
         armTimer()
         tellLater()
@@ -194,6 +197,7 @@ package final class PushService: @unchecked Sendable {
         case .start: begin(delivery, now: now)
         case .wait: break
         case .refuse:
+            noted(delivery.request.id, .refused(.queueFull))
             delivery.attempt.cancelled()
             run(.finish(.retry(after: nil)), delivery, now: now)
         }
@@ -246,6 +250,7 @@ package final class PushService: @unchecked Sendable {
         let isFailure: Bool
         let standing = delivery.way.standing
         var status: Int?
+        var problem: String?
         switch result {
         case .success(let response):
             figures.observe(.pushAnswer, response.timings.total)
@@ -257,9 +262,10 @@ package final class PushService: @unchecked Sendable {
         case .failure(let error):
             outcome = error.pushOutcome
             isFailure = true
+            problem = error.description
             noteFailure(error, of: delivery, now: now.instant)
         }
-        noted(delivery.request.id, .answered(outcome, status: status))
+        noted(delivery.request.id, .answered(outcome, status: status, problem: problem))
         let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed
         leave(delivery, health, now: now.instant)
         run(answered(delivery, outcome, now: now.instant), delivery, now: now.instant)

@@ -15,6 +15,10 @@ package enum StoreChange: Hashable, Sendable {
     case deadToken(DeadToken)
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
+    indirect case timeline(TimelineRecord)
+    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
+    /// the `limit` oldest.
+    case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
     /// Forgets those that ended before that, and the oldest beyond that many.

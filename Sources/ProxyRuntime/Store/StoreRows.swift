@@ -45,6 +45,9 @@ extension Connection {
             delete.bind(1, integer: date.milliseconds)
             delete.bind(2, integer: Int64(count))
             try delete.run()
+        case .timeline(let record): try write(record)
+        case .pruneTimeline(let date, let count, let limit):
+            try pruneTimeline(before: date, keeping: count, limit: limit)
         case .deviceRequest(let request): try write(request)
         case .deviceRequestFinished(let request, let outcome, let date): try finish(request, outcome, at: date)
         case .pruneDeviceRequests(let date, let count): try pruneDeviceRequests(before: date, keeping: count)
@@ -198,7 +201,7 @@ extension Statement {
         return APIKey(name: text(0), hash: hash, scopes: scopes, createdAt: UnixTime(milliseconds: integer(3)))
     }
 
-    private func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
+    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
 
     func bind(_ index: Int, text: ByteString) { text.withSpan { bind(index, text: $0) } }
 }

@@ -2,8 +2,8 @@ internal import Storage
 
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
-/// Nothing but keys is indexed: while the daemon runs everything is looked up in memory, and rows are written
-/// by their numbers.
+/// But for the timeline, nothing but keys is indexed: while the daemon runs everything else is looked up in
+/// memory, and rows are written by their numbers.
 enum StoreSchema {
     /// "SPPD", so that `file` and a foreign program can tell.
     static let applicationID: Int32 = 0x5350_5044
@@ -60,6 +60,39 @@ enum StoreSchema {
         """
         -- Numbers of bindings, with commas: devices that have learnt of the call.
         ALTER TABLE bucket_entry ADD COLUMN told TEXT NOT NULL DEFAULT '';
+
+        CREATE TABLE push_record (
+            id INTEGER PRIMARY KEY,         -- in the order of writing; the oldest are deleted first
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            call_id TEXT NOT NULL,          -- empty for missed calls
+            call_ref TEXT,                  -- sixteen hexadecimal digits
+            kind TEXT NOT NULL,             -- call or missed-calls
+            calls INTEGER NOT NULL,
+            device INTEGER NOT NULL,        -- number of a binding, or 0
+            requested_at INTEGER NOT NULL,
+            omission TEXT,                  -- why no push was sent
+            app TEXT NOT NULL,
+            code TEXT,                      -- apns-id
+            delivery TEXT NOT NULL,
+            tries INTEGER NOT NULL,
+            answer TEXT,
+            status INTEGER,                 -- HTTP
+            reason TEXT NOT NULL,
+            dead_since INTEGER,
+            provider_id TEXT NOT NULL,
+            -- Milliseconds after requested_at.
+            sent INTEGER,
+            answered INTEGER,
+            registered INTEGER,
+            invited INTEGER,
+            rang INTEGER,
+            ended INTEGER,
+            ending TEXT,
+            ending_status INTEGER           -- SIP
+        ) STRICT;
+        CREATE INDEX push_record_user ON push_record (user, domain);
+        CREATE INDEX push_record_call ON push_record (call_id) WHERE call_id != '';
         """,
         """
         CREATE TABLE api_key (

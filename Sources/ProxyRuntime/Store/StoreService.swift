@@ -1,5 +1,5 @@
 package import ProxyCore
-import PushDelivery
+package import PushDelivery
 package import Reactor
 package import Registration
 package import Telemetry
@@ -27,6 +27,7 @@ package final class StoreService: @unchecked Sendable {
     private let log: Log
     private let relay: Relay
     private let writer: StoreWriter
+    private let timeline: TimelineWriting
 
     /// Brings results from the writer's thread to the loop.
     ///
@@ -55,12 +56,14 @@ package final class StoreService: @unchecked Sendable {
         }
     }
 
-    private static let unawaited = StoreTicket(rawValue: 0)
+    static let unawaited = StoreTicket(rawValue: 0)
     /// Set in the tickets of ``write(_:finished:)``; the engine's count from 1.
     private static let ownMark: UInt64 = 1 << 63
     private var lastOwnTicket = ownMark
 
-    package init(path: String, loop: EventLoop, log: Log) throws(StartError) {
+    package init(
+        path: String, timeline settings: TimelineSettings = TimelineSettings(), loop: EventLoop, log: Log
+    ) throws(StartError) {
         self.path = path
         self.loop = loop
         self.log = log
@@ -72,6 +75,16 @@ package final class StoreService: @unchecked Sendable {
             }
         } catch {
             throw StartError("store \(path): \(error)")
+        }
+        timeline = TimelineWriting(settings, writer: writer, loop: loop)
+    }
+
+    /// Old records of the timeline are deleted from now on.
+    func start() throws(StartError) {
+        do {
+            try timeline.start()
+        } catch {
+            throw StartError("no timer: \(error)")
         }
     }
 
@@ -142,7 +155,13 @@ package final class StoreService: @unchecked Sendable {
         }
     }
 
-    func record(_ changes: [StoredChange]) { record(changes.map(Self.change)) }
+    func record(_ changes: [StoredChange]) {
+        if case .timeline? = changes.first {
+            timeline.write(changes.map(Self.change))
+        } else {
+            record(changes.map(Self.change))
+        }
+    }
 
     /// The same for changes that are not the engine's.
     func record(_ changes: [StoreChange]) {
@@ -176,6 +195,7 @@ package final class StoreService: @unchecked Sendable {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
         case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
+        case .timeline(let record): .timeline(record)
         case .deadToken(let dead): .deadToken(dead)
         }
     }

@@ -180,7 +180,7 @@ package struct PushBucket: Sendable {
                 continue
             }
             entries[index].devices.remove(at: place)
-            if hasLearnt { entries[index].told.append(device) }
+            if hasLearnt, !entries[index].devices.isEmpty { entries[index].told.append(device) }
             changes.append(entries[index].devices.isEmpty ? remove(at: index) : .upsert(entries[index]))
         }
         return changes

@@ -42,6 +42,9 @@ package struct PushCode: Hashable, Sendable, CustomStringConvertible {
     /// A version 4 UUID in lower case.
     package let description: String
 
+    /// One that was made before.
+    package init(_ description: String) { self.description = description }
+
     package init(high: UInt64, low: UInt64) {
         let high = high & 0xffff_ffff_ffff_0fff | 0x4000
         let low = low & 0x3fff_ffff_ffff_ffff | 1 << 63

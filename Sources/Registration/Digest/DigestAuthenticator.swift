@@ -105,6 +105,21 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(stale: isStale)
     }
 
+    /// Whether a password itself is the user's, for services that are given one. Takes as long for users who do not exist.
+    package func isPassword(
+        _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
+    ) -> Bool {
+        let known = users.user(named: name, realm: realm)
+        let given = DigestUser(
+            name: name, realm: realm, password: password, algorithms: settings.algorithms, functions: functions)
+        var isRight = false
+        for algorithm in settings.algorithms {
+            let expected = known?.ha1[algorithm] ?? ByteString(dummy.prefix(algorithm.digitCount))
+            if equalInConstantTime(given.ha1[algorithm]?.array ?? [], expected) { isRight = true }
+        }
+        return isRight && known != nil
+    }
+
     private struct Answer {
         let algorithm: DigestAlgorithm
         /// `nil` without qop.

@@ -25,8 +25,10 @@ actor Providers {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Gives the URL, whose authority is the certificate.
-    func listen(_ certificate: SelfSignedCertificate, plans: [String: String]) throws -> String {
+    /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
+    func listen(
+        _ certificate: SelfSignedCertificate, plans: [String: String] = [:], apps: SelfSignedCertificate? = nil
+    ) throws -> String {
         let key = try ProviderKey(.bytes(Array(TestFolder.appleKey.utf8)), for: .es256)
         let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
         for (token, plan) in plans {
@@ -38,7 +40,8 @@ actor Providers {
         }
         let server = SandboxServer(loop: loop, semantics: semantics)
         let context = try TLSContext.server(
-            certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"])
+            certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"],
+            clientAuthority: apps.map { .bytes($0.certificate) })
         let endpoint = try server.listen(tls: Endpoint(.loopbackV4, 0), context)
         self.semantics = semantics
         self.server = server

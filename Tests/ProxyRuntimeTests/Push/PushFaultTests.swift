@@ -141,4 +141,35 @@ struct PushFaultTests {
             #expect(await providers.connectionCount == 4)
         }
     }
+
+    @Test(arguments: [true, false])
+    func `an app with a certificate shows it, and sends no token`(showsIt: Bool) async throws {
+        try await withFolder { folder in
+            try await withLoop { loop in
+                let server = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+                let app = try SelfSignedCertificate(hosts: ["com.example.phone"])
+                for (name, bytes) in [
+                    ("ca", server.certificate), ("cert", app.certificate), ("cert-key", app.key),
+                ] {
+                    try Data(bytes).write(to: URL(fileURLWithPath: "\(folder.path)/\(name).pem"))
+                }
+                let providers = Providers(loop)
+                var settings = try folder.settings(try await providers.listen(server, apps: app))
+                settings.fcm.enabled = false
+                settings.apns.caFile = folder.path + "/ca.pem"
+                settings.apns.keyFile = nil
+                settings.apns.certFile = showsIt ? folder.path + "/cert.pem" : nil
+                settings.apns.certKeyFile = showsIt ? folder.path + "/cert-key.pem" : nil
+                let bench = PushBench(loop)
+                try await bench.start(settings)
+                await bench.send(1, to: apple(1), life: .seconds(1))
+                let outcome = try await bench.outcomes.next().1
+                // Past TLS, the sandbox misses the token that it wants of everybody.
+                #expect((outcome == .credentialsRefused("MissingProviderToken")) == showsIt)
+                #expect(await providers.records.count == (showsIt ? 1 : 0))
+                await bench.close()
+                await providers.close()
+            }
+        }
+    }
 }

@@ -156,6 +156,20 @@ struct StoreWriterTests {
         #expect(content.bindings.first?.cseq == 9)
     }
 
+    @Test func `the store of the first version is taken over with what it holds`() throws {
+        do {
+            let old = try Connection(path: folder.path)
+            try old.migrate([StoreSchema.scripts[0]], applicationID: StoreSchema.applicationID)
+            try old.execute(
+                "INSERT INTO bucket_entry VALUES ('00000000000000ff', 'bob', 'example.net', '103', 1000, '7,8', 1)")
+        }
+        try ObservedWriter(folder.path).writer.stop()
+        let entry = try #require(try folder.read().entries[CallRef(rawValue: 255)]?.entry)
+        #expect(entry.devices == [7, 8])
+        #expect(entry.told == [])
+        #expect(entry.caller == ByteString("103"))
+    }
+
     @Test func `the store of a newer version is refused, as is another program's file`() throws {
         try ObservedWriter(folder.path).writer.stop()
         try Connection(path: folder.path).execute("PRAGMA user_version = 99")

@@ -7,13 +7,13 @@ import LoopTesting
 import ProxyCore
 import PushDelivery
 import Reactor
-import Registration
 import SIPGrammar
 import Telemetry
 import Testing
 import Timekeeping
 
 @testable import ProxyRuntime
+@testable import Registration
 
 /// The device registration API over a store, with a directory and a push service that do as a test says.
 actor DeviceAPI {
@@ -107,7 +107,8 @@ actor DeviceAPI {
         case "full": return .tooManyDevices
         case "off": return .notSupported
         default:
-            if devices[aor]?.contains(device.token) != true { devices[aor, default: []].append(device.token) }
+            guard let token = device.token(over: nil) else { return .malformed }
+            if devices[aor]?.contains(token) != true { devices[aor, default: []].append(token) }
             return .done(1)
         }
     }

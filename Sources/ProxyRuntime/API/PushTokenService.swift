@@ -1,0 +1,110 @@
+import HTTPServer
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+
+/// Lets apps tell of their tokens and of accounts that were removed, in Acrobits' forms.
+///
+/// Lives on the shard's loop.
+struct PushTokenService {
+    let shard: ProxyShard
+    let form: ReportedTokens.Form
+
+    /// Paths as the vendor's examples have them besides our own; operators write them into the app's settings.
+    private static func patterns(_ roots: [String]) -> [String] {
+        roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
+            + roots.map { "\($0)/{}/{}/{*}" }
+    }
+
+    func register(in router: inout ServiceRouter) {
+        for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
+            add(pattern, to: &router) { call throws(ServiceProblem) in try reported(call) }
+        }
+        for pattern in Self.patterns(["/v1/account-removals"]) {
+            add(pattern, to: &router) { call throws(ServiceProblem) in try removed(call) }
+        }
+    }
+
+    private func add(_ pattern: String, to router: inout ServiceRouter, _ handler: @escaping ServiceRouter.Handler) {
+        for method in ["GET", "POST"] {
+            router.add(method, pattern, scope: .tokensReport, isChange: true, login: login, handler)
+        }
+    }
+
+    /// By the password of the user that the report is about.
+    private func login(
+        _ request: HTTPRequest, _ parameters: [String]
+    ) throws(ServiceProblem) -> ServiceRouter.LoginVerdict {
+        let report = try TokenReport(request, parameters)
+        guard let password = report.password else { return .none }
+        let (user, domain) = try report.account()
+        return shard.assumeIsolated { shard in
+            shard.withEngine { engine, _ in
+                guard let aor = engine.aor(of: user, in: domain), engine.isPassword(password, of: aor) else {
+                    return .wrong
+                }
+                return .user("\(aor)")
+            }
+        }
+    }
+
+    // MARK: Reports
+
+    private func reported(_ call: ServiceCall) throws(ServiceProblem) {
+        let report = try TokenReport(call.request, call.parameters)
+        let aor = try aor(of: report)
+        let tokens = report.tokens(form)
+        // The app calls again when it has one, provided that it hears of success.
+        guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
+        let device = ReportedDevice(tokens)
+        shard.assumeIsolated { shard in
+            shard.report {
+                Self.answer(call, $0)
+            } _: { engine, ticket, now in
+                engine.deviceReported(device, of: aor, ticket, now: now)
+            }
+        }
+    }
+
+    private func removed(_ call: ServiceCall) throws(ServiceProblem) {
+        let report = try TokenReport(call.request, call.parameters)
+        let aor = try aor(of: report)
+        let tokens = report.tokens(form)
+        guard !tokens.selector.isEmpty || !tokens.isEmpty else {
+            throw ServiceProblem(400, "neither a selector nor a token says which device is meant")
+        }
+        shard.assumeIsolated { shard in
+            shard.report {
+                Self.answer(call, $0)
+            } _: { engine, ticket, now in
+                engine.devicesWithdrawn(.told(tokens), of: aor, ticket, now: now)
+            }
+        }
+    }
+
+    private func aor(of report: TokenReport) throws(ServiceProblem) -> AddressOfRecord {
+        let (user, domain) = try report.account()
+        let aor = shard.assumeIsolated { shard in shard.withEngine { engine, _ in engine.aor(of: user, in: domain) } }
+        guard let aor else { throw ServiceProblem(404, "the user's domain is not served here") }
+        return aor
+    }
+
+    /// Success has neither body nor type: a body would have to match its type.
+    private static func answer(_ call: ServiceCall, _ result: ReportResult) {
+        switch result {
+        case .done: call.answer(HTTPResponse(status: 200))
+        case .notSupported: call.answer(ServiceProblem(409, "the push service of this token is switched off here"))
+        case .tooManyDevices: call.answer(ServiceProblem(403, "the user has too many devices"))
+        case .malformed:
+            call.answer(
+                ServiceProblem(
+                    422, "the tokens cannot be used",
+                    detail: "an app id is missing, the two tokens do not belong together, or they are too long"))
+        case .unavailable:
+            call.answer(
+                ServiceProblem(503, "the report cannot be stored now").response(fields: [HTTPField("Retry-After", "5")])
+            )
+        }
+    }
+}

@@ -1,0 +1,182 @@
+import HTTPServer
+import JSON
+import PushDelivery
+import SIPGrammar
+
+/// What an app's Push Token Reporter or Account Removal Reporter says, from path, query and body together.
+///
+/// Operators choose names, places and media type in the app's settings, so all of them are looked at; a value that is
+/// said twice must be the same.
+struct TokenReport {
+    fileprivate enum Field: String, CaseIterable {
+        case username, password, selector
+        case callsToken = "token_calls"
+        case callsApp = "appid_calls"
+        case otherToken = "token_msgs"
+        case otherApp = "appid_msgs"
+
+        /// In any case; the app's own variables count as names too.
+        init?(named name: String) {
+            let name = name.lowercased()
+            switch name {
+            case "pushtokenincomingcall": self = .callsToken
+            case "pushappid_incoming_call": self = .callsApp
+            case "token", "pushtoken", "pushtokenother": self = .otherToken
+            case "appid", "pushappid", "pushappid_other": self = .otherApp
+            default: self.init(rawValue: name)
+            }
+        }
+
+        /// Bytes.
+        var limit: Int { isToken ? 2000 : 256 }
+        var isToken: Bool { self == .callsToken || self == .otherToken }
+
+        /// Words that stand for nothing; a name or a password may be one.
+        var mayBeNull: Bool { self != .username && self != .password }
+    }
+
+    private static let bodyLimit = 16 << 10
+    private static let itemLimit = 64
+
+    private var values: [Field: String] = [:]
+    private var itemCount = 0
+
+    /// GET, or POST with a body; `parameters` are those of the path: user name, selector, and the token with what is joined
+    /// to it by `&`.
+    init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
+        for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
+        if parameters.count > 2 { try take(rest: parameters[2]) }
+        for item in request.query { try take(item.name, item.value) }
+        if request.method == "POST" { try take(body: request.body, type: request.field("content-type") ?? "") }
+    }
+
+    // MARK: Reading
+
+    /// `<token>&appid=...`, decoded already.
+    private mutating func take(rest: String) throws(ServiceProblem) {
+        let items = rest.split(separator: "&", omittingEmptySubsequences: false)
+        try take(.otherToken, String(items.first ?? ""))
+        for item in items.dropFirst() {
+            let sides = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            try take(String(sides.first ?? ""), sides.count == 2 ? String(sides[1]) : "")
+        }
+    }
+
+    private mutating func take(body: [UInt8], type: String) throws(ServiceProblem) {
+        guard body.count <= Self.bodyLimit else { throw ServiceProblem(413, "the body is too long") }
+        let text = body.drop(while: \.isSpace)
+        guard !text.isEmpty else { return }
+        let media = type.split(separator: ";").first?.lowercased().filter { $0 != " " && $0 != "\t" } ?? ""
+        if media == "application/json" || media.hasSuffix("+json") || text.first == UInt8(ascii: "{") {
+            try take(json: Array(text))
+        } else {
+            let end = text.lastIndex { !$0.isSpace } ?? text.startIndex
+            for item in FormText.items(text[...end]) { try take(item.name, item.value) }
+        }
+    }
+
+    private mutating func take(json: [UInt8]) throws(ServiceProblem) {
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue(json)
+        } catch {
+            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+        }
+        guard case .object(let members) = value else { throw ServiceProblem(400, "expected a JSON object") }
+        for member in members {
+            switch member.value {
+            case .string(let text), .number(let text): try take(member.key, text)
+            case .null: try take(member.key, "")
+            case .bool, .array, .object:
+                guard Field(named: member.key) == nil else {
+                    throw ServiceProblem(400, "expected a text", detail: Field(named: member.key)?.rawValue)
+                }
+                try count()
+            }
+        }
+    }
+
+    private mutating func take(_ name: String, _ value: String) throws(ServiceProblem) {
+        try count()
+        if let field = Field(named: name) { try take(field, value) }
+    }
+
+    private mutating func count() throws(ServiceProblem) {
+        itemCount += 1
+        guard itemCount <= Self.itemLimit else { throw ServiceProblem(400, "too many fields") }
+    }
+
+    private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
+        var value = text
+        // A plus that was not encoded: base64 holds no space, and a number begins with it.
+        if field.isToken { value = value.replacing(" ", with: "+") }
+        if field == .username, value.first == " " { value = "+" + value.dropFirst() }
+        guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
+        guard value.utf8.count <= field.limit else {
+            throw ServiceProblem(400, "a value is too long", detail: "\(field.rawValue): \(field.limit) bytes at most")
+        }
+        guard field.accepts(value) else {
+            throw ServiceProblem(400, "a value is malformed", detail: field.rawValue)
+        }
+        guard values[field] == nil || values[field] == value else {
+            throw ServiceProblem(400, "a value is given twice and differs", detail: field.rawValue)
+        }
+        values[field] = value
+    }
+
+    // MARK: What it says
+
+    var password: ByteString? { bytes(.password) }
+
+    /// The user without domain, and the domain when one is named.
+    func account() throws(ServiceProblem) -> (user: ByteString, domain: ByteString?) {
+        guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
+        for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
+            text = text.dropFirst(scheme.count)
+        }
+        guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
+        let user = text[..<at]
+        guard !user.isEmpty else { throw ServiceProblem(400, "username is missing") }
+        return (ByteString(user.utf8), ByteString(text[text.index(after: at)...].utf8))
+    }
+
+    func tokens(_ form: ReportedTokens.Form) -> ReportedTokens {
+        ReportedTokens(
+            form: form, calls: ReportedTokens.Part(token: bytes(.callsToken), appID: bytes(.callsApp)),
+            other: ReportedTokens.Part(token: bytes(.otherToken), appID: bytes(.otherApp)),
+            selector: bytes(.selector) ?? .empty)
+    }
+
+    private func bytes(_ field: Field) -> ByteString? { values[field].map { ByteString($0) } }
+}
+
+extension TokenReport.Field {
+    fileprivate func accepts(_ value: String) -> Bool {
+        switch self {
+        case .username, .password:
+            value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
+        case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+        // What joins names and tokens in the parameters of a contact.
+        case .callsApp, .otherApp:
+            value.utf8.allSatisfy {
+                (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")
+            }
+        case .callsToken, .otherToken: value.utf8.allSatisfy(\.isBase64)
+        }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isSpace: Bool { self == 32 || self == 9 || self == 10 || self == 13 }
+
+    /// Of either alphabet, or padding.
+    fileprivate var isBase64: Bool {
+        switch self {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
+            UInt8(ascii: "_"), UInt8(ascii: "="):
+            true
+        default: false
+        }
+    }
+}

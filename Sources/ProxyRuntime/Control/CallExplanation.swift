@@ -1,0 +1,267 @@
+import PushDelivery
+
+/// One call in words: the steps of all its devices by time, then what to do about what went wrong.
+struct CallExplanation {
+    private let records: [TimelineReport]
+    private let report: ExplainReport
+
+    /// The records are of one call, at least one.
+    init(_ records: [TimelineReport], of report: ExplainReport) {
+        self.records = records
+        self.report = report
+    }
+
+    var lines: [String] {
+        guard let first = records.first else { return [] }
+        let start = records.map(\.requestedAt).min() ?? first.requestedAt
+        var steps: [(time: Int64, text: String)] = []
+        for record in records {
+            // The first step names the device anyway.
+            let label = records.count > 1 ? "device \(record.device): " : ""
+            steps += explanation(of: record).steps.enumerated().map { index, step in
+                (record.requestedAt - start + Int64(step.time), (index == 0 ? "" : label) + step.text)
+            }
+        }
+        // The steps of one device stay in their order.
+        let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
+        let lines = sorted.map { "  " + "\($0.element.time) ms".padding(to: 9) + $0.element.text }
+        var advice: [String] = []
+        for record in records {
+            if let sentence = explanation(of: record).advice, !advice.contains(sentence) { advice.append(sentence) }
+        }
+        return [heading(first, start)] + lines + advice.map { "  => " + $0 }
+    }
+
+    private func explanation(of record: TimelineReport) -> DeviceExplanation {
+        let contact = report.contacts.first { $0.device == record.device }
+        return DeviceExplanation(record, lastRegistered: contact?.registeredAt)
+    }
+
+    private func heading(_ first: TimelineReport, _ start: Int64) -> String {
+        guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
+        let user = report.isUser ? "" : " for \(first.aor)"
+        return "Call \(first.callID)\(user), \(Words.date(start))"
+    }
+}
+
+/// What was done for one device.
+struct DeviceExplanation {
+    private let record: TimelineReport
+    private let omission: TimelineRecord.Omission?
+    private let answer: TimelineRecord.Answer?
+    private let end: TimelineRecord.End?
+    private let lastRegistered: Int64?
+
+    /// `lastRegistered` is when the device was last heard of, if it still is a contact.
+    init(_ record: TimelineReport, lastRegistered: Int64?) {
+        self.record = record
+        self.lastRegistered = lastRegistered
+        omission = record.omission.flatMap(TimelineRecord.Omission.init(rawValue:))
+        answer = record.answer.flatMap(TimelineRecord.Answer.init(rawValue:))
+        end = record.end.flatMap(TimelineRecord.End.init(rawValue:))
+    }
+
+    // MARK: Steps
+
+    /// Milliseconds after the record's beginning, and what was then; in the order in which it happened.
+    var steps: [(time: Int32, text: String)] {
+        var steps: [(time: Int32, text: String)] = [(0, beginning)]
+        if let sent = record.sent { steps.append((sent, "sent to the provider")) }
+        if let answer {
+            if let answered = record.answered {
+                steps.append((answered, words(answer)))
+            } else {
+                steps.append((record.ended ?? 0, words(answer)))
+            }
+        }
+        if let registered = record.registered { steps.append((registered, "the phone registered")) }
+        if let invited = record.invited { steps.append((invited, "the INVITE went to it")) }
+        if let rang = record.rang { steps.append((rang, "it rang")) }
+        if let end, end != .notOffered { steps.append((record.ended ?? 0, words(end))) }
+        steps = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
+            .map(\.element)
+        if let last = steps.last, isUnderWay { steps.append((last.time, "still under way")) }
+        return steps
+    }
+
+    private var isUnderWay: Bool {
+        record.delivery == TimelineRecord.Delivery.underWay.rawValue || (record.kind == "call" && end == nil)
+    }
+
+    private var beginning: String {
+        let device = "device \(record.device)"
+        return switch omission {
+        case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
+        case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
+        case .unknownUser: "the call came; nobody is called \(record.aor), the caller got \(status)"
+        case .noContact: "the call came; \(record.aor) had no contact, the caller got \(status)"
+        case .tooManyCalls: "the call came; there were too many, the caller got \(status)"
+        case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
+        case .providerOff:
+            "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
+        case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
+        case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
+        case .callerLimit:
+            "the call came; its caller woke too many phones, so no push went to \(device), and the call waits"
+        }
+    }
+
+    private var status: String { record.endStatus.map { "\($0)" } ?? "no answer" }
+
+    private func words(_ answer: TimelineRecord.Answer) -> String {
+        let isDone = record.delivery != TimelineRecord.Delivery.underWay.rawValue
+        let reason = record.reason.isEmpty ? "" : ": \(record.reason)"
+        switch answer {
+        case .accepted:
+            return "the provider accepted it" + (record.providerID.isEmpty ? "" : " (\(record.providerID))") + atTry
+        case .acceptedWithNewToken: return "the provider accepted it, and named a new token for the phone" + atTry
+        case .tokenDead:
+            return "the provider says the token is dead"
+                + (record.deadSince.map { " since \(Words.date($0))" } ?? "")
+        case .failed where record.tries == 0:
+            return "not sent: there was no credential for the provider, or too many pushes were before it"
+        case .failed where record.status == nil: return "the provider was not reached\(reason)" + inTries
+        case .failed: return "the provider had trouble\(reason)" + inTries
+        case .credentialsRefused: return "the provider does not accept our credentials\(reason)"
+        case .payloadRefused: return "the provider does not accept the message\(reason)"
+        case .noSuitableToken: return "the phone gave no token for this kind of push"
+        case .queueFull: return isDone ? "not sent: too many pushes wait" : "too many pushes wait"
+        case .noApp: return "not sent: no app in the settings is meant by that token"
+        }
+    }
+
+    private var inTries: String { record.tries > 1 ? ", in \(record.tries) tries" : "" }
+
+    private var atTry: String {
+        guard record.tries > 1 else { return "" }
+        return " at try \(record.tries)" + (record.reason.isEmpty ? "" : "; the one before failed: \(record.reason)")
+    }
+
+    private func words(_ end: TimelineRecord.End) -> String {
+        switch end {
+        case .answered: "answered"
+        case .answeredElsewhere: "answered by another phone"
+        case .declinedElsewhere: "another phone declined for all"
+        case .refused: "the phone refused with \(status)"
+        case .noAnswer: "the phone gave no answer to the INVITE"
+        case .unreachable: "the INVITE could not be sent to the phone"
+        case .callerGaveUp: "the caller gave up"
+        case .timeOver: "nobody had come, the call was given up"
+        case .signedOut: "the phone signed out, or its contact was replaced"
+        case .tokenDead: "the contact was removed"
+        case .providerOff: "the provider was switched off"
+        case .pushFailed: "the push had failed for good, the call waits for this phone no longer"
+        case .notOffered: "the caller got \(status)"
+        case .stopped: "the daemon was stopped"
+        }
+    }
+
+    // MARK: Advice
+
+    /// What to do, where something went wrong.
+    var advice: String? {
+        switch omission {
+        case .unknownUser:
+            return "Nobody has that name: a phone must register with it first; sippushd user add gives it a password."
+        case .noContact: return "The phone must register again: it has signed out, or its push token died."
+        case .tooManyCalls: return "limits.calls says how many calls are offered at the same time."
+        case .providerOff: return "sippushd provider enable \(record.app)"
+        case .deviceLimit where record.registered == nil:
+            return "call.pushes-per-device is the limit: many calls in a minute come from somewhere."
+        case .callerLimit where record.registered == nil:
+            return "call.pushes-per-caller is the limit, for callers who are not listed under trusted."
+        case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
+        }
+    }
+
+    private var endAdvice: String? {
+        if let sentence = answer.flatMap(providerAdvice) { return sentence }
+        switch end {
+        case .timeOver: return record.omission == nil ? timeOverAdvice : nil
+        case .callerGaveUp:
+            guard isAccepted, record.registered == nil else { return nil }
+            return "The caller hung up before the phone had woken."
+        case .unreachable:
+            return "The connection on which the phone had registered is gone; it must register again to be called."
+        case .noAnswer:
+            return "The phone is gone without a word, or something between drops what is sent to it: "
+                + "a NAT that forgets, a firewall, a message too long for UDP."
+        case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .signedOut, .tokenDead, .providerOff,
+            .pushFailed, .notOffered, .stopped, nil:
+            return nil
+        }
+    }
+
+    private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
+
+    /// How long after the end the phone came, if it was soon.
+    private var late: Int64? {
+        guard let lastRegistered, let ended = record.ended else { return nil }
+        let late = lastRegistered - record.requestedAt - Int64(ended)
+        return (0..<60_000).contains(late) ? late : nil
+    }
+
+    private var timeOverAdvice: String {
+        let time = Words.time(Int64(record.ended ?? 0))
+        if record.registered != nil { return "The phone registered, but the store did not take it in time." }
+        if isAccepted, let late {
+            return
+                "The phone registered \(late) ms too late: call.ring-timeout is short for it, and the PBX's own ring "
+                + "time should not be shorter."
+        }
+        if isAccepted {
+            return "The phone did not register within \(time) although the provider took the push: the app did not "
+                + "wake, or cannot reach this daemon. Look at its push handling, its battery and notification "
+                + "settings, and its network."
+        }
+        if record.sent == nil {
+            return "The push waited for its turn until the time was over: too many others were before it "
+                + "(\(settings).limits), or the provider is not reached."
+        }
+        return "The provider had not answered within \(time)."
+    }
+
+    private func providerAdvice(_ answer: TimelineRecord.Answer) -> String? {
+        switch answer {
+        case .accepted, .acceptedWithNewToken: return nil
+        case .tokenDead:
+            return end == .pushFailed
+                ? "The phone has registered since, so its contact stays; the next push tells more."
+                : "The provider no longer knows the app on that phone: it was removed, or has a new token. "
+                    + "The contact is gone until the app registers again."
+        case .credentialsRefused:
+            return "Look at \(settings)\(credentialKeys); sippushd check-config finds what is missing."
+        case .payloadRefused:
+            return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
+        case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
+        case .queueFull: return "\(settings).limits.queue says how many may wait."
+        case .noApp: return "Look at pn-param in its contact, and at the apps under push."
+        case .failed:
+            return "Look at the network to the provider, and at its status page: the log says what was tried."
+        }
+    }
+
+    /// The provider's name in the settings.
+    private var provider: String { String(record.app.prefix { $0 != "/" && $0 != "." }) }
+
+    /// The key of the app's settings.
+    private var settings: String {
+        let parts = record.app.split(separator: "/", maxSplits: 1)
+        return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
+    }
+
+    private var credentialKeys: String {
+        switch provider {
+        case "apns": ".key-id, team-id and key-file"
+        case "fcm": ".service-account-file"
+        case "webpush": ".vapid-key-file"
+        default: ""
+        }
+    }
+}
+
+extension String {
+    fileprivate func padding(to width: Int) -> String {
+        count < width ? self + String(repeating: " ", count: width - count) : self + " "
+    }
+}

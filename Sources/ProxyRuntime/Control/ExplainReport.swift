@@ -1,0 +1,105 @@
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// What is known of a user's phones, or of a call, for `sippushd explain`.
+package struct ExplainReport: Codable, Sendable {
+    /// As asked for.
+    package var name: String
+    /// The name is that of a user of one of our domains; else it is taken for a Call-ID.
+    package var isUser: Bool
+    /// The user has a contact or a password.
+    package var isKnown: Bool
+    /// Unix milliseconds.
+    package var date: Int64
+    package var contacts: [ContactReport] = []
+    package var providers: [ProviderReport] = []
+    package var held: [HeldCallReport] = []
+    /// Missed calls that are still to be reported to some device.
+    package var missedCalls = 0
+    /// The daemon records what it does.
+    package var keepsTimeline: Bool
+    /// Seconds that a record is kept.
+    package var maximumAge: Int64
+    /// The oldest first. Those that are under way have no end yet.
+    package var records: [TimelineReport] = []
+
+    package struct ContactReport: Codable, Sendable {
+        package var device: UInt64
+        /// Provider and the start of the token; `nil` for an ordinary contact.
+        package var token: String?
+        /// The provider it asked for, which is switched off.
+        package var switchedOff: String?
+        /// It came with push parameters, be they of use or not.
+        package var hasPushParameters: Bool
+        /// It was reported over HTTP and has not registered: nothing but a push can be sent to it.
+        package var isReported: Bool
+        /// Unix milliseconds.
+        package var registeredAt: Int64
+        /// Unix milliseconds; may be over for a push contact.
+        package var expiresAt: Int64
+    }
+
+    /// Nobody has that name, and nothing is on record.
+    package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
+}
+
+/// One record of the timeline; see `TimelineRecord` for what is what.
+package struct TimelineReport: Codable, Hashable, Sendable {
+    package var kind: String
+    package var aor: String
+    package var callID: String
+    package var callRef: String?
+    package var calls: Int
+    package var device: UInt64
+    /// Unix milliseconds.
+    package var requestedAt: Int64
+    package var omission: String?
+    package var app: String
+    package var code: String?
+    package var delivery: String
+    package var tries: Int
+    package var answer: String?
+    package var status: Int?
+    package var reason: String
+    /// Unix milliseconds.
+    package var deadSince: Int64?
+    package var providerID: String
+    // Milliseconds after `requestedAt`.
+    package var sent: Int32?
+    package var answered: Int32?
+    package var registered: Int32?
+    package var invited: Int32?
+    package var rang: Int32?
+    package var ended: Int32?
+    package var end: String?
+    package var endStatus: UInt16?
+
+    init(_ record: TimelineRecord) {
+        kind = record.kind.rawValue
+        aor = "\(record.user)@\(record.host)"
+        callID = record.callID.string
+        callRef = record.callRef?.description
+        calls = record.calls
+        device = record.device
+        requestedAt = record.requestedAt.milliseconds
+        omission = record.omission?.rawValue
+        app = record.app
+        code = record.code?.description
+        delivery = record.delivery.rawValue
+        tries = record.tries
+        answer = record.answer?.rawValue
+        status = record.status
+        reason = record.reason
+        deadSince = record.deadSince?.milliseconds
+        providerID = record.providerID.string
+        sent = record.steps.sent
+        answered = record.steps.answered
+        registered = record.steps.registered
+        invited = record.steps.invited
+        rang = record.steps.rang
+        ended = record.steps.ended
+        end = record.end?.rawValue
+        endStatus = record.endStatus
+    }
+}

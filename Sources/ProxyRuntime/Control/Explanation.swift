@@ -1,0 +1,129 @@
+import Foundation
+import Timekeeping
+
+/// A report in words: who could be woken, what was done for each call, and what to do about what went wrong.
+package struct Explanation {
+    private let report: ExplainReport
+
+    package init(_ report: ExplainReport) { self.report = report }
+
+    package var lines: [String] {
+        guard !report.isEmpty else { return [nobody] }
+        var lines = report.isUser ? user : []
+        for call in calls {
+            if !lines.isEmpty { lines.append("") }
+            lines += CallExplanation(call, of: report).lines
+        }
+        if report.records.isEmpty { lines.append(nothing) }
+        return lines
+    }
+
+    // MARK: The user
+
+    private var user: [String] {
+        var lines = [report.contacts.isEmpty ? noContact : contactCount]
+        lines += report.contacts.map { "  " + contact($0) }
+        let off = report.providers.filter { !$0.isEnabled }.map(\.name)
+        lines += off.map { "Provider \($0) is switched off: sippushd provider enable \($0)" }
+        if report.providers.isEmpty { lines.append("No push provider is configured: see push.apns and push.fcm.") }
+        for call in report.held {
+            lines.append("Call \(call.callID) is under way: \(call.sleeping) phones asleep, \(call.ringing) called")
+        }
+        if report.missedCalls > 0 {
+            lines.append(
+                "\(Words.count(report.missedCalls, "missed call")) still to be reported: "
+                    + "sippushd bucket show \(report.name)")
+        }
+        return lines
+    }
+
+    private var contactCount: String { "\(report.name) has \(Words.count(report.contacts.count, "contact"))" }
+
+    private var noContact: String {
+        report.isKnown
+            ? "\(report.name) has no contact: the phone has signed out or never registered, or its push token died"
+            : "\(report.name) has neither a contact nor a password here"
+    }
+
+    private func contact(_ contact: ExplainReport.ContactReport) -> String {
+        var kind = contact.token.map { "push token \($0)" } ?? "no push parameters"
+        if let provider = contact.switchedOff {
+            kind = "not pushed: provider \(provider) is switched off"
+        } else if contact.token == nil, contact.hasPushParameters {
+            kind = "its push parameters are not used; the log says why when it registers"
+        }
+        if contact.isReported {
+            let since = Words.time(report.date - contact.registeredAt)
+            return "device \(contact.device) (\(kind)): reported \(since) ago over HTTP, has not registered"
+        }
+        let registered = "registered \(Words.time(report.date - contact.registeredAt)) ago"
+        let left = contact.expiresAt - report.date
+        let expiry: String
+        if left > 0 {
+            expiry = "expires in \(Words.time(left))"
+        } else {
+            expiry = "expired \(Words.time(-left)) ago, kept for pushes"
+        }
+        return "device \(contact.device) (\(kind)): \(registered), \(expiry)"
+    }
+
+    // MARK: What is not there
+
+    private var nobody: String {
+        let what = report.isUser ? "nobody here is called \(report.name)" : "no call \(report.name)"
+        return "\(what)\(report.isUser ? ", and no call for that name is" : " is") on record\(retention)"
+    }
+
+    private var nothing: String { "No call is on record\(retention)" }
+
+    private var retention: String {
+        report.keepsTimeline
+            ? " (kept for \(Words.time(report.maximumAge * 1000)))"
+            : ": the timeline is switched off (push.timeline.max-records is 0)"
+    }
+
+    // MARK: Calls
+
+    /// What belongs together, the oldest first: a call's devices, or one list of missed calls.
+    private var calls: [[TimelineReport]] {
+        var calls: [[TimelineReport]] = []
+        var places: [String: Int] = [:]
+        for record in report.records {
+            let isCall = record.kind == "call"
+            let key = "\(record.callID) \(record.callRef ?? "") \(record.aor)"
+            if isCall, record.callRef != nil, let place = places[key] {
+                calls[place].append(record)
+            } else {
+                if isCall { places[key] = calls.count }
+                calls.append([record])
+            }
+        }
+        return calls.sorted { ($0.first?.requestedAt ?? 0) < ($1.first?.requestedAt ?? 0) }
+    }
+}
+
+/// Numbers and times as people read them.
+enum Words {
+    /// `2026-11-21 10:12:03.120 UTC`.
+    static func date(_ milliseconds: Int64) -> String {
+        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
+        // In whole seconds: a `Date` is a binary fraction, and would lose a millisecond.
+        let time = UnixTime(milliseconds: milliseconds)
+        let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
+        let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()
+        return "\(text.hasSuffix("Z") ? String(text.dropLast()) : text).\(fraction) UTC"
+    }
+
+    static func count(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
+
+    /// In the largest unit that fits.
+    static func time(_ milliseconds: Int64) -> String {
+        let seconds = max(0, milliseconds) / 1000
+        return switch seconds {
+        case ..<120: "\(seconds) s"
+        case ..<7200: "\(seconds / 60) min"
+        case ..<172_800: "\(seconds / 3600) h"
+        default: "\(seconds / 86_400) days"
+        }
+    }
+}

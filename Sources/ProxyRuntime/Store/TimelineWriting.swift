@@ -1,0 +1,63 @@
+import PushDelivery
+import Reactor
+import Timekeeping
+
+/// Writes the timeline's records and deletes old ones, a few at a time, so that no commit takes long.
+///
+/// Lives on its shard's loop.
+final class TimelineWriting {
+    private let settings: TimelineSettings
+    private let writer: StoreWriter
+    private let loop: EventLoop
+    private var timer: LoopTimer?
+    /// Records written since old ones were last deleted.
+    private var added = 0
+    /// Records that were not written because too much else waits.
+    private(set) var dropped = 0
+
+    /// When so many changes wait, the rest of the queue is for those that somebody waits for.
+    private static let queueLimit = StoreWriterSettings().queueLimit / 2
+    /// Deleted twice as fast as written, should there ever be too many.
+    private static let batch = 64
+    /// Beside that, for a daemon that has little to do.
+    private static let interval: Duration = .seconds(10)
+    private static let intervalBatch = 250
+
+    init(_ settings: TimelineSettings, writer: StoreWriter, loop: EventLoop) {
+        self.settings = settings
+        self.writer = writer
+        self.loop = loop
+    }
+
+    /// Begins to delete, on the loop.
+    func start() throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
+        timerFired()
+    }
+
+    func write(_ records: [StoreChange]) {
+        guard writer.queueLength < Self.queueLimit else {
+            dropped += records.count
+            return
+        }
+        var changes = records
+        added += records.count
+        if added >= Self.batch {
+            changes.append(pruning(limit: 2 * added))
+            added = 0
+        }
+        _ = writer.submit(changes, for: StoreService.unawaited, isAwaited: false)
+    }
+
+    private func timerFired() {
+        if writer.queueLength < Self.queueLimit {
+            _ = writer.submit([pruning(limit: Self.intervalBatch)], for: StoreService.unawaited, isAwaited: false)
+        }
+        timer?.arm(at: loop.now + Self.interval)
+    }
+
+    private func pruning(limit: Int) -> StoreChange {
+        .pruneTimeline(
+            before: loop.moment.date + (.zero - settings.maximumAge), keeping: settings.maximumRecords, limit: limit)
+    }
+}

@@ -1,0 +1,195 @@
+package import SIPGrammar
+
+/// What an app says of its tokens in a report: one for calls, one for everything else, each with its app.
+///
+/// What it does not say is `nil`, and takes nothing away: on iOS one of the tokens may come late.
+package struct ReportedTokens: Hashable, Sendable {
+    /// Who will push to the tokens.
+    package enum Form: String, Hashable, Sendable, CaseIterable {
+        /// Acrobits' mediator, which gets them as they are.
+        case acrobits
+        /// We ourselves, at Apple or Google: what the base64 stands for counts.
+        case direct
+    }
+
+    package struct Part: Hashable, Sendable {
+        /// Base64 in either alphabet, with padding or without.
+        package var token: ByteString?
+        package var appID: ByteString?
+
+        package init(token: ByteString? = nil, appID: ByteString? = nil) {
+            self.token = token
+            self.appID = appID
+        }
+    }
+
+    package let form: Form
+    package let calls: Part
+    package let other: Part
+    /// The account on the device; empty when the app does not say.
+    package let selector: ByteString
+
+    package init(form: Form, calls: Part, other: Part, selector: ByteString) {
+        self.form = form
+        self.calls = calls
+        self.other = other
+        self.selector = selector
+    }
+
+    package var isEmpty: Bool { calls.token == nil && other.token == nil }
+
+    /// What to store when `stored` is known of the same installation: each token with the app that it came with.
+    ///
+    /// - Returns: `nil` when a token's app is not known, or, for ``Form/direct``, a token is neither Apple's nor Google's.
+    package func pushToken(over stored: PushToken?) -> PushToken? {
+        switch form {
+        case .acrobits: acrobitsToken(over: stored)
+        case .direct: directToken(over: stored)
+        }
+    }
+
+    /// Whether a stored token holds one of these.
+    package func shares(_ stored: PushToken) -> Bool {
+        let mine = [calls.token, other.token].compactMap(\.self)
+        switch stored.provider {
+        case .acrobits:
+            guard let read = try? AcrobitsToken(stored) else { return false }
+            return mine.contains { $0 == read.calls?.deviceToken || $0 == read.other?.deviceToken }
+        case .apns, .apnsDevelopment:
+            guard let read = try? APNsToken(stored) else { return false }
+            return mine.contains { token in
+                guard case .apple(let hex) = Decoded(token) else { return false }
+                return hex == read.remote || hex == read.voip
+            }
+        case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
+        case .webPush, .http: return false
+        }
+    }
+
+    /// The selector that a stored token carries.
+    package static func selector(of token: PushToken) -> ByteString? {
+        token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
+    }
+
+    // MARK: For the mediator
+
+    private func acrobitsToken(over stored: PushToken?) -> PushToken? {
+        let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
+        // One token that does not say what it is for was reported as the other one.
+        let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
+        let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
+        let other = Self.part(other, over: known?.other)
+        var prid: [UInt8] = []
+        var param: [UInt8] = []
+        switch (calls.token, other.token) {
+        case (nil, nil): return nil
+        case (let token?, nil):
+            guard let app = calls.appID else { return nil }
+            prid = token.array + Array(":calls".utf8)
+            param = app.array
+        case (nil, let token?):
+            // For calls too, as on Android: it is all there is.
+            guard let app = other.appID else { return nil }
+            prid = token.array
+            param = app.array
+        case (let first?, let second?):
+            guard let callsApp = calls.appID, let otherApp = other.appID else { return nil }
+            prid = first.array + Array(":calls&".utf8) + second.array + Array(":other".utf8)
+            param = callsApp.array + [UInt8(ascii: "&")] + otherApp.array
+        }
+        let account = selector.isEmpty ? known?.selector ?? .empty : selector
+        if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
+        return PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
+    }
+
+    private static func part(_ told: Part, over known: AcrobitsToken.Address?) -> Part {
+        guard let token = told.token else { return Part(token: known?.deviceToken, appID: known?.appID) }
+        return Part(token: token, appID: told.appID ?? known?.appID)
+    }
+
+    // MARK: For us
+
+    /// Whatever stands before the first dot is the team's, and no push needs it.
+    private static let team = Array("TEAM.".utf8)
+
+    private func directToken(over stored: PushToken?) -> PushToken? {
+        let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
+        switch (first, second) {
+        case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
+            // One installation has one token at Google; calls matter most.
+            let known = stored?.provider == .fcm ? stored?.param : nil
+            let app = first == nil ? other.appID : calls.appID ?? other.appID
+            return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
+        case (.apple(let voip)?, nil): return appleToken(voip: voip, remote: nil, over: stored)
+        case (nil, .apple(let remote)?): return appleToken(voip: nil, remote: remote, over: stored)
+        case (.apple(let voip)?, .apple(let remote)?): return appleToken(voip: voip, remote: remote, over: stored)
+        case (nil, nil), (.unknown?, _), (_, .unknown?), (.apple?, .google?), (.google?, .apple?): return nil
+        }
+    }
+
+    private func appleToken(voip: ByteString?, remote: ByteString?, over stored: PushToken?) -> PushToken? {
+        let known = stored.flatMap { $0.provider == .apns ? try? APNsToken($0) : nil }
+        let apps = [calls.appID, other.appID].compactMap { $0.map(Self.bundle) }
+        guard let bundle = apps.first ?? known?.bundle, apps.allSatisfy({ $0 == bundle }) else { return nil }
+        let (voip, remote) = (voip ?? known?.voip, remote ?? known?.remote)
+        let tokens = [
+            voip.map { $0.array + Array(":voip".utf8) }, remote.map { $0.array + Array(":remote".utf8) },
+        ].compactMap(\.self)
+        let services = voip == nil ? ".remote" : remote == nil ? ".voip" : ".voip&remote"
+        return PushToken(
+            provider: .apns, param: ByteString(Self.team + bundle.array + Array(services.utf8)),
+            prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
+    }
+
+    /// Apple's name for VoIP pushes is that of the app with a word more.
+    private static func bundle(_ appID: ByteString) -> ByteString {
+        let suffix: StaticString = ".voip"
+        let start = appID.count - suffix.utf8CodeUnitCount
+        return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
+    }
+
+    /// What a token stands for.
+    private enum Decoded: Equatable {
+        /// 64 hexadecimal digits.
+        case apple(ByteString)
+        case google(ByteString)
+        case unknown
+
+        init(_ token: ByteString) {
+            let bytes = ReportedTokens.bytes(ofBase64: token)
+            if let bytes, !bytes.isEmpty, bytes.allSatisfy({ (0x21...0x7e).contains($0) }) {
+                self = .google(ByteString(bytes))
+            } else if let bytes, bytes.count == 32 {
+                self = .apple(ByteString(Hex.encode(bytes)))
+            } else {
+                self = .unknown
+            }
+        }
+    }
+
+    /// Forgiving: either alphabet, padding or none, bits left over.
+    private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var (bits, count): (UInt32, Int) = (0, 0)
+        for character in text.array {
+            let value: UInt8
+            switch character {
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = character - UInt8(ascii: "A")
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): value = character - UInt8(ascii: "a") + 26
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0") + 52
+            case UInt8(ascii: "+"), UInt8(ascii: "-"): value = 62
+            case UInt8(ascii: "/"), UInt8(ascii: "_"): value = 63
+            case UInt8(ascii: "="): continue
+            default: return nil
+            }
+            bits = (bits << 6 | UInt32(value)) & 0xfff
+            count += 1
+            let isWhole = count % 4 != 1
+            if isWhole {
+                let shift: UInt32 = count % 4 == 2 ? 4 : count % 4 == 3 ? 2 : 0
+                bytes.append(UInt8(truncatingIfNeeded: bits >> shift))
+            }
+        }
+        return count % 4 == 1 ? nil : bytes
+    }
+}

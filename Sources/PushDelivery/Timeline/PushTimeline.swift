@@ -1,0 +1,169 @@
+package import Timekeeping
+
+/// The records under way: each opens when a push is asked for, or is left out, and leaves when nothing more can happen.
+///
+/// Pure: tell it the steps; it returns what is complete. Steps of records it does not know are passed over.
+package struct PushTimeline: ~Copyable {
+    private var entries: [PushID: OpenRecord] = [:]
+    /// Records under way at a time; more are not kept. 0: none at all.
+    private let limit: Int
+    /// Records that were not kept.
+    package private(set) var omitted: UInt64 = 0
+
+    package init(limit: Int) { self.limit = limit }
+
+    package var isOn: Bool { limit > 0 }
+    package var count: Int { entries.count }
+
+    /// Those a question is about, oldest first. Looks at all.
+    package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
+        entries.values.map(\.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
+    }
+
+    // MARK: What happened
+
+    package mutating func began(_ record: TimelineRecord, now: Instant) {
+        guard entries.count < limit else {
+            omitted += 1
+            return
+        }
+        entries[record.id] = OpenRecord(record: record, began: now)
+    }
+
+    /// On the way to the provider.
+    package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
+        switch step {
+        case .queued(let app, let code):
+            entries[id]?.queued(app, code)
+            return nil
+        case .refused(let refusal):
+            entries[id]?.refused(refusal)
+            return nil
+        case .sent:
+            entries[id]?.sent(now: now)
+            return nil
+        case .answered(let outcome, let status, let problem):
+            entries[id]?.answered(outcome, status, problem, now: now)
+            return nil
+        case .finished(let outcome):
+            guard let entry = entries[id] else { return nil }
+            entry.finished(outcome)
+            return taken(entry)
+        case .withdrawn:
+            guard let entry = entries[id] else { return nil }
+            entry.record.delivery = .withdrawn
+            return taken(entry)
+        }
+    }
+
+    /// A REGISTER of the phone came.
+    package mutating func registered(_ id: PushID, now: Instant) { entries[id]?.registered(now: now) }
+
+    /// The INVITE went to the phone.
+    package mutating func invited(_ id: PushID, now: Instant) { entries[id]?.invited(now: now) }
+
+    /// The phone answered 180 or more, and the call goes on.
+    package mutating func rang(_ id: PushID, now: Instant) { entries[id]?.rang(now: now) }
+
+    /// The phone is out of the call, or has it.
+    package mutating func ended(
+        _ id: PushID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
+    ) -> TimelineRecord? {
+        guard let entry = entries[id] else { return nil }
+        entry.ended(end, status, now: now)
+        return taken(entry)
+    }
+
+    /// The daemon stops: everything is complete as it stands.
+    package mutating func stopped(now: Instant) -> [TimelineRecord] {
+        let records = entries.values.map { entry in
+            if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
+            entry.ended(.stopped, nil, now: now)
+            return entry.record
+        }
+        entries = [:]
+        return records.sorted { $0.id.rawValue < $1.id.rawValue }
+    }
+
+    /// The entry's record, if it is complete.
+    private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
+        guard entry.record.isComplete else { return nil }
+        entries[entry.record.id] = nil
+        return entry.record
+    }
+}
+
+/// The steps of one record. A class, so that a step writes its few bytes and moves nothing.
+private final class OpenRecord {
+    var record: TimelineRecord
+    let began: Instant
+
+    private func offset(_ now: Instant) -> Int32 {
+        Int32(clamping: now.nanoseconds.subtractingReportingOverflow(began.nanoseconds).partialValue / 1_000_000)
+    }
+
+    init(record: TimelineRecord, began: Instant) {
+        self.record = record
+        self.began = began
+    }
+
+    func queued(_ app: String, _ code: PushCode) {
+        record.app = app
+        record.code = code
+    }
+
+    func refused(_ refusal: PushRefusal) {
+        switch refusal {
+        case .queueFull: record.answer = .queueFull
+        case .noApp: record.answer = .noApp
+        }
+    }
+
+    func sent(now: Instant) {
+        record.tries += 1
+        if record.steps.sent == nil { record.steps.sent = offset(now) }
+    }
+
+    func answered(_ outcome: PushOutcome, _ status: Int?, _ problem: String?, now: Instant) {
+        record.steps.answered = offset(now)
+        record.status = status
+        record.noteAnswer(outcome)
+        if let problem {
+            record.reason = problem
+        } else if record.answer == .failed, let status {
+            record.reason = "\(status)"
+        }
+    }
+
+    /// Its outcome is the last answer, or why no try was made.
+    func finished(_ outcome: PushOutcome) {
+        record.delivery = .finished
+        switch outcome {
+        // Time or tries are over: what was said before counts.
+        case .retry: record.answer = record.answer ?? .failed
+        case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .payloadRefused,
+            .noSuitableToken:
+            record.noteAnswer(outcome)
+        }
+    }
+
+    func registered(now: Instant) {
+        if record.steps.registered == nil { record.steps.registered = offset(now) }
+    }
+
+    func invited(now: Instant) {
+        if record.steps.invited == nil { record.steps.invited = offset(now) }
+    }
+
+    func rang(now: Instant) {
+        if record.steps.rang == nil { record.steps.rang = offset(now) }
+    }
+
+    /// The first word counts.
+    func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
+        guard record.end == nil else { return }
+        record.end = end
+        record.endStatus = status
+        record.steps.ended = offset(now)
+    }
+}

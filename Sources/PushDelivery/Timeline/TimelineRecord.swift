@@ -1,0 +1,183 @@
+package import SIPGrammar
+package import Timekeeping
+
+/// What was done so that one phone learns of one call, or of the calls it missed: each step and when it was.
+///
+/// A row of the store, for whoever asks why a phone did not ring. Calls that no push was sent for have one as well. Holds
+/// no token and no caller.
+package struct TimelineRecord: Hashable, Sendable {
+    package enum Kind: String, Hashable, Sendable {
+        case call
+        case missedCalls = "missed-calls"
+    }
+
+    /// Why no push was asked for.
+    package enum Omission: String, Hashable, Sendable, CaseIterable {
+        /// Nobody has that name: 404.
+        case unknownUser = "unknown-user"
+        /// The user has no contact: 480.
+        case noContact = "no-contact"
+        /// There are as many calls as the daemon serves at a time: 503.
+        case tooManyCalls = "too-many-calls"
+        /// The contact has no push parameters that can be used: it got the INVITE at once.
+        case ordinaryContact = "ordinary-contact"
+        /// Its provider is switched off: it got the INVITE at once.
+        case providerOff = "provider-off"
+        /// It had just registered: it got the INVITE at once.
+        case justRegistered = "just-registered"
+        /// It had too many pushes; the call waited for it all the same.
+        case deviceLimit = "device-limit"
+        /// The caller woke too many phones; the call waited for it all the same.
+        case callerLimit = "caller-limit"
+    }
+
+    /// How far the push came on its way to the provider.
+    package enum Delivery: String, Hashable, Sendable {
+        /// None was asked for.
+        case none
+        case underWay = "under-way"
+        /// The last try has its answer.
+        case finished
+        /// Taken back before that: the phone was there, or the call over.
+        case withdrawn
+    }
+
+    /// What the provider said to the last try, or what stood in its way.
+    package enum Answer: String, Hashable, Sendable, CaseIterable {
+        case accepted
+        /// And named another token to use from now on.
+        case acceptedWithNewToken = "new-token"
+        case tokenDead = "token-dead"
+        /// It could not be reached, or had trouble of its own.
+        case failed
+        case credentialsRefused = "credentials-refused"
+        case payloadRefused = "payload-refused"
+        case noSuitableToken = "no-suitable-token"
+        /// Not sent: too many wait already.
+        case queueFull = "queue-full"
+        /// Not sent: no app of the settings is meant by that token.
+        case noApp = "no-app"
+    }
+
+    /// How it ended for this phone.
+    package enum End: String, Hashable, Sendable, CaseIterable {
+        case answered
+        case answeredElsewhere = "answered-elsewhere"
+        case declinedElsewhere = "declined-elsewhere"
+        /// The phone said so, with ``TimelineRecord/endStatus``.
+        case refused
+        /// It got the INVITE and gave no final answer.
+        case noAnswer = "no-answer"
+        /// The INVITE could not be sent to it.
+        case unreachable
+        case callerGaveUp = "caller-gave-up"
+        /// It did not register while the call waited.
+        case timeOver = "time-over"
+        case signedOut = "signed-out"
+        case tokenDead = "token-dead"
+        case providerOff = "provider-off"
+        /// The push could not be delivered, so nothing was left to wait for.
+        case pushFailed = "push-failed"
+        /// The caller got ``TimelineRecord/endStatus`` at once.
+        case notOffered = "not-offered"
+        /// The daemon was stopped.
+        case stopped
+    }
+
+    package let id: PushID
+    package let kind: Kind
+    package let user: ByteString
+    package let host: ByteString
+    /// 0 when no phone was to be called.
+    package let device: UInt64
+    /// Of a list of missed calls: the oldest.
+    package let callRef: CallRef?
+    /// Empty for a list of missed calls.
+    package let callID: ByteString
+    /// Calls in the list of missed ones.
+    package let calls: Int
+    package let requestedAt: UnixTime
+    package let omission: Omission?
+
+    /// The provider's or the app's name in logs and settings.
+    package var app: String
+    /// The `apns-id` of all tries.
+    package var code: PushCode?
+    package var delivery: Delivery
+    package var tries = 0
+    package var answer: Answer?
+    /// HTTP.
+    package var status: Int?
+    /// What the provider or the HTTP client said to what did not succeed, of the last such try.
+    package var reason = ""
+    /// Since when, by the provider's word.
+    package var deadSince: UnixTime?
+    /// The provider's own name of the push.
+    package var providerID = ByteString.empty
+    package var steps = Steps()
+    package var end: End?
+    package var endStatus: UInt16?
+
+    /// Milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
+    package struct Steps: Hashable, Sendable {
+        /// The first try.
+        package var sent: Int32?
+        /// The last answer.
+        package var answered: Int32?
+        /// A REGISTER of the phone came.
+        package var registered: Int32?
+        package var invited: Int32?
+        /// The phone answered 180 or more.
+        package var rang: Int32?
+        package var ended: Int32?
+
+        package init() {}
+    }
+
+    /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for.
+    package init(
+        id: PushID, kind: Kind, user: ByteString, host: ByteString, device: UInt64, callRef: CallRef?,
+        callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, app: String = ""
+    ) {
+        self.id = id
+        self.kind = kind
+        self.user = user
+        self.host = host
+        self.device = device
+        self.callRef = callRef
+        self.callID = callID
+        self.calls = calls
+        self.requestedAt = requestedAt
+        self.omission = omission
+        self.app = app
+        delivery = omission == nil ? .underWay : .none
+    }
+
+    /// Nothing more can happen.
+    package var isComplete: Bool { delivery != .underWay && (kind == .missedCalls || end != nil) }
+}
+
+extension TimelineRecord {
+    mutating func noteAnswer(_ outcome: PushOutcome) {
+        switch outcome {
+        case .accepted(let id):
+            answer = .accepted
+            providerID = id ?? .empty
+        case .acceptedWithNewToken: answer = .acceptedWithNewToken
+        case .tokenDead(let since):
+            answer = .tokenDead
+            deadSince = since
+        case .retry: answer = .failed
+        case .renewCredential:
+            answer = .credentialsRefused
+            reason = "the credential is out of date"
+        case .credentialsRefused(let text):
+            answer = .credentialsRefused
+            reason = text
+        case .payloadRefused(let text):
+            answer = .payloadRefused
+            reason = text
+        case .noSuitableToken: answer = .noSuitableToken
+        }
+    }
+}

@@ -1,0 +1,57 @@
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// What the engine wrote down in the course of a day, and whether it can be true.
+struct SimulatedTimeline {
+    /// Pushes this engine has asked for.
+    private var asked: [PushID: Instant] = [:]
+    private var recorded = Set<PushID>()
+    private(set) var records: [TimelineRecord] = []
+
+    mutating func pushAsked(_ id: PushID, now: Instant) { asked[id] = now }
+
+    /// The process died: what was under way is forgotten, and numbers begin anew.
+    mutating func crashed() {
+        asked = [:]
+        recorded = []
+    }
+
+    /// - Returns: what is wrong with the record.
+    mutating func complaints(about record: TimelineRecord) -> [String] {
+        records.append(record)
+        var complaints: [String] = []
+        if !recorded.insert(record.id).inserted { complaints.append("written twice") }
+        if !record.isComplete { complaints.append("not complete") }
+        if (asked[record.id] == nil) != (record.omission != nil) { complaints.append("a push that was not asked for") }
+        if record.omission == nil, record.tries == 0 || record.steps.sent == nil { complaints.append("never sent") }
+        guard record.kind == .call else { return complaints.map { "the record of a list: \($0)" } }
+        let steps = record.steps
+        if record.omission == nil, steps.invited != nil, steps.registered == nil {
+            complaints.append("invited before it registered")
+        }
+        let order = [steps.registered, steps.invited, steps.rang, steps.ended].compactMap { $0 }
+        if order != order.sorted() { complaints.append("out of order: \(order)") }
+        switch record.end {
+        case .answered, .refused:
+            if steps.invited == nil { complaints.append("\(record.end?.rawValue ?? "") without an INVITE") }
+        case .timeOver:
+            if steps.invited != nil || (steps.ended ?? 0) < 29_900 { complaints.append("the time was not over") }
+        case nil: complaints.append("no end")
+        default: break
+        }
+        return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
+    }
+
+    /// - Returns: what is missing in the evening, when nothing is under way.
+    func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
+        var complaints: [String] = []
+        let missing = asked.filter { !recorded.contains($0.key) && now - $0.value > .seconds(1) }.count
+        if missing > 0 { complaints.append("\(missing) pushes have no record") }
+        if engine.timeline.count > missing { complaints.append("\(engine.timeline.count) records are never complete") }
+        let known = Set(records.map(\.callID.string))
+        for call in calls where !known.contains(call) { complaints.append("\(call) has no record") }
+        return complaints
+    }
+}

@@ -1,0 +1,162 @@
+import Addressing
+import Crypto
+import Foundation
+import LoopTesting
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import ProxyRuntime
+
+/// A whole daemon on a thread of its own, with user 100, whose password is `se cret+1`, and a key that may report.
+struct RunningDaemon: Sendable {
+    let loop: EventLoop
+    let shard: ProxyShard
+    let api: Endpoint
+    let sip: Endpoint
+    let key: APIKeySecret
+    let log: MemoryLogSink
+    private let ended: Mailbox<Bool>
+
+    static let password = "se cret+1"
+    private static let functions = DigestFunctions(
+        hash: { algorithm, bytes in
+            (algorithm == .md5 ? HashAlgorithm.md5 : algorithm == .sha256 ? .sha256 : .sha512_256).digest(of: bytes)
+        }, code: { HashAlgorithm.sha256.digest(of: $0) })
+
+    static func start(
+        _ folder: StoreFolder, _ change: (inout DaemonSettings) -> Void = { _ in }
+    ) async throws -> RunningDaemon {
+        let key = try APIKeySecret.make()
+        let reader = try #require(APIKeySecret(readerKey))
+        let date = UnixTime(seconds: 0)
+        let user = DigestUser(
+            name: ByteString("100"), realm: ByteString("example.net"), password: ByteString(password),
+            algorithms: [.sha256, .md5], functions: functions)
+        let keys = [
+            APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
+            APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
+        ].compactMap(\.self)
+        let writer = try ObservedWriter(folder.path)
+        #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
+        writer.writer.stop()
+
+        var settings = DaemonSettings()
+        settings.domains = ["example.net", "example.org"]
+        settings.listen = [ListenAddress(transport: .udp, endpoint: Endpoint(.loopbackV4, 0))]
+        settings.store = folder.path
+        settings.control = folder.folder + "/control.sock"
+        settings.auth = .off
+        settings.api.listen = [Endpoint(.loopbackV4, 0)]
+        settings.push.acrobits.enabled = true
+        change(&settings)
+        let sink = MemoryLogSink()
+        let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
+        let started = Mailbox<Result<RunningDaemon, StartError>>()
+        let ended = Mailbox<Bool>()
+        Thread { [settings] in
+            do throws(StartError) {
+                let daemon = try Daemon(settings: settings, path: "none", log: log)
+                guard let api = daemon.apiEndpoints.first, let sip = daemon.listeners.first?.bound else {
+                    throw StartError("no port")
+                }
+                started.put(
+                    .success(
+                        RunningDaemon(
+                            loop: daemon.loop, shard: daemon.shard, api: api, sip: sip, key: key, log: sink,
+                            ended: ended)))
+                daemon.run()
+            } catch {
+                started.put(.failure(error))
+            }
+            ended.put(true)
+        }.start()
+        return try await started.next().get()
+    }
+
+    /// Of somebody who may read and not report.
+    static let readerKey = "spd_" + String(repeating: "A", count: 43)
+
+    func stop() async throws {
+        loop.stop()
+        _ = try await ended.next()
+    }
+
+    static func with(
+        _ change: (inout DaemonSettings) -> Void = { _ in }, _ body: (RunningDaemon) async throws -> Void
+    ) async throws {
+        let folder = try StoreFolder()
+        let daemon = try await start(folder, change)
+        do {
+            try await body(daemon)
+        } catch {
+            try await daemon.stop()
+            throw error
+        }
+        try await daemon.stop()
+    }
+
+    // MARK: Asking
+
+    /// What is stored for a user, as `provider param prid`.
+    func devices(_ user: String, domain: String = "example.net") async -> [String] {
+        await shard.withEngine { engine, now in
+            engine.targets(of: AddressOfRecord(user: ByteString(user), host: ByteString(domain)), now: now)
+                .compactMap { $0.pushToken.map { "\($0.provider.rawValue) \($0.param) \($0.prid)" } }
+        }
+    }
+
+    /// Everything that is stored.
+    func bindingCount() async -> Int { await shard.withEngine { engine, _ in engine.bindings.count } }
+
+    /// Sends a request as it is written here, and returns the answer as it came.
+    func answer(_ request: String) async throws -> String {
+        let endpoint = api
+        return try await withLoop { loop in
+            let received = Mailbox<String?>()
+            let connection = try await Bench(loop).run { bench in
+                let connection = try StreamConnection.connect(
+                    to: endpoint, on: bench.loop,
+                    handlers: .init(
+                        connected: { _ in },
+                        received: { _, bytes in
+                            received.put(
+                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
+                            return bytes.count
+                        }, closed: { _, _ in received.put(nil) }))
+                connection.send(Array(request.utf8))
+                return connection
+            }
+            var all = ""
+            while let part = try await received.next() { all += part }
+            withExtendedLifetime(connection) {}
+            return all
+        }
+    }
+
+    /// - Returns: the status.
+    func get(_ target: String, key: String? = nil, method: String = "GET") async throws -> Int {
+        let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        return status(
+            try await answer("\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n"))
+    }
+
+    func post(
+        _ target: String, _ body: String, type: String? = nil, key: String? = nil
+    ) async throws -> Int {
+        let fields =
+            (key.map { "Authorization: Bearer \($0)\r\n" } ?? "") + (type.map { "Content-Type: \($0)\r\n" } ?? "")
+        return status(
+            try await answer(
+                "POST \(target) HTTP/1.1\r\nHost: a\r\n\(fields)Content-Length: \(body.utf8.count)\r\n"
+                    + "Connection: close\r\n\r\n\(body)"))
+    }
+
+    private func status(_ answer: String) -> Int { Int(answer.dropFirst(9).prefix(3)) ?? 0 }
+}

@@ -1,0 +1,294 @@
+import PushDelivery
+import SIPGrammar
+import Testing
+import Timekeeping
+
+@testable import ProxyRuntime
+
+/// 2026-11-21 10:12:03.120 UTC.
+private let start = UnixTime(milliseconds: 1_795_255_923_120)
+
+private func report(isUser: Bool = true, isKnown: Bool = true, _ records: [TimelineRecord] = []) -> ExplainReport {
+    var report = ExplainReport(
+        name: isUser ? "bob@example.net" : "a84b4c76e66710@pbx", isUser: isUser, isKnown: isKnown,
+        date: start.milliseconds + 60_000, keepsTimeline: true, maximumAge: 604_800)
+    report.records = records.map { TimelineReport($0) }
+    return report
+}
+
+private func record(
+    _ omission: TimelineRecord.Omission? = nil, device: UInt64 = 71, app: String = "fcm",
+    _ change: (inout TimelineRecord) -> Void = { _ in }
+) -> TimelineRecord {
+    var record = TimelineRecord(
+        id: PushID(rawValue: device), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
+        device: device, callRef: CallRef(rawValue: 9), callID: ByteString("a84b4c76e66710@pbx"), requestedAt: start,
+        omission: omission, app: app)
+    if omission == nil { record.delivery = .finished }
+    change(&record)
+    return record
+}
+
+private func lines(_ record: TimelineRecord) -> [String] {
+    Explanation(report(isUser: false, isKnown: false, [record])).lines
+}
+
+@Suite("explain, in words")
+struct ExplanationTests {
+    @Test func `a phone that was woken`() {
+        let record = record(app: "fcm/second") {
+            $0.tries = 1
+            $0.answer = .accepted
+            $0.providerID = ByteString("projects/x/messages/123")
+            $0.steps.sent = 1
+            $0.steps.answered = 84
+            $0.steps.registered = 2310
+            $0.steps.invited = 2311
+            $0.steps.rang = 2400
+            $0.steps.ended = 4100
+            $0.end = .answered
+        }
+        #expect(
+            lines(record) == [
+                "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     the call came; push to device 71 by fcm/second",
+                "  1 ms     sent to the provider",
+                "  84 ms    the provider accepted it (projects/x/messages/123)",
+                "  2310 ms  the phone registered",
+                "  2311 ms  the INVITE went to it",
+                "  2400 ms  it rang",
+                "  4100 ms  answered",
+            ])
+    }
+
+    @Test func `a user with contacts of every kind`() {
+        var report = report()
+        let hour: Int64 = 3_600_000
+        func contact(
+            _ device: UInt64, token: String? = nil, off: String? = nil, hasPush: Bool = false, isReported: Bool = false,
+            expires: Int64 = 600_000
+        ) -> ExplainReport.ContactReport {
+            ExplainReport.ContactReport(
+                device: device, token: token, switchedOff: off, hasPushParameters: hasPush, isReported: isReported,
+                registeredAt: report.date - 2 * hour, expiresAt: report.date + expires)
+        }
+        report.contacts = [
+            contact(71, token: "fcm:abcd…(152)", hasPush: true, expires: -hour), contact(72),
+            contact(73, off: "apns", hasPush: true), contact(74, hasPush: true),
+            contact(75, token: "acrobits:…(9)", hasPush: true, isReported: true),
+        ]
+        report.providers = [
+            ProviderReport(name: "apns", isEnabled: false), ProviderReport(name: "fcm", isEnabled: true),
+        ]
+        report.missedCalls = 2
+        #expect(
+            Explanation(report).lines == [
+                "bob@example.net has 5 contacts",
+                "  device 71 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
+                "  device 72 (no push parameters): registered 2 h ago, expires in 10 min",
+                "  device 73 (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
+                "  device 74 (its push parameters are not used; the log says why when it registers): "
+                    + "registered 2 h ago, expires in 10 min",
+                "  device 75 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
+                "Provider apns is switched off: sippushd provider enable apns",
+                "2 missed calls still to be reported: sippushd bucket show bob@example.net",
+                "No call is on record (kept for 7 days)",
+            ])
+    }
+
+    @Test func `a user without a contact`() {
+        var report = report()
+        report.keepsTimeline = false
+        #expect(
+            Explanation(report).lines == [
+                "bob@example.net has no contact: the phone has signed out or never registered, or its push token died",
+                "No push provider is configured: see push.apns and push.fcm.",
+                "No call is on record: the timeline is switched off (push.timeline.max-records is 0)",
+            ])
+    }
+
+    @Test func `nobody of that name, no such call`() {
+        #expect(report(isKnown: false).isEmpty)
+        #expect(
+            Explanation(report(isKnown: false)).lines == [
+                "nobody here is called bob@example.net, and no call for that name is on record (kept for 7 days)"
+            ])
+        #expect(
+            Explanation(report(isUser: false, isKnown: false)).lines == [
+                "no call a84b4c76e66710@pbx is on record (kept for 7 days)"
+            ])
+    }
+
+    @Test(arguments: TimelineRecord.Omission.allCases)
+    func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
+        let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)
+        let lines = lines(
+            record(omission, app: "fcm") {
+                $0.end = isRefused ? .notOffered : .timeOver
+                $0.endStatus = isRefused ? 480 : nil
+                $0.steps.ended = isRefused ? 0 : 30_000
+            })
+        let expected =
+            switch omission {
+            case .unknownUser: "nobody is called bob@example.net, the caller got 480"
+            case .noContact: "bob@example.net had no contact, the caller got 480"
+            case .tooManyCalls: "there were too many, the caller got 480"
+            case .ordinaryContact: "device 71 is an ordinary contact, it gets the INVITE without a push"
+            case .providerOff: "fcm is switched off, so device 71 gets the INVITE without a push"
+            case .justRegistered: "device 71 had just registered, it gets the INVITE without a push"
+            case .deviceLimit: "device 71 had too many pushes, so none was sent, and the call waits for it"
+            case .callerLimit: "its caller woke too many phones, so no push went to device 71, and the call waits"
+            }
+        #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
+        let hasAdvice = omission != .ordinaryContact && omission != .justRegistered
+        #expect(lines.contains { $0.hasPrefix("  => ") } == hasAdvice)
+    }
+
+    @Test(arguments: [
+        (TimelineRecord.Answer.accepted, 200 as Int?, "the provider accepted it"),
+        (.acceptedWithNewToken, 200, "the provider accepted it, and named a new token for the phone"),
+        (.tokenDead, 410, "the provider says the token is dead since 2026-11-21 10:12:03.120 UTC"),
+        (.failed, 503, "the provider had trouble: why"), (.failed, nil, "the provider was not reached: why"),
+        (.credentialsRefused, 403, "the provider does not accept our credentials: why"),
+        (.payloadRefused, 400, "the provider does not accept the message: why"),
+        (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
+        (.queueFull, nil, "not sent: too many pushes wait"),
+        (.noApp, nil, "not sent: no app in the settings is meant by that token"),
+    ])
+    func `every answer has a sentence`(answer: TimelineRecord.Answer, status: Int?, sentence: String) {
+        let lines = lines(
+            record {
+                $0.tries = 1
+                $0.answer = answer
+                $0.status = status
+                $0.reason = answer == .accepted || answer == .acceptedWithNewToken ? "" : "why"
+                $0.deadSince = start
+                $0.steps.answered = 84
+                $0.end = .pushFailed
+                $0.steps.ended = 85
+            })
+        #expect(lines.contains("  84 ms    \(sentence)"))
+        let isAccepted = answer == .accepted || answer == .acceptedWithNewToken
+        #expect(lines.contains { $0.hasPrefix("  => ") } != isAccepted)
+    }
+
+    @Test(arguments: [
+        ("apns", "push.apns.key-id, team-id and key-file"), ("apns.dev", "push.apns.key-id"),
+        ("fcm/second", "push.fcm.apps.second.service-account-file"), ("webpush", "push.webpush.vapid-key-file"),
+        ("http/shop", "push.http.apps.shop;"),
+    ])
+    func `credentials that are refused point to their settings`(app: String, key: String) throws {
+        let lines = lines(
+            record(app: app) {
+                $0.answer = .credentialsRefused
+                $0.reason = "InvalidProviderToken"
+                $0.end = .pushFailed
+            })
+        #expect(try #require(lines.last).hasPrefix("  => Look at \(key)"))
+    }
+
+    @Test func `tries are told`() {
+        let twice = lines(
+            record {
+                $0.tries = 3
+                $0.answer = .accepted
+                $0.status = 200
+                $0.reason = "503"
+                $0.steps.answered = 900
+                $0.end = .answered
+                $0.steps.ended = 901
+            })
+        #expect(twice.contains("  900 ms   the provider accepted it at try 3; the one before failed: 503"))
+    }
+
+    @Test(arguments: TimelineRecord.End.allCases)
+    func `every end has a sentence`(end: TimelineRecord.End) {
+        let lines = lines(
+            record {
+                $0.end = end
+                $0.endStatus = 486
+                $0.steps.ended = 500
+            })
+        #expect(lines.contains { $0.hasPrefix("  500 ms") } == (end != .notOffered))
+    }
+
+    @Test func `a phone that does not come says where to look`() throws {
+        func advice(_ change: (inout TimelineRecord) -> Void) throws -> String {
+            let lines = lines(
+                record {
+                    $0.end = .timeOver
+                    $0.steps.ended = 30_000
+                    change(&$0)
+                })
+            return try #require(lines.last)
+        }
+        #expect(
+            try advice { $0.answer = .accepted }.hasPrefix(
+                "  => The phone did not register within 30 s although the provider took the push"))
+        #expect(try advice { $0.delivery = .withdrawn }.contains("waited for its turn"))
+        #expect(
+            try advice {
+                $0.delivery = .withdrawn
+                $0.steps.sent = 1
+            }.contains("had not answered within 30 s"))
+        #expect(
+            try advice {
+                $0.answer = .accepted
+                $0.steps.registered = 5
+            }.contains("the store did not take it"))
+    }
+
+    @Test func `a phone that comes too late`() throws {
+        let record = record {
+            $0.answer = .accepted
+            $0.end = .timeOver
+            $0.steps.ended = 30_000
+        }
+        var report = report([record])
+        report.contacts = [
+            ExplainReport.ContactReport(
+                device: 71, token: "fcm:…(9)", hasPushParameters: true, isReported: false,
+                registeredAt: start.milliseconds + 31_500, expiresAt: start.milliseconds + 3_600_000)
+        ]
+        #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
+    }
+
+    @Test func `two phones of one call are told together`() {
+        let first = record {
+            $0.answer = .accepted
+            $0.steps.answered = 80
+            $0.end = .answeredElsewhere
+            $0.steps.ended = 3000
+        }
+        let second = record(device: 72, app: "apns") {
+            $0.answer = .accepted
+            $0.steps.answered = 40
+            $0.end = .answered
+            $0.steps.ended = 3000
+        }
+        #expect(
+            Explanation(report(isUser: false, [first, second])).lines == [
+                "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     the call came; push to device 71 by fcm",
+                "  0 ms     the call came; push to device 72 by apns",
+                "  40 ms    device 72: the provider accepted it",
+                "  80 ms    device 71: the provider accepted it",
+                "  3000 ms  device 71: answered by another phone",
+                "  3000 ms  device 72: answered",
+            ])
+    }
+
+    @Test func `what is under way and what was missed`() {
+        var missed = TimelineRecord(
+            id: PushID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
+            device: 71, callRef: CallRef(rawValue: 1), callID: .empty, calls: 3, requestedAt: start, omission: nil,
+            app: "fcm")
+        missed.steps.sent = 2
+        #expect(
+            lines(missed) == [
+                "Missed calls for bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     3 missed calls to report; push to device 71 by fcm", "  2 ms     sent to the provider",
+                "  2 ms     still under way",
+            ])
+    }
+}
