@@ -132,7 +132,8 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery",
+                "Registration", "HTTPClient",
                 "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
                 "Timekeeping", "Telemetry",
             ]),
