@@ -137,6 +137,8 @@ let package = Package(
                 "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings",
                 "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
                 "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery",
+                "Registration", "HTTPClient",
                 "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
                 "Timekeeping", "Telemetry",
             ]),
