@@ -89,6 +89,7 @@ enum EngineTimer: Sendable {
 enum PushPurpose {
     case call(ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
     case missedCalls(device: BindingID, aor: AddressOfRecord, [CallRef])
+    case notification(device: BindingID, aor: AddressOfRecord)
 }
 
 /// A list of missed calls that was not taken.

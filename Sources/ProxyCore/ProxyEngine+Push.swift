@@ -107,6 +107,7 @@ extension ProxyEngine {
             callPushFinished(fork, branch: branch, device: device, aor: aor, outcome, now: now)
         case .missedCalls(let device, let aor, let refs):
             missedCallsPushFinished(device, aor: aor, refs, outcome, now: now)
+        case .notification(let device, let aor): notificationPushFinished(device, aor: aor, outcome, now: now)
         }
         settle(now: now)
     }
@@ -148,7 +149,7 @@ extension ProxyEngine {
     }
 
     /// What the outcome says of the token itself; true when the device is gone with it.
-    private func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
+    func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
             guard let target = bindings.forkTarget(device, now: now.instant),
