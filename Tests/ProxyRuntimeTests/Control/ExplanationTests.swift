@@ -138,6 +138,7 @@ struct ExplanationTests {
             case .justRegistered: "device 71 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device 71 had too many pushes, so none was sent, and the call waits for it"
             case .callerLimit: "its caller woke too many phones, so no push went to device 71, and the call waits"
+            case .notCarried: "the token of device 71 carries no such push"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered

@@ -59,7 +59,7 @@ struct NotificationDaemon {
 
     // MARK: Steps
 
-    func report(_ user: String = "100", _ members: String) async throws {
+    func report(_ members: String, user: String = "100") async throws {
         let status = try await daemon.post(
             "/v1/push-tokens", #"{"username":"\#(user)",\#(members)}"#, type: "application/json",
             key: daemon.key.text)
@@ -67,10 +67,9 @@ struct NotificationDaemon {
     }
 
     /// An iPhone with both tokens.
-    func reportPhone(_ user: String = "100", selector: String = "S:1") async throws {
+    func reportPhone() async throws {
         try await report(
-            user,
-            #""selector":"\#(selector)","token_calls":"\#(Self.voip.0)","appid_calls":"com.example.phone.voip","#
+            #""selector":"S:1","token_calls":"\#(Self.voip.0)","appid_calls":"com.example.phone.voip","#
                 + #""token_msgs":"\#(Self.remote.0)","appid_msgs":"com.example.phone""#)
     }
 
