@@ -18,7 +18,8 @@ extension ProxyEngine {
             traceBegan(call, target, .deviceLimit, fork: fork, branch: branch, now: now)
             return
         }
-        let id = traceBegan(call, target, nil, fork: fork, branch: branch, now: now)
+        let code = newPushCode()
+        let id = traceBegan(call, target, nil, code, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
         counters.pushesRequested += 1
@@ -28,9 +29,13 @@ extension ProxyEngine {
         act(
             .push(
                 PushRequest(
-                    id: id, token: token, registeredAt: target.registeredAt, message: .incomingCall(incomingCall),
-                    badge: buckets.unread(target.id, of: call.aor), deadline: call.pushDeadline)))
+                    id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+                    message: .incomingCall(incomingCall), badge: buckets.unread(target.id, of: call.aor),
+                    deadline: call.pushDeadline)))
     }
+
+    /// Names a push to its app, which is believed because nobody else can guess it.
+    func newPushCode() -> PushCode { PushCode(high: functions.random(), low: functions.random()) }
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
@@ -47,13 +52,15 @@ extension ProxyEngine {
         log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
-        traceBegan(id, missed.refs, device, of: aor, now: now)
+        let code = newPushCode()
+        traceBegan(id, code, missed.refs, device, of: aor, now: now)
         counters.pushesRequested += 1
         act(
             .push(
                 PushRequest(
-                    id: id, token: token, registeredAt: target.registeredAt, message: .missedCalls(missed.calls),
-                    badge: buckets.unread(device, of: aor), deadline: now.date + settings.missedCallsLife)))
+                    id: id, code: code, device: device.rawValue, token: token, registeredAt: target.registeredAt,
+                    message: .missedCalls(missed.calls), badge: buckets.unread(device, of: aor),
+                    deadline: now.date + settings.missedCallsLife)))
     }
 
     /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.

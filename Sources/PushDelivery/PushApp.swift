@@ -26,11 +26,10 @@ package struct PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - push: what to say to whom; its token belongs to this app.
-    ///   - code: the same in all tries of a push, so that APNs does not show it twice.
     ///   - now: the time of the try; lives are counted from it.
     /// - Returns: the request, or the end of the push.
-    package func render(_ push: PushRequest, code: PushCode, now: UnixTime) -> PushRendering {
-        let context = PayloadContext(push: push, code: code, settings: payload, now: now)
+    package func render(_ push: PushRequest, now: UnixTime) -> PushRendering {
+        let context = PayloadContext(push: push, settings: payload, now: now)
         switch service {
         case .apns(let settings): return APNsRequest.make(context, settings)
         case .fcm(let settings):
@@ -47,7 +46,7 @@ package struct PushApp: Sendable {
     /// What an answer means for the push.
     ///
     /// - Parameters:
-    ///   - answer: to a request that ``render(_:code:now:)`` made.
+    ///   - answer: to a request that ``render(_:now:)`` made.
     ///   - isProven: this app has had a push accepted before. Without that, an answer that speaks of a token from
     ///     elsewhere says more about our settings than about the token, and no contact is lost to a wrong setting.
     ///   - now: for a `Retry-After` that is a date.

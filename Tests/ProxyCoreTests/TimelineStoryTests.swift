@@ -18,7 +18,7 @@ struct TimelineStoryTests {
     ) throws -> PushID {
         bench.register()
         let id = try #require(bench.invite(callID: callID).pushIDs.first)
-        bench.engine.pushNoted(id, .queued(app: "fcm", code: PushCode("c")), now: bench.now)
+        bench.engine.pushNoted(id, .queued(app: "fcm"), now: bench.now)
         bench.engine.pushNoted(id, .sent, now: bench.now)
         _ = bench.pass(.milliseconds(80))
         guard let outcome else { return id }

@@ -45,7 +45,6 @@ package final class PushService: @unchecked Sendable {
         let way: PushWay
         /// The server, where the token has one of its own.
         let origin: String?
-        let code: PushCode
         var attempt: PushAttempt
         /// It holds a place in its lane.
         var hasPlace = false
@@ -54,15 +53,13 @@ package final class PushService: @unchecked Sendable {
         var pause = DeadlineID.none
 
         init(
-            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt,
-            _ code: PushCode
+            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt
         ) {
             self.request = request
             self.app = app
             self.way = way
             self.origin = origin
             self.attempt = attempt
-            self.code = code
         }
     }
 
@@ -124,11 +121,10 @@ package final class PushService: @unchecked Sendable {
         let delivery = Delivery(
             request, of: app, on: ways.way(of: app, to: origin), to: origin,
             PushAttempt(
-                pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
-            PushCode(high: chances.next(), low: chances.next()))
+                pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout))
         deliveries[request.id] = delivery
         delivery.way.deliveries += 1
-        noted(request.id, .queued(app: app.name, code: delivery.code))
+        noted(request.id, .queued(app: app.name))
         enqueue(delivery, now: now.instant)
         armTimer()
         tellLater()
@@ -220,7 +216,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
-        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
+        switch delivery.app.render(delivery.request, now: loop.moment.date) {
         case .impossible(let outcome): abandon(delivery, outcome, now: now)
         case .request(let message):
             let request: HTTPClientRequest
@@ -402,7 +398,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func redactedPayload(of delivery: Delivery) -> String {
-        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
+        switch delivery.app.render(delivery.request, now: loop.moment.date) {
         case .request(let request): RedactedPayload.text(of: request.body)
         case .impossible: "none"
         }
@@ -430,7 +426,7 @@ extension PushProvider {
     }
 }
 
-/// Numbers for identifiers and jitter, without a system call for each (SplitMix64): nothing is guarded by them.
+/// Numbers for jitter, without a system call for each (SplitMix64): nothing is guarded by them.
 private struct ChanceGenerator: RandomNumberGenerator {
     private var state = UInt64.random(in: .min ... .max)
 

@@ -100,8 +100,8 @@ extension Statement {
             id: PushID(rawValue: UInt64(bitPattern: integer(26))), kind: kind, user: byteString(0),
             host: byteString(1), device: UInt64(bitPattern: integer(6)), callRef: callRef, callID: byteString(2),
             calls: calls, requestedAt: UnixTime(milliseconds: integer(7)),
-            omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)), app: text(9))
-        record.code = optionalText(10).map { PushCode($0) }
+            omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)),
+            code: optionalText(10).flatMap { PushCode($0) }, app: text(9))
         record.delivery = delivery
         record.tries = tries
         record.answer = optionalText(13).flatMap(TimelineRecord.Answer.init(rawValue:))

@@ -33,8 +33,8 @@ package struct PushTimeline: ~Copyable {
     /// On the way to the provider.
     package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
-        case .queued(let app, let code):
-            entries[id]?.queued(app, code)
+        case .queued(let app):
+            entries[id]?.record.app = app
             return nil
         case .refused(let refusal):
             entries[id]?.refused(refusal)
@@ -105,11 +105,6 @@ private final class OpenRecord {
     init(record: TimelineRecord, began: Instant) {
         self.record = record
         self.began = began
-    }
-
-    func queued(_ app: String, _ code: PushCode) {
-        record.app = app
-        record.code = code
     }
 
     func refused(_ refusal: PushRefusal) {
