@@ -2,7 +2,7 @@ import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
-import SIPGrammar
+package import SIPGrammar
 package import Telemetry
 import Timekeeping
 
@@ -17,6 +17,8 @@ package final class PushService: @unchecked Sendable {
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
     /// Each step of each push, as it happens; nothing may be ordered from within. The last is `finished` or `withdrawn`.
     package var noted: (PushID, PushStep) -> Void = { _, _ in }
+    /// How an app that got a push is to name its device to us, by the device's number.
+    package var deviceCode: (UInt64) -> ByteString? = { _ in nil }
 
     private let loop: EventLoop
     private let http: HTTPSession
@@ -216,7 +218,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
-        switch delivery.app.render(delivery.request, now: loop.moment.date) {
+        switch render(delivery) {
         case .impossible(let outcome): abandon(delivery, outcome, now: now)
         case .request(let message):
             let request: HTTPClientRequest
@@ -230,6 +232,13 @@ package final class PushService: @unchecked Sendable {
             noted(delivery.request.id, .sent)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
+    }
+
+    private func render(_ delivery: Delivery) -> PushRendering {
+        let device = delivery.request.device
+        return delivery.app.render(
+            delivery.request, deviceCode: delivery.app.asksForDeviceCode && device != 0 ? deviceCode(device) : nil,
+            now: loop.moment.date)
     }
 
     /// There is no request that could be sent.
@@ -398,7 +407,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func redactedPayload(of delivery: Delivery) -> String {
-        switch delivery.app.render(delivery.request, now: loop.moment.date) {
+        switch render(delivery) {
         case .request(let request): RedactedPayload.text(of: request.body)
         case .impossible: "none"
         }

@@ -19,6 +19,8 @@ enum ApplePushType: String {
 /// What a payload is made of.
 struct PayloadContext {
     let push: PushRequest
+    /// By which the app names the device.
+    var deviceCode: ByteString?
     let settings: PayloadSettings
     /// The time of the try.
     let now: UnixTime

@@ -115,6 +115,8 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
     package var steps = Steps()
+    /// What the app said of the push; of `read` also what we know without it.
+    package var marks = PushMarks()
     package var end: End?
     package var endStatus: UInt16?
 
