@@ -264,14 +264,14 @@ struct TimelineStoryTests {
 
 extension [ProxyAction] {
     /// The records of the timeline that are to be written.
-    fileprivate var records: [TimelineRecord] {
+    var records: [TimelineRecord] {
         flatMap { action -> [TimelineRecord] in
             guard case .record(let changes) = action else { return [] }
             return changes.compactMap { if case .timeline(let record) = $0 { record } else { nil } }
         }
     }
 
-    fileprivate var invites: [SIPRequest] {
+    var invites: [SIPRequest] {
         compactMap { action in
             guard case .send(let bytes, _) = action,
                 case .request(let request) = MessageReader().read(bytes.span, isStream: false),

@@ -3,6 +3,7 @@ package import PushDelivery
 package import Reactor
 package import Registration
 package import Telemetry
+import Timekeeping
 
 /// What became of a commit the engine waits for.
 package struct CommitResult: Sendable {

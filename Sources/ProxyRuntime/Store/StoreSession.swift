@@ -149,8 +149,8 @@ actor StoreSession {
     private func commit(_ batch: StoreIntake.Batch) -> Set<StoreTicket>? {
         do throws(StoreError) {
             let connection = try openConnection()
-            return try StoreError.wrapping { () throws(SQLError) in
-                try connection.transaction { () throws(SQLError) in
+            return try StoreError.wrapping { () throws(SQLError) -> Set<StoreTicket> in
+                try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
                     var missing: Set<StoreTicket> = []
                     for entry in batch.entries {
                         for change in entry.changes {

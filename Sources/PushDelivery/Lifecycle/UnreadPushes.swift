@@ -14,7 +14,7 @@ package struct UnreadPushes: Sendable {
         case other
     }
 
-    private struct Entry {
+    fileprivate struct Entry {
         let code: PushCode
         let matter: Matter
         let date: UnixTime

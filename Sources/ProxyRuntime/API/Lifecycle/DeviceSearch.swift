@@ -1,5 +1,6 @@
 import ProxyCore
 import PushDelivery
+import Reactor
 import Registration
 import SIPGrammar
 import Timekeeping
@@ -9,7 +10,7 @@ import Timekeeping
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceSearch: @unchecked Sendable {
-    private struct Question {
+    fileprivate struct Question {
         let token: ByteString
         let providers: Set<PushProvider>
         let word: [UInt8]

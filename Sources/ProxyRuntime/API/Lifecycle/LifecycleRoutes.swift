@@ -4,6 +4,7 @@ import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
+import Timekeeping
 
 /// What apps say of the pushes they got, in the form of the 10darts platform.
 ///

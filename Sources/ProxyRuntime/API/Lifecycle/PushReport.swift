@@ -1,5 +1,6 @@
 import PushDelivery
 import SIPGrammar
+import Timekeeping
 
 /// What became of one push, for application servers: nothing that would let anybody reach its devices.
 struct PushReport: Encodable, Sendable {
@@ -40,11 +41,13 @@ extension PushReport.Device {
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app
-        sent = record.tries > 0
-        accepted = record.answer == .accepted || record.answer == .acceptedWithNewToken
-        failed = record.delivery == .finished && !accepted
-        received = record.marks.received != nil || (sent && record.steps.registered != nil)
-        followed = record.marks.followed != nil || (sent && record.end == .answered)
+        let wasSent = record.tries > 0
+        let wasAccepted = record.answer == .accepted || record.answer == .acceptedWithNewToken
+        sent = wasSent
+        accepted = wasAccepted
+        failed = record.delivery == .finished && !wasAccepted
+        received = record.marks.received != nil || (wasSent && record.steps.registered != nil)
+        followed = record.marks.followed != nil || (wasSent && record.end == .answered)
         read = record.marks.read != nil
         receivedAt = record.marks.received?.seconds
         followedAt = record.marks.followed?.seconds

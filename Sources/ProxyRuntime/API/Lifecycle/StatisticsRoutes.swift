@@ -1,8 +1,10 @@
 import HTTPServer
 import ProxyCore
 import PushDelivery
+import Reactor
 import SIPGrammar
 import Storage
+import Timekeeping
 
 /// Tells application servers what became of pushes. The store is read on a thread of its own.
 ///
