@@ -87,9 +87,23 @@ enum EngineTimer: Sendable {
 
 /// Why a push was sent.
 enum PushPurpose {
-    case call(ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
-    case missedCalls(device: BindingID, aor: AddressOfRecord, [CallRef])
-    case notification(device: BindingID, aor: AddressOfRecord)
+    case call(PushCode, ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
+    case missedCalls(PushCode, device: BindingID, aor: AddressOfRecord, [CallRef])
+    case notification(PushCode, device: BindingID, aor: AddressOfRecord)
+
+    var code: PushCode {
+        switch self {
+        case .call(let code, _, _, _, _), .missedCalls(let code, _, _, _), .notification(let code, _, _): code
+        }
+    }
+
+    var device: BindingID {
+        switch self {
+        case .call(_, _, _, let device, _), .missedCalls(_, let device, _, _),
+            .notification(_, let device, _):
+            device
+        }
+    }
 }
 
 /// A list of missed calls that was not taken.

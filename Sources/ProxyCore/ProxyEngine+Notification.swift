@@ -13,6 +13,8 @@ package enum NotificationRecipient: Hashable, Sendable {
 
 /// What became of an order.
 package struct NotificationReceipt: Hashable, Sendable {
+    /// Names its pushes, which are the same push on many devices.
+    package let code: PushCode
     /// Pushes that are under way.
     package var sent = 0
     /// For each device that gets none, why.
@@ -20,7 +22,7 @@ package struct NotificationReceipt: Hashable, Sendable {
     /// Recipients who have no device here.
     package var absent: [NotificationRecipient] = []
 
-    package init() {}
+    init(_ code: PushCode) { self.code = code }
 }
 
 /// Why an order is not carried out, for nobody.
@@ -48,8 +50,8 @@ extension ProxyEngine {
         _ notification: PushNotification, for recipients: [NotificationRecipient], room: Int,
         verdict: (PushRequest) -> PushVerdict, now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
-        var receipt = NotificationReceipt()
-        var pushes: [(target: ForkTarget, aor: AddressOfRecord, request: PushRequest)] = []
+        var receipt = NotificationReceipt(newPushCode())
+        var pushes: [(target: ForkTarget, aor: AddressOfRecord, token: PushToken)] = []
         var omissions: [(target: ForkTarget, aor: AddressOfRecord, TimelineRecord.Omission)] = []
         var seen = Set<BindingID>()
         for recipient in recipients {
@@ -63,11 +65,14 @@ extension ProxyEngine {
                     omissions.append((target, aor, .ordinaryContact))
                     continue
                 }
-                let request = self.request(notification, to: token, of: target, aor: aor, now: now)
-                switch verdict(request) {
+                // With the highest badge that it could have.
+                let badge = unread.count(of: target.id.rawValue) + 1
+                let sketch = request(
+                    notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
+                switch verdict(sketch) {
                 case .notCarried: omissions.append((target, aor, .notCarried))
                 case .refused(let words): throw .payload(words)
-                case .possible where mayNotify(target.id, now: now): pushes.append((target, aor, request))
+                case .possible where mayNotify(target.id, now: now): pushes.append((target, aor, token))
                 case .possible: omissions.append((target, aor, .deviceLimit))
                 }
             }
@@ -75,10 +80,10 @@ extension ProxyEngine {
         guard pushes.count <= room else { throw .noRoom }
         for push in pushes {
             _ = notificationLimit.admit(push.target.id, now: now.instant)
-            send(push.request, to: push.target.id, of: push.aor, notification, now: now)
+            send(notification, receipt.code, to: push.token, of: push.target, aor: push.aor, now: now)
         }
         for (target, aor, omission) in omissions {
-            traceOmitted(omission, notification, target, of: aor, now: now)
+            traceOmitted(omission, receipt.code, notification, target, of: aor, now: now)
             receipt.skipped.append(omission)
         }
         receipt.sent = pushes.count
@@ -102,12 +107,12 @@ extension ProxyEngine {
     }
 
     private func request(
-        _ notification: PushNotification, to token: PushToken, of target: ForkTarget, aor: AddressOfRecord, now: Moment
+        _ notification: PushNotification, _ code: PushCode, _ id: PushID, to token: PushToken, of target: ForkTarget,
+        badge: Int, now: Moment
     ) -> PushRequest {
         PushRequest(
-            id: PushID(rawValue: nextNumber()), token: token, registeredAt: target.registeredAt,
-            message: .notification(notification),
-            badge: notification.badge ?? buckets.unread(target.id, of: aor),
+            id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+            message: .notification(notification), badge: notification.badge ?? badge,
             // Even what nobody shall keep has to be sent first.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
@@ -115,13 +120,18 @@ extension ProxyEngine {
     private static let shortestTry: Duration = .seconds(30)
 
     private func send(
-        _ request: PushRequest, to device: BindingID, of aor: AddressOfRecord, _ notification: PushNotification,
-        now: Moment
+        _ notification: PushNotification, _ code: PushCode, to token: PushToken, of target: ForkTarget,
+        aor: AddressOfRecord, now: Moment
     ) {
-        pushes[request.id] = .notification(device: device, aor: aor)
-        traceBegan(request.id, notification, device, of: aor, now: now)
+        let id = PushID(rawValue: nextNumber())
+        pushes[id] = .notification(code, device: target.id, aor: aor)
+        traceBegan(id, code, notification, target.id, of: aor, now: now)
         counters.pushesRequested += 1
-        act(.push(request))
+        let device = target.id.rawValue
+        let badge =
+            notification.isInBadge
+            ? unread.asked(code, .other, by: device, at: now.date) : unread.count(of: device)
+        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
     }
 
     func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {

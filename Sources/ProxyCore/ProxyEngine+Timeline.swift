@@ -12,8 +12,8 @@ extension ProxyEngine {
     /// - Returns: the number of the record, which its push takes as well.
     @discardableResult
     func traceBegan(
-        _ call: OfferedCall, _ target: ForkTarget, _ omission: TimelineRecord.Omission?, fork: ForkID, branch: Int,
-        now: Moment
+        _ call: OfferedCall, _ target: ForkTarget, _ omission: TimelineRecord.Omission?, _ code: PushCode? = nil,
+        fork: ForkID, branch: Int, now: Moment
     ) -> PushID {
         let id = PushID(rawValue: nextNumber())
         guard timeline.isOn else { return id }
@@ -29,49 +29,54 @@ extension ProxyEngine {
         timeline.began(
             TimelineRecord(
                 id: id, kind: .call, user: call.aor.user, host: call.aor.host, device: target.id.rawValue,
-                callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, app: app),
+                callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, code: code,
+                app: app),
             now: now.instant)
         return id
     }
 
     /// A list of missed calls is to be sent.
-    func traceBegan(_ id: PushID, _ calls: [CallRef], _ device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func traceBegan(
+        _ id: PushID, _ code: PushCode, _ calls: [CallRef], _ device: BindingID, of aor: AddressOfRecord, now: Moment
+    ) {
         guard timeline.isOn else { return }
         let aor = aor.compacted()
         timeline.began(
             TimelineRecord(
                 id: id, kind: .missedCalls, user: aor.user, host: aor.host, device: device.rawValue,
-                callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil),
+                callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil,
+                code: code),
             now: now.instant)
     }
 
     /// A notification is to be sent.
     func traceBegan(
-        _ id: PushID, _ notification: PushNotification, _ device: BindingID, of aor: AddressOfRecord, now: Moment
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID, of aor: AddressOfRecord,
+        now: Moment
     ) {
         guard timeline.isOn else { return }
-        timeline.began(record(id, notification, device, of: aor, nil, now: now), now: now.instant)
+        timeline.began(record(id, code, notification, device, of: aor, nil, now: now), now: now.instant)
     }
 
     /// A device gets none.
     func traceOmitted(
-        _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ target: ForkTarget,
-        of aor: AddressOfRecord, now: Moment
+        _ omission: TimelineRecord.Omission, _ code: PushCode, _ notification: PushNotification,
+        _ target: ForkTarget, of aor: AddressOfRecord, now: Moment
     ) {
         guard timeline.isOn else { return }
         let id = PushID(rawValue: nextNumber())
-        act(.record([.timeline(record(id, notification, target.id, of: aor, omission, now: now))]))
+        act(.record([.timeline(record(id, code, notification, target.id, of: aor, omission, now: now))]))
     }
 
     private func record(
-        _ id: PushID, _ notification: PushNotification, _ device: BindingID, of aor: AddressOfRecord,
-        _ omission: TimelineRecord.Omission?, now: Moment
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID,
+        of aor: AddressOfRecord, _ omission: TimelineRecord.Omission?, now: Moment
     ) -> TimelineRecord {
         let aor = aor.compacted()
         var record = TimelineRecord(
             id: id, kind: .notification, user: aor.user, host: aor.host, device: device.rawValue, callRef: nil,
-            callID: .empty, calls: 0, requestedAt: now.date, omission: omission)
-        record.code = notification.code
+            callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
+        record.marks.isOutsideBadge = !notification.isInBadge
         return record
     }
 

@@ -248,7 +248,7 @@ package final class SimulatedWorld {
     private func pushRequested(_ request: PushRequest) {
         let engine = engine
         timeline.pushAsked(request.id, now: now.instant)
-        engine.pushNoted(request.id, .queued(app: "fcm", code: PushCode("code")), now: now)
+        engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
         engine.pushNoted(request.id, .sent, now: now)
         let fails = !isQuiet && random.chance(plan.pushFailure)
         let phone = phones.firstIndex { $0.token == request.token.prid }

@@ -10,7 +10,7 @@ import Timekeeping
     private let nobody = AddressOfRecord(user: ByteString("nobody"), host: ByteString("example.net"))
 
     private func notification(_ bench: EngineBench, life: Duration = .seconds(86_400)) -> PushNotification {
-        var notification = PushNotification(code: PushCode("code"), expiresAt: bench.now.date + life)
+        var notification = PushNotification(expiresAt: bench.now.date + life)
         notification.text = ByteString("hi")
         return notification
     }
@@ -63,7 +63,7 @@ import Timekeeping
         #expect(Set(pushes.map(\.id)).count == 2)
         #expect(pushes.allSatisfy { $0.deadline == bench.now.date + .seconds(86_400) })
         let omitted = try #require(records(actions).first)
-        #expect(omitted.kind == .notification && omitted.code == PushCode("code") && omitted.isComplete)
+        #expect(omitted.kind == .notification && omitted.code == receipt.code && omitted.isComplete)
         #expect(omitted.omission == .ordinaryContact)
     }
 
@@ -148,10 +148,11 @@ import Timekeeping
 
     @Test func `leave a record each, with the one code`() throws {
         let bench = registered()
-        _ = try order(bench)
+        let code = try order(bench).code
         let pushes = requests(bench.take())
+        #expect(pushes.allSatisfy { $0.code == code })
         for push in pushes {
-            bench.engine.pushNoted(push.id, .queued(app: "fcm", code: PushCode("code")), now: bench.now)
+            bench.engine.pushNoted(push.id, .queued(app: "fcm"), now: bench.now)
             bench.engine.pushNoted(push.id, .sent, now: bench.now)
             bench.engine.pushNoted(push.id, .finished(.accepted(nil)), now: bench.now)
         }
@@ -159,10 +160,43 @@ import Timekeeping
         #expect(records.count == 2)
         #expect(
             records.allSatisfy {
-                $0.kind == .notification && $0.code == PushCode("code") && $0.user == ByteString("bob")
+                $0.kind == .notification && $0.code == code && $0.user == ByteString("bob")
             })
         #expect(Set(records.map(\.device)).count == 2)
         #expect(records.allSatisfy { $0.answer == .accepted && $0.app == "fcm" })
+    }
+
+    @Test func `count as unread until they are read, unless they are silent or shall not`() throws {
+        let bench = EngineBench()
+        bench.register()
+        func badge(_ change: (inout PushNotification) -> Void = { _ in }) throws -> (code: PushCode, badge: Int?) {
+            var notification = notification(bench)
+            change(&notification)
+            let receipt = try bench.engine.notificationOrdered(
+                notification, for: [.user(bob)], room: 9, verdict: { _ in .possible }, now: bench.now)
+            let push = try #require(requests(bench.take()).first)
+            bench.engine.pushFinished(push.id, outcome: .accepted(nil), now: bench.now)
+            return (receipt.code, push.badge)
+        }
+        let first = try badge()
+        #expect(first.badge == 1)
+        #expect(try badge().badge == 2)
+        #expect(try badge { $0.isSilent = true }.badge == 2)
+        #expect(try badge { $0.countsInBadge = false }.badge == 2)
+        #expect(try badge { $0.badge = 7 }.badge == 7)
+        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        #expect(bench.engine.pushMarked(first.code, .read, by: device.id, now: bench.now) != .unknownDevice)
+        #expect(try badge().badge == 3)
+    }
+
+    @Test func `one that its provider did not take is not unread`() throws {
+        let bench = EngineBench()
+        bench.register()
+        _ = try order(bench)
+        let push = try #require(requests(bench.take()).first)
+        bench.engine.pushFinished(push.id, outcome: .payloadRefused("x"), now: bench.now)
+        _ = try order(bench)
+        #expect(requests(bench.take()).first?.badge == 1)
     }
 
     @Test func `devices are found by their tokens, step by step`() {

@@ -204,7 +204,7 @@ struct HostileTextTests {
             settings.apns.payload = profile
             settings.fcm.payload = profile
             for text in texts {
-                var notification = PushNotification(code: sampleCode, expiresAt: sampleDate)
+                var notification = PushNotification(expiresAt: sampleDate)
                 notification.title = ByteString(text)
                 notification.text = ByteString(text)
                 var json = Array(#"{"a\"b":"#.utf8)

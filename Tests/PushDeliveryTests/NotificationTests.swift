@@ -28,7 +28,7 @@ private func legacy(_ profile: PayloadProfile) -> PushSettings {
 
 /// With a life of a day, and otherwise nothing.
 private func notification(_ change: (inout PushNotification) -> Void = { _ in }) -> PushMessage {
-    var notification = PushNotification(code: sampleCode, expiresAt: sampleDate + .seconds(86_400))
+    var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
     change(&notification)
     return .notification(notification)
 }
@@ -53,49 +53,45 @@ private func sample(_ text: String = "...", _ change: (inout PushNotification) -
     }
 }
 
-private func body(_ settings: PushSettings, _ push: PushRequest, code: PushCode = sampleCode) -> String? {
-    guard case .request(let request) = settings.render(push, code: code) else { return nil }
-    return String(decoding: request.body, as: UTF8.self)
-}
+private func body(_ settings: PushSettings, _ push: PushRequest) -> String? { settings.body(push) }
 
 @Suite("Notifications in 10darts' words")
 struct TenDartsNotificationTests {
-    private let dots = PushCode("...")
-
     @Test func `Android gets the sample, in strings where Firebase wants them`() throws {
         let data =
-            #"{"id":"...","message":"...","title":"...","badge":1,"dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
+            #"{"id":"\#(code)","message":"...","title":"...","badge":1,"dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
         let push = push(to: android, try sample(), badge: 1)
         #expect(
-            body(legacy(.tenDarts), push, code: dots)
+            body(legacy(.tenDarts), push)
                 == #"{"to":"device_token","priority":10,"data":\#(data),"time_to_live":86400}"#)
         #expect(
-            body(settings(.tenDarts), push, code: dots)
+            body(settings(.tenDarts), push)
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"86400s"},"data":{"#
-                + #""id":"...","message":"...","title":"...","badge":"1","dst":"...","dsc":"...","img":"...","#
+                + #""id":"\#(code)","message":"...","title":"...","badge":"1","dst":"...","dsc":"...","img":"...","#
                 + #""cfm":"1","sil":"0","org":"10d","ctm":"{\"field\":\"value\"}"}}}"#)
     }
 
     @Test func `iOS gets the sample, byte for byte`() throws {
         #expect(
-            body(settings(.tenDarts), push(to: apple, try sample(), badge: 1), code: dots)
-                == #"{"aps":{"alert":{"title":"...","body":"..."},"sound":"default","badge":1},"id":"...","title":"...","dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
+            body(settings(.tenDarts), push(to: apple, try sample(), badge: 1))
+                == #"{"aps":{"alert":{"title":"...","body":"..."},"sound":"default","badge":1},"id":"\#(code)","title":"...","dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
         )
     }
 
     @Test func `iOS in silence gets exactly the sample for it`() throws {
         let silent = try sample { $0.isSilent = true }
         #expect(
-            body(settings(.tenDarts), push(to: apple, silent, badge: 1), code: dots)
-                == #"{"aps":{"content-available":1},"id":"...","dst":"...","dsc":"...","cfm":1,"sil":1,"org":"10d"}"#)
+            body(settings(.tenDarts), push(to: apple, silent, badge: 1))
+                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"...","dsc":"...","cfm":1,"sil":1,"org":"10d"}"#
+        )
     }
 
     @Test func `Android in silence gets the same data, which says so, without haste`() throws {
         let silent = try sample { $0.isSilent = true }
-        let text = try #require(body(settings(.tenDarts), push(to: android, silent, badge: 1), code: dots))
+        let text = try #require(body(settings(.tenDarts), push(to: android, silent, badge: 1)))
         #expect(text.hasPrefix(#"{"message":{"token":"device_token","android":{"priority":"NORMAL","ttl":"86400s"},"#))
         #expect(text.contains(#""cfm":"1","sil":"1","org":"10d","ctm":"{\"field\":\"value\"}"}}}"#))
-        let old = try #require(body(legacy(.tenDarts), push(to: android, silent, badge: 1), code: dots))
+        let old = try #require(body(legacy(.tenDarts), push(to: android, silent, badge: 1)))
         #expect(old.hasPrefix(#"{"to":"device_token","priority":5,"data":{"#))
         #expect(!text.contains(#""notification""#))
     }

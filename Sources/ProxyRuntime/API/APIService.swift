@@ -151,7 +151,8 @@ package final class APIService {
             return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
         }
         // Two of them could be read in two ways.
-        guard values.count == 1, let secret = Self.bearer(value), let key = keys.key(matching: secret) else {
+        guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
+        else {
             return refuse(
                 request, route, 401, "this key is not known",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
@@ -165,10 +166,10 @@ package final class APIService {
         return .caller(.key(key.name))
     }
 
-    /// RFC 6750 section 2.1.
-    private static func bearer(_ value: String) -> APIKeySecret? {
+    /// RFC 6750 section 2.1, where the route says nothing else.
+    private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.split(separator: " ")
-        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+        guard words.count == 2, schemes.contains(words[0]) else { return nil }
         return APIKeySecret(words[1])
     }
 

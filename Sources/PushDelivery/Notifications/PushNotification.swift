@@ -6,8 +6,6 @@ package import Timekeeping
 ///
 /// Strings are empty where there is nothing to say. Title and text are cut to what the provider takes; nothing else is.
 package struct PushNotification: Hashable, Sendable {
-    /// One for all devices that it is sent to.
-    package let code: PushCode
     package var title = ByteString.empty
     package var text = ByteString.empty
     /// The app is woken and shows nothing.
@@ -30,10 +28,10 @@ package struct PushNotification: Hashable, Sendable {
     /// Nobody wants it any more then.
     package let expiresAt: UnixTime
 
-    package init(code: PushCode, expiresAt: UnixTime) {
-        self.code = code
-        self.expiresAt = expiresAt
-    }
+    package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
+
+    /// A silent one is nothing that anybody could read.
+    package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
 }

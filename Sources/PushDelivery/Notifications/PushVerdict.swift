@@ -13,7 +13,7 @@ extension PushDirectory {
     /// Writes a push that nobody sends.
     package func verdict(on push: PushRequest, now: UnixTime) -> PushVerdict {
         guard let app = app(for: push.token).flatMap({ self[$0] }) else { return .notCarried }
-        switch app.render(push, code: PushCode(high: 0, low: 0), now: now) {
+        switch app.render(push, now: now) {
         case .request: return .possible
         case .impossible(.payloadRefused(let reason)): return .refused("\(app.name): \(reason)")
         case .impossible: return .notCarried

@@ -43,7 +43,7 @@ struct RunningDaemon: Sendable {
         let keys = [
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
-            APIKey(name: "sender", hash: sender.hash, scopes: [.pushes], createdAt: date),
+            APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
         #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
@@ -85,7 +85,7 @@ struct RunningDaemon: Sendable {
     /// Of somebody who may read and not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
 
-    /// Of somebody who may send pushes.
+    /// Of somebody who may send pushes, and say what became of them.
     static let senderKey = "spd_" + String(repeating: "B", count: 43)
 
     func stop() async throws {

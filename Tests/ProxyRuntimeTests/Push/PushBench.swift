@@ -39,8 +39,8 @@ actor PushBench {
         let now = loop.moment.date
         service?.send(
             PushRequest(
-                id: PushID(rawValue: number), token: token, registeredAt: now, message: message, badge: 1,
-                deadline: now + life))
+                id: PushID(rawValue: number), code: PushCode(high: number, low: number), device: number, token: token,
+                registeredAt: now, message: message, badge: 1, deadline: now + life))
         isGivingOrder = false
     }
 
@@ -88,8 +88,7 @@ extension PushMessage {
     }
 
     static var notification: PushMessage {
-        var notification = PushNotification(
-            code: PushCode(high: 1, low: 2), expiresAt: UnixTime(seconds: 1_623_753_691))
+        var notification = PushNotification(expiresAt: UnixTime(seconds: 1_623_753_691))
         notification.text = ByteString("hi")
         return .notification(notification)
     }

@@ -113,8 +113,8 @@ struct MediatorBody {
 
     // MARK: What it says
 
-    func notification(code: PushCode, now: UnixTime) -> PushNotification {
-        var notification = PushNotification(code: code, expiresAt: now + Self.life)
+    func notification(now: UnixTime) -> PushNotification {
+        var notification = PushNotification(expiresAt: now + Self.life)
         func bytes(_ member: Member) -> ByteString { ByteString(texts[member] ?? "") }
         var message = MediatedMessage(verb)
         message.userName = bytes(.userName)

@@ -12,10 +12,12 @@ struct MediatorRoutes {
     let service: NotificationService
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/pnm2/send", scope: .pushes) { call throws(ServiceProblem) in
+        router.add("POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken) { call throws(ServiceProblem) in
             received(call, isForm: false)
         }
-        router.add("POST", "/pnm2", scope: .pushes) { call throws(ServiceProblem) in received(call, isForm: true) }
+        router.add("POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken) { call throws(ServiceProblem) in
+            received(call, isForm: true)
+        }
     }
 
     private func received(_ call: ServiceCall, isForm: Bool) {
@@ -48,8 +50,7 @@ struct MediatorRoutes {
         case .forCallsOnly: throw .refused("this DeviceToken is for calls")
         case .ofAnotherApp: throw .refused("this DeviceToken belongs to another AppId")
         }
-        let code = PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
-        let notification = body.notification(code: code, now: service.shard.loop.moment.date)
+        let notification = body.notification(now: service.shard.loop.moment.date)
         let receipt: NotificationReceipt
         do throws(NotificationRefusal) {
             receipt = try service.order(notification, for: [.device(device.id)])

@@ -8,19 +8,22 @@ struct NotificationBody {
     let notification: PushNotification
     /// As they came.
     let users: [String]
+    /// Their codes.
+    let devices: [Substring]
 
     private static let titleLimit = 1024
     private static let textLimit = 8192
     private static let typeLimit = 256
     private static let contentLimit = 1024
     private static let imageLimit = 2048
-    private static let userLimit = 100
+    /// Users, and devices.
+    private static let recipientLimit = 100
     private static let userNameLimit = 512
     private static let life: Int64 = 86_400
 
-    init(_ body: RequestObject, code: PushCode, now: UnixTime) throws(ServiceProblem) {
+    init(_ body: RequestObject, now: UnixTime) throws(ServiceProblem) {
         let life = try body.integer("ttl", in: 0...PushNotification.longestLife.components.seconds) ?? Self.life
-        var notification = PushNotification(code: code, expiresAt: now + .seconds(life))
+        var notification = PushNotification(expiresAt: now + .seconds(life))
         notification.title = ByteString(try body.text("title", atMost: Self.titleLimit))
         notification.text = ByteString(try body.text("message", atMost: Self.textLimit))
         notification.isSilent = try body.flag("is_silent") ?? false
@@ -35,6 +38,10 @@ struct NotificationBody {
         }
         self.notification = notification
         users = try Self.users(body)
+        devices = try Self.devices(body)
+        guard !users.isEmpty || !devices.isEmpty else {
+            throw ServiceProblem(400, "expected users or devices, arrays of 1 to \(Self.recipientLimit) texts")
+        }
     }
 
     private static func image(_ body: RequestObject) throws(ServiceProblem) -> ByteString {
@@ -61,17 +68,35 @@ struct NotificationBody {
     }
 
     private static func users(_ body: RequestObject) throws(ServiceProblem) -> [String] {
-        guard let list = body["users"]?.array, (1...userLimit).contains(list.count) else {
-            throw ServiceProblem(400, "expected users, an array of 1 to \(userLimit) texts")
-        }
-        var users: [String] = []
-        for item in list {
-            guard let user = item.string, !user.isEmpty, user.utf8.count <= userNameLimit else {
-                throw ServiceProblem(400, "expected the name of a user", detail: "users")
-            }
-            users.append(user)
+        let users = try recipients("users", body)
+        for user in users where user.isEmpty || user.utf8.count > userNameLimit {
+            throw ServiceProblem(400, "expected the name of a user", detail: "users")
         }
         return users
+    }
+
+    private static func devices(_ body: RequestObject) throws(ServiceProblem) -> [Substring] {
+        var codes: [Substring] = []
+        for device in try recipients("devices", body) {
+            guard let code = MarkBody.code(in: device) else {
+                throw ServiceProblem(400, "expected /api/v1/devices/CODE/", detail: "devices")
+            }
+            codes.append(code)
+        }
+        return codes
+    }
+
+    private static func recipients(_ name: String, _ body: RequestObject) throws(ServiceProblem) -> [String] {
+        guard let value = body[name] else { return [] }
+        guard let list = value.array, list.count <= recipientLimit else {
+            throw ServiceProblem(400, "expected an array of at most \(recipientLimit) texts", detail: name)
+        }
+        var texts: [String] = []
+        for item in list {
+            guard let text = item.string else { throw ServiceProblem(400, "expected texts", detail: name) }
+            texts.append(text)
+        }
+        return texts
     }
 }
 

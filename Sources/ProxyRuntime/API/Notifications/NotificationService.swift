@@ -4,6 +4,7 @@ import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
+import Storage
 import Timekeeping
 
 /// Lets application servers send messages and silent pushes to devices, through the same service that pushes calls.
@@ -13,16 +14,31 @@ struct NotificationService {
     let shard: ProxyShard
     let push: PushService
     let search: TokenSearch
+    private let queries: StoreQueries
+    private let codes: DeviceCodes
 
-    init(shard: ProxyShard, push: PushService, form: ReportedTokens.Form) {
+    init(
+        shard: ProxyShard, push: PushService, queries: StoreQueries, codes: DeviceCodes, form: ReportedTokens.Form
+    ) {
         self.shard = shard
         self.push = push
+        self.queries = queries
+        self.codes = codes
         search = TokenSearch(shard: shard, form: form)
     }
 
     func register(in router: inout ServiceRouter) {
-        for path in ["/api/v1/notifications", "/api/v1/notifications/"] {
-            router.add("POST", path, scope: .pushes) { call throws(ServiceProblem) in try ordered(call) }
+        for end in ["/", ""] {
+            router.add(
+                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken
+            ) { call throws(ServiceProblem) in
+                try ordered(call)
+            }
+            router.add(
+                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken
+            ) { call throws(ServiceProblem) in
+                try tellMetrics(call)
+            }
         }
         MediatorRoutes(service: self).register(in: &router)
     }
@@ -33,7 +49,7 @@ struct NotificationService {
         let code: String
         /// Devices.
         let sentTo, skipped: Int
-        /// Users, as they were named.
+        /// Users and devices, as they were named.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -44,13 +60,15 @@ struct NotificationService {
     }
 
     private func ordered(_ call: ServiceCall) throws(ServiceProblem) {
-        let code = PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
-        let body = try NotificationBody(
-            try RequestObject(bodyOf: call.request), code: code, now: shard.loop.moment.date)
+        let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: shard.loop.moment.date)
         let named = users(body.users)
+        let devices = body.devices.map { (name: $0, device: codes.device(of: $0).map { BindingID(rawValue: $0) }) }
+        let recipients =
+            named.known.map { NotificationRecipient.user($0.aor) }
+            + devices.compactMap { $0.device.map(NotificationRecipient.device) }
         let receipt: NotificationReceipt
         do throws(NotificationRefusal) {
-            receipt = try order(body.notification, for: named.known.map { .user($0.aor) })
+            receipt = try order(body.notification, for: recipients)
         } catch {
             switch error {
             case .payload(let reason): throw ServiceProblem(422, "it does not fit into a push", detail: reason)
@@ -61,11 +79,15 @@ struct NotificationService {
                     ]))
             }
         }
-        let absent = named.known.filter { receipt.absent.contains(.user($0.aor)) }.map(\.name)
+        let absent = Set(receipt.absent)
+        let unknown =
+            named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
+            + devices.filter { device in device.device.map { absent.contains(.device($0)) } ?? true }
+            .map { String($0.name) }
         call.answer(
             Acceptance(
-                code: code.description, sentTo: receipt.sent, skipped: receipt.skipped.count,
-                unknown: named.unknown + absent), status: 202)
+                code: receipt.code.description, sentTo: receipt.sent, skipped: receipt.skipped.count,
+                unknown: unknown), status: 202)
     }
 
     private struct Users {
@@ -96,6 +118,56 @@ struct NotificationService {
         return users
     }
 
+    // MARK: What became of it
+
+    private struct Metrics: Encodable {
+        /// Devices.
+        let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
+        let devices: [PushReport.Device]
+
+        enum CodingKeys: String, CodingKey {
+            case sentTo = "sent_to"
+            case skipped, accepted, failed
+            case receivedBy = "received_by"
+            case followedBy = "followed_by"
+            case devices
+        }
+
+        init(_ records: [TimelineRecord], _ codes: DeviceCodes) {
+            sentTo = records.count { $0.omission == nil }
+            skipped = records.count - sentTo
+            devices = records.filter { $0.omission == nil }.map { PushReport.Device($0, codes.code(of: $0.device)) }
+            accepted = devices.count(where: \.accepted)
+            failed = devices.count(where: \.failed)
+            receivedBy = devices.count(where: \.received)
+            followedBy = devices.count(where: \.followed)
+        }
+    }
+
+    /// Recipients of an order have no more devices than that.
+    private static let deviceLimit = 2000
+
+    private func tellMetrics(_ call: ServiceCall) throws(ServiceProblem) {
+        guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
+        let (loop, codes) = (shard.loop, codes)
+        let live = shard.assumeIsolated { shard in
+            shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
+        }
+        let isTaken = queries.run { connection throws(SQLError) in
+            let records = try connection.timeline(of: code, limit: Self.deviceLimit) + live
+            // Codes of devices are made on the loop.
+            loop.post {
+                // A record may have been written in between.
+                var seen = Set<UInt64>()
+                let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
+                if found.isEmpty { call.answer(.noSuchNotification) } else { call.answer(Metrics(found, codes)) }
+            }
+        } failed: {
+            call.answer(.notRead)
+        }
+        if !isTaken { throw .notRead }
+    }
+
     // MARK: All forms
 
     func order(
@@ -116,4 +188,8 @@ struct NotificationService {
         }
         return try result.get()
     }
+}
+
+extension ServiceProblem {
+    fileprivate static var noSuchNotification: ServiceProblem { ServiceProblem(404, "no such notification") }
 }

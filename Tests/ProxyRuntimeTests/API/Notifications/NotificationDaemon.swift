@@ -75,17 +75,27 @@ struct NotificationDaemon {
 
     func send(
         _ body: String, to path: String = "/api/v1/notifications/", type: String? = "application/json",
-        key: String? = RunningDaemon.senderKey
+        key: String? = RunningDaemon.senderKey, scheme: String = "Bearer"
     ) async throws -> (status: Int, body: JSONValue?) {
         let fields =
-            (key.map { "Authorization: Bearer \($0)\r\n" } ?? "") + (type.map { "Content-Type: \($0)\r\n" } ?? "")
-        let answer = try await daemon.answer(
-            "POST \(path) HTTP/1.1\r\nHost: a\r\n\(fields)Content-Length: \(body.utf8.count)\r\n"
-                + "Connection: close\r\n\r\n\(body)")
+            (key.map { "Authorization: \(scheme) \($0)\r\n" } ?? "") + (type.map { "Content-Type: \($0)\r\n" } ?? "")
+        return Self.parts(
+            try await daemon.answer(
+                "POST \(path) HTTP/1.1\r\nHost: a\r\n\(fields)Content-Length: \(body.utf8.count)\r\n"
+                    + "Connection: close\r\n\r\n\(body)"))
+    }
+
+    func get(
+        _ path: String, key: String = RunningDaemon.senderKey
+    ) async throws -> (status: Int, body: JSONValue?) {
+        Self.parts(
+            try await daemon.answer(
+                "GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\nConnection: close\r\n\r\n"))
+    }
+
+    private static func parts(_ answer: String) -> (status: Int, body: JSONValue?) {
         let start = answer.utf8.firstRange(of: "\r\n\r\n".utf8)?.upperBound ?? answer.endIndex
-        return (
-            Int(answer.dropFirst(9).prefix(3)) ?? 0, try? JSONValue(Array(answer[start...].utf8))
-        )
+        return (Int(answer.dropFirst(9).prefix(3)) ?? 0, try? JSONValue(Array(answer[start...].utf8)))
     }
 
     /// The code that the mediator answers with.

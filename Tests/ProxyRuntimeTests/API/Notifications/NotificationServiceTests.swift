@@ -60,13 +60,76 @@ extension RunningDaemonSuites {
                 #expect(apple.headers["apns-push-type"] == "alert" && apple.headers["apns-id"] == code)
                 #expect(
                     apple.body
-                        == #"{"aps":{"alert":{"title":"Ti","body":"Te"},"sound":"default","badge":0},"id":"\#(code)","#
+                        == #"{"aps":{"alert":{"title":"Ti","body":"Te"},"sound":"default","badge":1},"id":"\#(code)","#
                         + #""title":"Ti","dst":"a","dsc":"b","img":"https://x/y","cfm":1,"sil":0,"org":"10d","ctm":{"k":[1]}}"#
                 )
                 let google = try JSONValue(Array(try #require(pushes.first { $0.service == "fcm" }).body.utf8))
                 #expect(google["message"]?["token"]?.string == NotificationDaemon.google.1)
                 #expect(google["message"]?["android"]?["ttl"]?.string == "60s")
                 #expect(google["message"]?["data"]?["id"]?.string == code)
+            }
+        }
+
+        @Test func `what became of it is told by its code, device by device`() async throws {
+            try await NotificationDaemon.with(.direct) { bench in
+                try await bench.reportPhone()
+                try await bench.report(
+                    #""selector":"S:2","token_calls":"\#(NotificationDaemon.voip.0)","appid_calls":"com.example.phone.voip""#
+                )
+                try await bench.report(
+                    #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
+                let sent = try await bench.send(#"{"users":["100"],"message":"x"}"#)
+                let code = try #require(sent.body?["code"]?.string)
+                // Two of them arrive; the third has no token for it.
+                var metrics: JSONValue?
+                while metrics?["accepted"]?.integer != 2 {
+                    let answer = try await bench.get("/api/v1/notifications/\(code)/metrics/")
+                    try #require(answer.status == 200)
+                    metrics = answer.body
+                    try Task.checkCancellation()
+                }
+                #expect(metrics?["sent_to"]?.integer == 2)
+                #expect(metrics?["skipped"]?.integer == 1)
+                #expect(metrics?["received_by"]?.integer == 0)
+                let devices = try #require(metrics?["devices"]?.array)
+                let device = try #require(devices.first?["device"]?.string)
+                // The app says so.
+                let path = "/api/v1/pushes/\(code)/"
+                for mark in ["received", "follow"] {
+                    let answer = try await bench.send(
+                        #"{"device":"/api/v1/devices/\#(device)/"}"#, to: path + mark + "/")
+                    #expect(answer.status == 200)
+                }
+                let marked = try await bench.get("/api/v1/notifications/\(code.uppercased())/metrics").body
+                #expect(marked?["received_by"]?.integer == 1)
+                #expect(marked?["followed_by"]?.integer == 1)
+
+                // By the same name one device alone is addressed.
+                let one = try await bench.send(
+                    #"{"devices":["/api/v1/devices/\#(device)/","https://10darts.com/api/v1/devices/nobodys/"],"message":"y"}"#
+                )
+                #expect(one.body?["sent_to"]?.integer == 1 && one.body?["skipped"]?.integer == 0)
+                #expect(one.body?["unknown"]?.array == [.string("nobodys")])
+            }
+        }
+
+        @Test func `nothing is told of what is no notification`() async throws {
+            try await NotificationDaemon.with(.direct) { bench in
+                for code in ["x", "12345678-9abc-4ef0-bedc-ba9876543210"] {
+                    #expect(try await bench.get("/api/v1/notifications/\(code)/metrics/").status == 404)
+                }
+                let unknown = try await bench.get("/api/v1/notifications/x/metrics/", key: RunningDaemon.readerKey)
+                #expect(unknown.status == 403)
+            }
+        }
+
+        @Test func `keys may be shown as the platforms do`() async throws {
+            try await NotificationDaemon.with(.direct) { bench in
+                for scheme in ["Token", "AppToken", "bearer"] {
+                    let answer = try await bench.send(#"{"users":["x"],"message":"y"}"#, scheme: scheme)
+                    #expect(answer.status == 202)
+                }
+                #expect(try await bench.send("{}", scheme: "Basic").status == 401)
             }
         }
 
@@ -165,7 +228,10 @@ extension RunningDaemonSuites {
                 #"{"users":["100"],"message":"x","custom":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{}}}}}}}}}}}}}}}}}"#,
                 400
             ),
-            (users(100), 202), (users(101), 400),
+            (users(100), 202), (users(101), 400), (#"{"devices":[],"message":"x"}"#, 400),
+            (#"{"devices":[7],"message":"x"}"#, 400), (#"{"devices":["/api/v1/pushes/x/"],"message":"x"}"#, 400),
+            (#"{"devices":"x","users":["100"],"message":"x"}"#, 400),
+            (#"{"devices":["/api/v1/devices/nobodys/"],"message":"x"}"#, 202),
             (long("title", 1024), 202), (long("title", 1025), 400), (long("destination_type", 256), 202),
             (long("destination_type", 257), 400), (long("destination_code", 1024), 202),
             (long("destination_code", 1025), 400), (long("image", 2048), 400),
