@@ -11,7 +11,7 @@ extension Connection {
     func note(_ mark: PushMark, of code: PushCode, device: UInt64, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         let write = try statement(
-            "UPDATE push_record SET \(column) = coalesce(\(column), ?1) WHERE code = ?2 AND device = ?3")
+            "UPDATE push_record SET \(column) = coalesce(nullif(\(column), 0), ?1) WHERE code = ?2 AND device = ?3")
         write.bind(1, integer: date.milliseconds)
         write.bind(2, text: code.description)
         write.bind(3, integer: Int64(bitPattern: device))
@@ -26,7 +26,7 @@ extension Connection {
             """
             UPDATE push_record SET read = ?1 WHERE id IN (
                 SELECT id FROM push_record INDEXED BY push_record_unread
-                WHERE read IS NULL AND answer IN ('accepted', 'new-token') AND device = ?2
+                WHERE read IS NULL AND device = ?2
                 ORDER BY requested_at DESC LIMIT 10000)
             """)
         write.bind(1, integer: date.milliseconds)
