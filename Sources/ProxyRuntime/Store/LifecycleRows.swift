@@ -26,7 +26,7 @@ extension Connection {
             """
             UPDATE push_record SET read = ?1 WHERE id IN (
                 SELECT id FROM push_record INDEXED BY push_record_unread
-                WHERE read IS NULL AND answer IN ('accepted', 'new-token') AND device = ?2
+                WHERE read IS NULL AND device = ?2
                 ORDER BY requested_at DESC LIMIT 10000)
             """)
         write.bind(1, integer: date.milliseconds)

@@ -23,13 +23,13 @@ extension Connection {
         case .app:
             rows = try statement(
                 """
-                SELECT app, \(Self.figures) FROM push_record WHERE \(condition)
+                SELECT app, \(Self.figures) FROM push_record NOT INDEXED WHERE \(condition)
                 GROUP BY app ORDER BY app LIMIT \(PushStatistics.groupLimit)
                 """)
         case .day:
             rows = try statement(
                 """
-                SELECT requested_at / 86400000 AS day, \(Self.figures) FROM push_record WHERE \(condition)
+                SELECT requested_at / 86400000 AS day, \(Self.figures) FROM push_record NOT INDEXED WHERE \(condition)
                 GROUP BY day ORDER BY day LIMIT \(PushStatistics.groupLimit)
                 """)
         case .push:

@@ -88,7 +88,7 @@ package struct StoreReader: ~Copyable {
     ) throws(StoreError) {
         let sql = """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread
-            WHERE read IS NULL AND answer IN ('accepted', 'new-token') AND requested_at >= \(date.milliseconds)
+            WHERE read IS NULL AND requested_at >= \(date.milliseconds)
             ORDER BY device, requested_at LIMIT \(Self.unreadLimit)
             """
         try forEachRow(of: sql) { row in

@@ -36,7 +36,8 @@ extension Connection {
         write.bind(26, optional: record.endStatus)
         write.bind(27, optional: record.marks.received?.milliseconds)
         write.bind(28, optional: record.marks.followed?.milliseconds)
-        write.bind(29, optional: record.marks.read?.milliseconds ?? (record.marks.isOutsideBadge ? 0 : nil))
+        let counts = record.wasAccepted && !record.marks.isOutsideBadge
+        write.bind(29, optional: record.marks.read?.milliseconds ?? (counts ? nil : 0))
         try write.run()
     }
 
@@ -133,7 +134,7 @@ extension Statement {
         record.marks.received = date(26)
         record.marks.followed = date(27)
         record.marks.read = date(28)
-        record.marks.isOutsideBadge = !isNull(28) && integer(28) == 0
+        record.marks.isOutsideBadge = record.wasAccepted && !isNull(28) && integer(28) == 0
         return record
     }
 

@@ -140,14 +140,15 @@ enum StoreSchema {
         ) STRICT, WITHOUT ROWID;
         """,
         """
-        -- When an app said first that the push was received, followed, read. 0: before anybody was asked.
+        -- When an app said first that the push was received, followed, read. NULL in read: it counts in the badge; 0: it
+        -- is neither read nor does it count.
         ALTER TABLE push_record ADD COLUMN received INTEGER;
         ALTER TABLE push_record ADD COLUMN followed INTEGER;
         ALTER TABLE push_record ADD COLUMN read INTEGER DEFAULT 0;
         CREATE INDEX push_record_code ON push_record (code) WHERE code IS NOT NULL;
         -- Holds all that the badges are made of.
-        CREATE INDEX push_record_unread ON push_record (device, requested_at, code, kind, call_ref)
-            WHERE read IS NULL AND answer IN ('accepted', 'new-token');
+        CREATE INDEX push_record_unread ON push_record (device, requested_at, code, kind, call_ref, read)
+            WHERE read IS NULL;
         """,
     ]
 }

@@ -162,6 +162,9 @@ package struct TimelineRecord: Hashable, Sendable {
         delivery = omission == nil ? .underWay : .none
     }
 
+    /// The provider took the push.
+    package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
+
     /// Nothing more can happen.
     package var isComplete: Bool { delivery != .underWay && (kind != .call || end != nil) }
 }

@@ -42,10 +42,9 @@ extension PushReport.Device {
         device = code
         app = record.app
         let wasSent = record.tries > 0
-        let wasAccepted = record.answer == .accepted || record.answer == .acceptedWithNewToken
         sent = wasSent
-        accepted = wasAccepted
-        failed = record.delivery == .finished && !wasAccepted
+        accepted = record.wasAccepted
+        failed = record.delivery == .finished && !record.wasAccepted
         received = record.marks.received != nil || (wasSent && record.steps.registered != nil)
         followed = record.marks.followed != nil || (wasSent && record.end == .answered)
         read = record.marks.read != nil

@@ -66,9 +66,9 @@ struct DeviceCodeTests {
     }
 
     @Test func `codes tell nothing of the order of devices`() {
-        let codes = (1...1000).map { codes.code(of: UInt64($0)) }
-        #expect(Set(codes).count == 1000)
-        #expect(Set(codes.map { $0.prefix(4) }).count > 990)
-        #expect(Set(codes.map { $0.suffix(4) }).count > 990)
+        let texts = (1...1000).map { codes.code(of: UInt64($0)) }
+        #expect(Set(texts).count == 1000)
+        #expect(Set(texts.map { $0.prefix(4) }).count > 990)
+        #expect(Set(texts.map { $0.suffix(4) }).count > 990)
     }
 }
