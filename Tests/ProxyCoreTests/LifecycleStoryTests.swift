@@ -87,10 +87,12 @@ struct LifecycleStoryTests {
         bench.register()
         _ = finish(try #require(call(1, bench).first), bench, .payloadRefused("no"))
         _ = finish(try #require(call(2, bench).first), bench)
-        // The phone is there before the provider has it.
+        // The phone is there before the provider has it, and is told of the first.
         let third = try #require(call(3, bench).first)
         #expect(third.badge == 2)
-        bench.register(cseq: 2)
+        let list = try #require(bench.register(cseq: 2).pushes.first)
+        #expect(list.badge == 2)
+        _ = finish(list, bench, .noSuitableToken)
         #expect(bench.engine.unread.count(of: third.device) == 1)
     }
 

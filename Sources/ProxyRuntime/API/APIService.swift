@@ -81,7 +81,7 @@ package final class APIService {
         // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
         // of a path with slashes.
         let isPlain =
-            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPath }
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
         switch match {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
@@ -190,6 +190,9 @@ package final class APIService {
 }
 
 extension HTTPRequest {
-    /// No segment is empty, a direction, or holds an encoded separator or a control character.
-    var hasPlainPath: Bool { path.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) } }
+    /// No segment is empty, a direction, or holds an encoded separator or a control character; a slash may be at the end.
+    var hasPlainPathAndEnd: Bool {
+        let segments = path.last == "" ? path.dropLast() : path[...]
+        return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }
+    }
 }
