@@ -46,6 +46,8 @@ extension ProxyEngine {
     ///   - room: pushes that the push service takes now.
     ///   - verdict: what the push service says of one.
     ///   - now: both clocks.
+    /// - Returns: who gets it.
+    /// - Throws: why nobody does.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], room: Int,
         verdict: (PushRequest) -> PushVerdict, now: Moment

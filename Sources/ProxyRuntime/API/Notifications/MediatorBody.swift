@@ -47,9 +47,7 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// - Parameters:
-    ///   - request: its body is looked at.
-    ///   - isForm: as the older interface has it; otherwise it is JSON.
+    /// Reads a form, as the older interface has it, or JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let media = request.field("content-type")?.split(separator: ";").first?.lowercased() ?? ""

@@ -16,6 +16,7 @@ struct NotificationService {
     let search: TokenSearch
     private let queries: StoreQueries
     private let codes: DeviceCodes
+    private let recent = RecentOrders()
 
     init(
         shard: ProxyShard, push: PushService, queries: StoreQueries, codes: DeviceCodes, form: ReportedTokens.Form
@@ -79,6 +80,8 @@ struct NotificationService {
                     ]))
             }
         }
+        recent.add(
+            receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: shard.loop.moment.date)
         let absent = Set(receipt.absent)
         let unknown =
             named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
@@ -133,9 +136,10 @@ struct NotificationService {
             case devices
         }
 
-        init(_ records: [TimelineRecord], _ codes: DeviceCodes) {
-            sentTo = records.count { $0.omission == nil }
-            skipped = records.count - sentTo
+        init(_ records: [TimelineRecord], _ order: RecentOrders.Order?, _ codes: DeviceCodes) {
+            let omitted = records.count { $0.omission != nil }
+            sentTo = max(records.count - omitted, order?.sent ?? 0)
+            skipped = max(omitted, order?.skipped ?? 0)
             devices = records.filter { $0.omission == nil }.map { PushReport.Device($0, codes.code(of: $0.device)) }
             accepted = devices.count(where: \.accepted)
             failed = devices.count(where: \.failed)
@@ -149,7 +153,7 @@ struct NotificationService {
 
     private func tellMetrics(_ call: ServiceCall) throws(ServiceProblem) {
         guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
-        let (loop, codes) = (shard.loop, codes)
+        let (loop, codes, recent) = (shard.loop, codes, recent)
         let live = shard.assumeIsolated { shard in
             shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
         }
@@ -160,7 +164,9 @@ struct NotificationService {
                 // A record may have been written in between.
                 var seen = Set<UInt64>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
-                if found.isEmpty { call.answer(.noSuchNotification) } else { call.answer(Metrics(found, codes)) }
+                let order = recent[code]
+                guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }
+                call.answer(Metrics(found, order, codes))
             }
         } failed: {
             call.answer(.notRead)
