@@ -134,7 +134,6 @@ extension Statement {
         record.marks.received = date(26)
         record.marks.followed = date(27)
         record.marks.read = date(28)
-        record.marks.isOutsideBadge = record.wasAccepted && !isNull(28) && integer(28) == 0
         return record
     }
 

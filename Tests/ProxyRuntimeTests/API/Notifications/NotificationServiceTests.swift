@@ -73,7 +73,7 @@ extension RunningDaemonSuites {
             try await NotificationDaemon.with(.direct) { bench in
                 try await bench.reportPhone()
                 try await bench.report(
-                    #""selector":"S:2","token_calls":"\#(NotificationDaemon.voip.0)","appid_calls":"com.example.phone.voip""#
+                    #""selector":"S:2","token_calls":"AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=","appid_calls":"com.example.phone.voip""#
                 )
                 try await bench.report(
                     #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
