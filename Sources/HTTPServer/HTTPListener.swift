@@ -153,8 +153,3 @@ package final class HTTPListener: @unchecked Sendable {
 
     package var connectionCount: Int { connections.count }
 }
-
-extension IPAddress {
-    /// What counts as one source: whoever has an IPv6 address has all of its /64.
-    fileprivate var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
-}
