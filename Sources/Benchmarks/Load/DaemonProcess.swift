@@ -6,6 +6,8 @@ import Reactor
 final class DaemonProcess {
     /// Where it speaks SIP over UDP.
     let endpoint: Endpoint
+    /// Where its HTTP API is, and a key that may report tokens there.
+    let api: (endpoint: Endpoint, key: String)?
     private let process: Process
     private let words: LastWords
     private let loop: EventLoop
@@ -18,12 +20,13 @@ final class DaemonProcess {
     ///
     /// - Parameters:
     ///   - program: the path of `sippushd`.
+    ///   - servesAPI: whether it serves its HTTP API, too.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
     ///   - slowPort: where those of the slow app go.
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
-    init(program: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop)
+    init(program: String, servesAPI: Bool, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop)
         throws(BenchmarkError)
     {
         guard FileManager.default.isExecutableFile(atPath: program) else {
@@ -32,13 +35,16 @@ final class DaemonProcess {
         let wait = LoopWait(on: loop)
         let words = LastWords()
         let process = Process()
+        var key = ""
         do {
             folder = FileManager.default.temporaryDirectory.appending(path: "sippushd-benchmark-\(UUID().uuidString)")
             try FileManager.default.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             let file = folder.appending(path: "sippushd.yaml")
             let settings = Self.settings(folder: folder.path, caller: caller, pushPort: pushPort, slowPort: slowPort)
-            try settings.write(to: file, atomically: true, encoding: .utf8)
+            try (settings + (servesAPI ? Self.apiSettings(pushPort: pushPort) : ""))
+                .write(to: file, atomically: true, encoding: .utf8)
+            if servesAPI { key = try Self.makeKey(program, file) }
             let pipe = Pipe()
             process.executableURL = URL(filePath: program)
             process.arguments = ["serve", "--config", file.path, "--log-format", "text"]
@@ -71,6 +77,8 @@ final class DaemonProcess {
             throw BenchmarkError("\(program) does not start\n\(words.text)")
         }
         endpoint = listener
+        api = words.api.map { ($0, key) }
+        if servesAPI, api == nil { throw BenchmarkError("\(program) serves no API\n\(words.text)") }
     }
 
     deinit {
@@ -92,6 +100,34 @@ final class DaemonProcess {
         guard try !wait.wait(atMost: .seconds(20), until: { words.hasEnded }) else { return }
         kill(process.processIdentifier, SIGKILL)
         throw BenchmarkError("the daemon does not end on SIGTERM")
+    }
+
+    /// Into the store, before the daemon has it.
+    private static func makeKey(_ program: String, _ file: URL) throws -> String {
+        let process = Process()
+        let pipe = Pipe()
+        process.executableURL = URL(filePath: program)
+        process.arguments = ["apikey", "add", "benchmark", "--scope", "tokens.report", "--config", file.path]
+        process.standardOutput = pipe
+        try process.run()
+        let output = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw BenchmarkError("no API key") }
+        return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Goes on where the other settings end, within `push`.
+    private static func apiSettings(pushPort: UInt16) -> String {
+        """
+          acrobits:
+            enabled: true
+            endpoint: http://127.0.0.1:\(pushPort)
+        api:
+          listen: ["127.0.0.1:0"]
+          connections: 10000
+          connections-per-source: 10000
+
+        """
     }
 
     private static func settings(folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16) -> String {
@@ -126,6 +162,7 @@ private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
     private(set) var text = ""
     private(set) var listener: Endpoint?
+    private(set) var api: Endpoint?
     private(set) var hasEnded = false
 
     private static let limit = 100_000
@@ -137,6 +174,15 @@ private final class LastWords: @unchecked Sendable {
             // Whole once its line is.
             let rest = text[range.upperBound...]
             if let end = rest.firstIndex(where: \.isWhitespace) { listener = Endpoint(rest[..<end]) }
+        }
+        // Said before the other one.
+        if api == nil, let line = text.firstRange(of: "API listens") {
+            let rest = text[line.upperBound...]
+            if let range = rest.firstRange(of: "listener="),
+                let end = rest[range.upperBound...].firstIndex(where: \.isWhitespace)
+            {
+                api = Endpoint(rest[range.upperBound..<end])
+            }
         }
         changed()
     }
