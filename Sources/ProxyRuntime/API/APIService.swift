@@ -12,6 +12,9 @@ import Telemetry
 package final class APIService {
     var router = ServiceRouter()
 
+    /// Calls do not wait for more than one: they share the loop.
+    private static let requestsPerTurn = 1
+
     private let settings: APISettings
     private let loop: EventLoop
     private let keys: APIKeyRing
@@ -40,6 +43,7 @@ package final class APIService {
         limits.headTimeout = settings.headTimeout
         limits.bodyTimeout = settings.bodyTimeout
         limits.idleTimeout = settings.idleTimeout
+        limits.requestsPerTurn = Self.requestsPerTurn
         do throws(SystemError) {
             let listener = try HTTPListener(on: loop, limits: limits) { [weak self] request, reply in
                 self?.received(request, reply)
