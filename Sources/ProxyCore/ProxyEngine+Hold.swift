@@ -75,6 +75,7 @@ extension ProxyEngine {
         _ device: BindingID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
+        unread.deviceRemoved(device.rawValue)
         forgetFailedReport(to: device)
         for fork in waiting.removeValue(forKey: device) ?? [] {
             guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }

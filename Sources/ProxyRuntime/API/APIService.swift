@@ -89,7 +89,7 @@ package final class APIService {
         // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
         // of a path with slashes.
         let isPlain =
-            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPath }
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
         switch match {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
@@ -153,7 +153,8 @@ package final class APIService {
             return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
         }
         // Two of them could be read in two ways.
-        guard values.count == 1, let secret = Self.bearer(value), let key = keys.key(matching: secret) else {
+        guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
+        else {
             let source = request.remote.address
             // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
             if let wait = logins.wait(from: source, now: loop.now) { return refuse(request, route, after: wait) }
@@ -184,10 +185,10 @@ package final class APIService {
         return .caller(.user(attempt.user))
     }
 
-    /// RFC 6750 section 2.1.
-    private static func bearer(_ value: String) -> APIKeySecret? {
+    /// RFC 6750 section 2.1, where the route says nothing else.
+    private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.split(separator: " ")
-        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+        guard words.count == 2, schemes.contains(words[0]) else { return nil }
         return APIKeySecret(words[1])
     }
 
@@ -220,6 +221,9 @@ package final class APIService {
 }
 
 extension HTTPRequest {
-    /// No segment is empty, a direction, or holds an encoded separator or a control character.
-    var hasPlainPath: Bool { path.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) } }
+    /// No segment is empty, a direction, or holds an encoded separator or a control character; a slash may be at the end.
+    var hasPlainPathAndEnd: Bool {
+        let segments = path.last == "" ? path.dropLast() : path[...]
+        return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }
+    }
 }
