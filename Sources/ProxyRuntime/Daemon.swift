@@ -45,6 +45,8 @@ package final class Daemon {
 
     /// Where the HTTP API listens.
     var apiEndpoints: [Endpoint] { api.endpoints }
+    /// What it serves.
+    var apiRoutes: [(method: String, pattern: String)] { api.router.routes.map { ($0.method, $0.pattern) } }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 

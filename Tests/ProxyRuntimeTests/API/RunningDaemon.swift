@@ -22,7 +22,14 @@ struct RunningDaemon: Sendable {
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
+    /// What the API serves.
+    let routes: [Route]
     private let ended: Mailbox<Bool>
+
+    struct Route: Hashable, Sendable {
+        let method: String
+        let pattern: String
+    }
 
     static let password = "se cret+1"
     private static let functions = DigestFunctions(
@@ -36,6 +43,7 @@ struct RunningDaemon: Sendable {
         let key = try APIKeySecret.make()
         let reader = try #require(APIKeySecret(readerKey))
         let sender = try #require(APIKeySecret(senderKey))
+        let admin = try #require(APIKeySecret(adminKey))
         let date = UnixTime(seconds: 0)
         let user = DigestUser(
             name: ByteString("100"), realm: ByteString("example.net"), password: ByteString(password),
@@ -44,6 +52,7 @@ struct RunningDaemon: Sendable {
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
             APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
+            APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
         #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
@@ -72,6 +81,7 @@ struct RunningDaemon: Sendable {
                     .success(
                         RunningDaemon(
                             loop: daemon.loop, shard: daemon.shard, api: api, sip: sip, key: key, log: sink,
+                            routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
                             ended: ended)))
                 daemon.run()
             } catch {
@@ -84,9 +94,11 @@ struct RunningDaemon: Sendable {
 
     /// Of somebody who may read and not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
+    /// Of somebody who may everything.
+    static let adminKey = "spd_" + String(repeating: "B", count: 43)
 
     /// Of somebody who may send pushes, and say what became of them.
-    static let senderKey = "spd_" + String(repeating: "B", count: 43)
+    static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {
         loop.stop()
@@ -121,13 +133,19 @@ struct RunningDaemon: Sendable {
     func bindingCount() async -> Int { await shard.withEngine { engine, _ in engine.bindings.count } }
 
     /// Sends a request as it is written here, and returns the answer as it came.
-    func answer(_ request: String) async throws -> String {
-        let endpoint = api
-        return try await withLoop { loop in
+    func answer(_ request: String) async throws -> String { try await answer(Array(request.utf8)) }
+
+    func answer(_ request: [UInt8]) async throws -> String { try await Self.answer(request, from: api) }
+
+    /// All that a server says on a connection until it closes it; nothing when there is none.
+    static func answer(_ request: [UInt8], from endpoint: Endpoint) async throws -> String {
+        try await withLoop { loop in
             let received = Mailbox<String?>()
             let connection = try await Bench(loop).run { bench in
+                var limits = StreamConnection.Limits()
+                limits.output = 4 << 20
                 let connection = try StreamConnection.connect(
-                    to: endpoint, on: bench.loop,
+                    to: endpoint, on: bench.loop, limits: limits,
                     handlers: .init(
                         connected: { _ in },
                         received: { _, bytes in
@@ -135,7 +153,7 @@ struct RunningDaemon: Sendable {
                                 unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
                             return bytes.count
                         }, closed: { _, _ in received.put(nil) }))
-                connection.send(Array(request.utf8))
+                connection.send(request)
                 return connection
             }
             var all = ""
