@@ -54,6 +54,7 @@ private struct Story {
                 result = .failure(error)
             }
             try await daemon.stop()
+            withExtendedLifetime(folder) {}
             await outside.close()
             try result.get()
         }
