@@ -66,5 +66,6 @@ extension ProxyEngine {
         settings = changed
         deviceLimit.perMinute = changed.pushesPerDevice
         callerLimit.perMinute = changed.pushesPerCaller
+        notificationLimit.perMinute = changed.notificationsPerDevice
     }
 }

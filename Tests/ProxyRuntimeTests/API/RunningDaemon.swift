@@ -42,6 +42,7 @@ struct RunningDaemon: Sendable {
     ) async throws -> RunningDaemon {
         let key = try APIKeySecret.make()
         let reader = try #require(APIKeySecret(readerKey))
+        let sender = try #require(APIKeySecret(senderKey))
         let admin = try #require(APIKeySecret(adminKey))
         let date = UnixTime(seconds: 0)
         let user = DigestUser(
@@ -50,6 +51,7 @@ struct RunningDaemon: Sendable {
         let keys = [
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
+            APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
             APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
@@ -94,6 +96,9 @@ struct RunningDaemon: Sendable {
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
     /// Of somebody who may everything.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
+
+    /// Of somebody who may send pushes, and say what became of them.
+    static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {
         loop.stop()
