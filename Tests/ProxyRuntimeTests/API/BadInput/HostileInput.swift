@@ -30,7 +30,8 @@ extension RunningDaemon {
     static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 
     func content(_ folder: StoreFolder) async throws -> DaemonContent {
-        DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts())
+        // What the daemon notes of itself is nobody's request.
+        DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts().filter { $0.key != "meta" })
     }
 
     /// Answers of one connection: more than one says that one request was read as two.
