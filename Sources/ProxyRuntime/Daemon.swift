@@ -44,6 +44,10 @@ package final class Daemon {
 
     /// Where the HTTP API listens.
     var apiEndpoints: [Endpoint] { api.endpoints }
+    /// What `/openapi.json` does not tell of, as method and pattern.
+    var undescribedRoutes: [String] {
+        api.router.routes.filter { $0.description == nil }.map { "\($0.method) \($0.pattern)" }
+    }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 

@@ -29,6 +29,7 @@ package final class APIService {
 
     func listen() throws(StartError) {
         guard !settings.listen.isEmpty else { return }
+        router.addDocument(title: "sippushd")
         let tls = try makeTLS()
         var limits = HTTPListener.Limits()
         limits.connections = settings.connections

@@ -15,6 +15,8 @@ package struct ServiceRouter {
         let isChange: Bool
         /// Asked before a key is.
         let login: Login?
+        /// For `/openapi.json`.
+        let description: RouteDescription?
         let segments: [Segment]
         let handler: Handler
     }
@@ -35,6 +37,8 @@ package struct ServiceRouter {
         case parameter
         /// One or more segments, with the slashes between them; the last one.
         case rest
+
+        var isParameter: Bool { self == .parameter || self == .rest }
     }
 
     enum Match {
@@ -44,7 +48,7 @@ package struct ServiceRouter {
         case nothing
     }
 
-    private var routes: [Route] = []
+    private(set) var routes: [Route] = []
 
     package init() {}
 
@@ -57,20 +61,25 @@ package struct ServiceRouter {
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
     ///   - isChange: without it everything but GET is.
     ///   - login: another way in than a key.
+    ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, isChange: Bool? = nil, login: Login? = nil,
-        _ handler: @escaping Handler
+        described description: RouteDescription? = nil, _ handler: @escaping Handler
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
         }
         precondition(
             !routes.contains { $0.method == method && $0.segments == segments }, "\(method) \(pattern) is served twice")
+        precondition(
+            description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
+                ?? true,
+            "the description of \(method) \(pattern) names other parameters")
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, isChange: isChange ?? (method != "GET"), login: login,
-                segments: segments, handler: handler))
+                description: description, segments: segments, handler: handler))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and

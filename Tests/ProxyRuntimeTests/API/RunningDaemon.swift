@@ -22,6 +22,7 @@ struct RunningDaemon: Sendable {
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
+    let undescribedRoutes: [String]
     private let ended: Mailbox<Bool>
 
     static let password = "se cret+1"
@@ -70,7 +71,7 @@ struct RunningDaemon: Sendable {
                     .success(
                         RunningDaemon(
                             loop: daemon.loop, shard: daemon.shard, api: api, sip: sip, key: key, log: sink,
-                            ended: ended)))
+                            undescribedRoutes: daemon.undescribedRoutes, ended: ended)))
                 daemon.run()
             } catch {
                 started.put(.failure(error))
