@@ -139,6 +139,20 @@ enum StoreSchema {
             PRIMARY KEY (app, user, token)
         ) STRICT, WITHOUT ROWID;
         """,
+        """
+        -- Apps that may register devices, besides those of the settings.
+        CREATE TABLE mobile_app (
+            name TEXT PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,        -- MobileAppId
+            org TEXT NOT NULL,
+            token_hash TEXT NOT NULL,       -- SHA-256 of the ApiToken, hexadecimal
+            user TEXT NOT NULL,             -- {{user}} stands for the UserId
+            apns_provider TEXT NOT NULL,
+            apns_param TEXT,
+            fcm_param TEXT,
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
     ]
 }
 

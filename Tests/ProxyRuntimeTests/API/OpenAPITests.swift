@@ -34,11 +34,11 @@ struct OpenAPITests {
     }
 
     @Test func `every served route is described`() async throws {
-        try await RunningDaemon.with(Self.app) { daemon in #expect(daemon.undescribedRoutes.isEmpty) }
+        try await RunningDaemon.with(Self.app) { daemon async throws in #expect(daemon.undescribedRoutes.isEmpty) }
     }
 
     @Test func `the daemon's document is served without a key and names its routes`() async throws {
-        try await RunningDaemon.with(Self.app) { daemon in
+        try await RunningDaemon.with(Self.app) { daemon async throws in
             let document = try await document(of: daemon)
             #expect(document["openapi"] == "3.1.0")
             let paths = keys(document["paths"])
@@ -51,7 +51,7 @@ struct OpenAPITests {
     }
 
     @Test func `operations have ids of their own, and every reference leads somewhere`() async throws {
-        try await RunningDaemon.with(Self.app) { daemon in
+        try await RunningDaemon.with(Self.app) { daemon async throws in
             let document = try await document(of: daemon)
             let paths = document["paths"]
             let ids = keys(paths).flatMap { path in

@@ -19,10 +19,13 @@ struct RunningDaemon: Sendable {
     let loop: EventLoop
     let shard: ProxyShard
     let api: Endpoint
+    /// The admin API, where the settings have it.
+    let admin: Endpoint?
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
     let undescribedRoutes: [String]
+    let apps: MobileApps
     private let ended: Mailbox<Bool>
 
     static let password = "se cret+1"
@@ -36,6 +39,7 @@ struct RunningDaemon: Sendable {
     ) async throws -> RunningDaemon {
         let key = try APIKeySecret.make()
         let reader = try #require(APIKeySecret(readerKey))
+        let boss = try #require(APIKeySecret(bossKey))
         let date = UnixTime(seconds: 0)
         let user = DigestUser(
             name: ByteString("100"), realm: ByteString("example.net"), password: ByteString(password),
@@ -43,6 +47,7 @@ struct RunningDaemon: Sendable {
         let keys = [
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
+            APIKey(name: "boss", hash: boss.hash, scopes: [.admin], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
         #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
@@ -70,8 +75,9 @@ struct RunningDaemon: Sendable {
                 started.put(
                     .success(
                         RunningDaemon(
-                            loop: daemon.loop, shard: daemon.shard, api: api, sip: sip, key: key, log: sink,
-                            undescribedRoutes: daemon.undescribedRoutes, ended: ended)))
+                            loop: daemon.loop, shard: daemon.shard, api: api,
+                            admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
+                            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps, ended: ended)))
                 daemon.run()
             } catch {
                 started.put(.failure(error))
@@ -83,6 +89,8 @@ struct RunningDaemon: Sendable {
 
     /// Of somebody who may read and not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
+    /// Of somebody who may do everything.
+    static let bossKey = "spd_" + String(repeating: "B", count: 43)
 
     func stop() async throws {
         loop.stop()
@@ -116,9 +124,18 @@ struct RunningDaemon: Sendable {
     /// Everything that is stored.
     func bindingCount() async -> Int { await shard.withEngine { engine, _ in engine.bindings.count } }
 
+    /// Whether some app has this token.
+    func isKnown(_ token: AppToken) async -> Bool {
+        let apps = apps
+        return await shard.withEngine { _, _ in
+            guard let id = apps.reports.first?.id, let id = RequestID(id) else { return false }
+            return apps.app(id, of: "org-1", showing: token.text) != nil
+        }
+    }
+
     /// Sends a request as it is written here, and returns the answer as it came.
-    func answer(_ request: String) async throws -> String {
-        let endpoint = api
+    func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
+        let endpoint = other ?? api
         return try await withLoop { loop in
             let received = Mailbox<String?>()
             let connection = try await Bench(loop).run { bench in
@@ -139,6 +156,19 @@ struct RunningDaemon: Sendable {
             withExtendedLifetime(connection) {}
             return all
         }
+    }
+
+    /// Asks the admin API.
+    func order(
+        _ method: String, _ target: String, _ body: String = "", key: String? = bossKey
+    ) async throws -> (status: Int, body: String) {
+        let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let endpoint = try #require(admin)
+        let answer = try await answer(
+            "\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Content-Length: \(body.utf8.count)\r\n"
+                + "Connection: close\r\n\r\n\(body)", from: endpoint)
+        let head = try #require(answer.firstRange(of: "\r\n\r\n"))
+        return (status(answer), String(answer[head.upperBound...]))
     }
 
     /// - Returns: the status.
