@@ -21,7 +21,6 @@ extension ProxyEngine {
         let id = traceBegan(call, target, nil, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
-        counters.pushesRequested += 1
         let incomingCall = IncomingCall(
             callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
             isAnonymous: caller.isAnonymous, receivedAt: call.receivedAt, callID: call.key.callID)
@@ -48,7 +47,6 @@ extension ProxyEngine {
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
         traceBegan(id, missed.refs, device, of: aor, now: now)
-        counters.pushesRequested += 1
         act(
             .push(
                 PushRequest(
@@ -117,7 +115,6 @@ extension ProxyEngine {
         forks[fork]?.fork.branches[branch].push = nil
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         guard !outcome.isAccepted else { return }
-        counters.pushesFailed += 1
         guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
         stopWaiting(for: device, fork: fork)
         traceEnded(branch, of: fork, .pushFailed, now: now)
@@ -130,14 +127,12 @@ extension ProxyEngine {
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         switch outcome {
         case .accepted, .acceptedWithNewToken:
-            counters.missedCallsReported += UInt64(refs.count)
+            counters.count(.missedCallReported, by: UInt64(refs.count))
             forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused:
-            counters.pushesFailed += 1
             retryReport(to: device, of: aor, now: now)
         // Trying again would end the same way. The calls wait for the device's next REGISTER.
         case .tokenDead, .payloadRefused, .noSuitableToken:
-            counters.pushesFailed += 1
             forgetFailedReport(to: device)
         }
         tellBucket(of: aor) { bucket, _ in
@@ -174,7 +169,7 @@ extension ProxyEngine {
         _ device: BindingID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
     ) {
-        counters.tokensDropped += 1
+        counters.count(.tokenDropped)
         log.notice(
             "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
         if let change = bindings.remove(device) {

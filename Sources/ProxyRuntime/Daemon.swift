@@ -220,7 +220,7 @@ package final class Daemon {
             .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
-        MetricsRoute { [unowned self] in figures }.register(in: &router)
+        MetricsRoute { [weak self] in self?.figures ?? CounterSet() }.register(in: &router)
         Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add(
@@ -233,8 +233,9 @@ package final class Daemon {
 
     /// Of all parts.
     private var figures: CounterSet {
-        var figures = store.figures
-        figures.merge(push.counters)
+        var figures = shard.assumeIsolated { $0.withEngine { engine, _ in engine.figures } }
+        for part in [store.figures, push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         return figures
     }
 

@@ -2,6 +2,7 @@ import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
+import Telemetry
 import Testing
 import TestSupport
 import Timekeeping
@@ -52,6 +53,45 @@ struct OperatorOrderTests {
         }
         #expect(bench.engine.heldCalls(of: bob, orOf: ByteString("other")).count == 7)
         #expect(bench.engine.heldCalls(of: nil, orOf: ByteString("call3")).count == 1)
+    }
+
+    @Test func `figures follow what happens`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.register(user: "eve", token: nil, callID: "r5")
+        bench.invite()
+        var figures = bench.engine.figures
+        #expect(figures[.bindings] == 2 && figures[.pushBindings] == 1 && figures[.addresses] == 2)
+        #expect(figures[.heldCalls] == 1 && figures[.bucketEntries] == 1 && figures[.transactions] == 3)
+        #expect(figures[.requestRegister] == 2 && figures[.requestInvite] == 1 && figures[.registerAccepted] == 2)
+        #expect(figures[.bindingCreated] == 2 && figures[.call] == 1 && figures[.missedCallStored] == 1)
+        #expect(figures[.response2xx] == 2)
+        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        #expect(bench.engine.figures[.pushBindings] == 0)
+        bench.engine.providerSwitched(.fcm, on: true, now: bench.now)
+        #expect(bench.engine.figures[.pushBindings] == 1)
+        _ = bench.take()
+        let call = bench.engine.heldCalls.first
+        if let call { _ = bench.engine.callDismissed(call.id, with: 480, now: bench.now) }
+        bench.register(cseq: 3, expires: 0)
+        figures = bench.engine.figures
+        #expect(figures[.heldCalls] == 0 && figures[.bindings] == 1 && figures[.pushBindings] == 0)
+        #expect(figures[.bindingRemoved] == 1 && figures[.bucketEntries] == 0)
+    }
+
+    @Test func `what a phone that was waited for costs is counted by how it ended`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        bench.register(cseq: 2)
+        bench.invite(callID: "call2", branch: "i2")
+        _ = bench.pass(.seconds(31))
+        bench.invite(callID: "call3", branch: "i3")
+        let invite = try #require(readRequest(bench.inviteText(callID: "call3", branch: "i3")))
+        bench.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx)
+        let figures = bench.engine.figures
+        #expect(figures[.heldDelivered] == 1 && figures[.heldTimedOut] == 1 && figures[.heldCancelled] == 1)
+        #expect(figures[.delivery].total == 1)
     }
 
     @Test func `a bucket is emptied but for calls that are being offered`() {

@@ -78,6 +78,13 @@ package final class APIService {
 
     func close() { listener?.close() }
 
+    var figures: CounterSet {
+        var figures = CounterSet()
+        figures.count(.httpRequest, by: listener?.requestCount ?? 0)
+        figures.count(.httpRefused, by: listener?.refusedCount ?? 0)
+        return figures
+    }
+
     // MARK: Requests
 
     private func received(_ request: HTTPRequest, _ reply: HTTPReply) {

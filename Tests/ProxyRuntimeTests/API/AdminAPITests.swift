@@ -158,6 +158,24 @@ struct AdminAPITests {
 
     // MARK: The rest
 
+    @Test func `figures are read with a key of their own scope`() async throws {
+        try await withAdmin { daemon async throws in
+            let secret = try APIKeySecret.make()
+            let key = APIKeyRequest(name: "prometheus", secret: secret, scopes: [.metrics])
+            let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+            #expect(try await daemon.order("PUT", "/v1/apikeys", body).status == 200)
+            #expect(try await daemon.order("GET", "/v1/users", key: secret.text).status == 403)
+            #expect(try await daemon.order("GET", "/metrics", key: RunningDaemon.readerKey).status == 403)
+            #expect(try await daemon.order("GET", "/metrics", key: nil).status == 401)
+            let text = try await daemon.order("GET", "/metrics", key: secret.text).body
+            let lines = text.split(separator: "\n")
+            #expect(lines.contains("sippushd_http_requests_total 4"))
+            #expect(lines.contains("sippushd_http_refused_total 3"))
+            #expect(lines.contains("sippushd_store_failures_total 0"))
+            #expect(lines.contains("sippushd_bindings 0"))
+        }
+    }
+
     @Test func `calls, buckets, providers and explanations answer`() async throws {
         try await withAdmin { daemon async throws in
             #expect(try await daemon.order("GET", "/v1/held").body == #"{"calls":[]}"#)

@@ -65,11 +65,7 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with these members, and perhaps others that we do not look at.
-    ///
-    /// - Parameters:
-    ///   - required: always there.
-    ///   - optional: there or not.
+    /// An object with members that are always there, others that may be, and perhaps some that nobody looks at.
     static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
