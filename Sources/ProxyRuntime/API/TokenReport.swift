@@ -168,11 +168,11 @@ struct TokenReport {
             optional: [
                 "username": Field.username.schema.described(Field.username.meaning),
                 "password": Field.password.schema.described(Field.password.meaning),
-                "selector": Field.selector.schema.described(Field.selector.meaning),
-                "token_calls": Field.callsToken.schema.described(Field.callsToken.meaning),
-                "appid_calls": Field.callsApp.schema.described(Field.callsApp.meaning),
-                "token_msgs": Field.otherToken.schema.described(Field.otherToken.meaning),
-                "appid_msgs": Field.otherApp.schema.described(Field.otherApp.meaning),
+                "selector": Field.selector.schema.orNull.described(Field.selector.meaning),
+                "token_calls": Field.callsToken.schema.orNull.described(Field.callsToken.meaning),
+                "appid_calls": Field.callsApp.schema.orNull.described(Field.callsApp.meaning),
+                "token_msgs": Field.otherToken.schema.orNull.described(Field.otherToken.meaning),
+                "appid_msgs": Field.otherApp.schema.orNull.described(Field.otherApp.meaning),
             ]))
 
     // MARK: What it says
@@ -202,7 +202,15 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
-    fileprivate var schema: JSONSchema { .text(0...limit) }
+    /// What ``accepts(_:)`` accepts, and nothing.
+    fileprivate var schema: JSONSchema {
+        switch self {
+        case .username, .password: .text(0...limit)
+        case .selector: .text(0...limit, pattern: "^[!-~]*$")
+        case .callsApp, .otherApp: .text(0...limit, pattern: "^[!-%'-9;-~]*$")
+        case .callsToken, .otherToken: .text(0...limit, pattern: "^[A-Za-z0-9+/_=-]*$")
+        }
+    }
 
     fileprivate func accepts(_ value: String) -> Bool {
         switch self {

@@ -98,6 +98,7 @@ struct OpenAPIDocument {
             common(403, "Forbidden")
         }
         if !description.bodies.isEmpty { common(413, "TooLong") }
+        common(431, "HeadTooLong")
         return .members(answers.sorted { $0.0 < $1.0 }.map { ("\($0.0)", $0.1) })
     }
 
@@ -116,6 +117,10 @@ struct OpenAPIDocument {
         "Unauthorized": problem("A key is needed, or the one shown is not known.", challenge: true),
         "Forbidden": problem("The key may not do that.", challenge: true),
         "TooLong": problem("The body is too long.", plain: true),
+        "HeadTooLong": [
+            "description": "Path, query and header fields are too long.",
+            "content": ["text/plain": ["schema": JSONSchema.text.value]],
+        ],
     ]
 
     private func schemas(_ routes: [ServiceRouter.Route]) -> JSONValue {
