@@ -13,7 +13,8 @@ package struct BenchmarkOptions: Sendable {
 
     package var names: [Name] = []
     package var isJSON = false
-    /// The program under load.
+    /// This program, and the one under load.
+    package let program: String
     package var daemon: String
     package var limits: String?
     /// REGISTERs of each kind in each round, and how many of them are under way.
@@ -36,6 +37,7 @@ package struct BenchmarkOptions: Sendable {
     ///   - program: the path of the program, beside which the daemon is looked for.
     /// - Throws: ``BenchmarkError`` with what is not understood.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
+        self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -80,7 +82,8 @@ package struct BenchmarkOptions: Sendable {
         Names:
           register     REGISTERs per second, first ones (on disk before the 200) and refreshes, and the daemon's CPU time
           hold         calls held at once, and how fast pushes leave and woken phones get their calls
-          slow         pushes at 1000 calls a second, and beside an app whose provider takes 5 s to answer
+          slow         pushes at 1000 calls a second, what the daemon adds to a relay that does nothing but send them, and
+                       pushes beside an app whose provider takes 5 s to answer
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time

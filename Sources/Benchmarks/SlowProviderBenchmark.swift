@@ -1,4 +1,6 @@
-/// Whether a provider that takes its time delays the pushes of other apps: the same calls without and with it, in turns.
+/// How soon after its INVITE a push leaves, and what the daemon's share in that is; and whether a provider that takes its
+/// time delays the pushes of other apps. The same calls to the ``Relay``, to the daemon, and with the slow provider, in
+/// turns.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
@@ -7,23 +9,32 @@ enum SlowProviderBenchmark {
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let mixed = calls * share / (share - 1)
-        // Rounds without and with the slow app, one after the other.
-        let round = calls + mixed
+        // In each round those for the relay, those without, and those with the slow app.
+        let round = calls + calls + mixed
         let bench = try Workbench(options, calls: round * options.rounds) { user in
-            let place = user % round - calls
+            let place = user % round - 2 * calls
             return place >= 0 && place % share == share - 1
         }
         _ = try bench.registers.run(0..<round * options.rounds, cseq: 1, window: options.window)
+        let relay = try bench.startRelay(options)
+        var least = Rounds()
         var alone = Rounds()
         var beside = Rounds()
         for number in 0..<options.rounds {
             let start = number * round
-            try alone.add(bench, start..<start + calls)
-            try beside.add(bench, start + calls..<start + round)
+            bench.calls.target = relay.endpoint
+            try least.add(bench, start..<start + calls)
+            bench.calls.target = bench.daemon.endpoint
+            try alone.add(bench, start + calls..<start + 2 * calls)
+            try beside.add(bench, start + 2 * calls..<start + round)
         }
+        least.report("by a relay that only pushes", into: &report)
         alone.report("alone", into: &report)
+        report.add("slow", "added by the daemon, p50", "ms", alone.p50.median - least.p50.median)
+        report.add("slow", "added by the daemon, p99", "ms", alone.p99.median - least.p99.median)
         beside.report("beside a provider that takes 5 s", into: &report)
         report.add("slow", "p99 beside it, of p99 alone", "ratio", beside.p99.median / max(alone.p99.median, 0.001))
+        try relay.stop()
         try bench.close()
     }
 

@@ -29,7 +29,8 @@ final class ConnectionGroup {
         unsafe multi_set_long(raw, CURLMOPT_MAX_HOST_CONNECTIONS, limits.connectionsPerHost)
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
-        timer = try LoopTimer(on: loop) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
+        // libcurl begins to send when its timer comes: before more to send is read.
+        timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         // Unretained: deinit takes both callbacks back before the object goes.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
@@ -138,7 +139,7 @@ final class ConnectionGroup {
     }
 
     private func makeWatch(_ descriptor: Int32) throws(SystemError) -> FileWatch {
-        let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] ready in
+        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: .first) { [weak self] ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
         watches[descriptor] = watch

@@ -63,6 +63,8 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
+        // What is to be sent leaves before more to send is read.
+        streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, on: loop, tls: tls, limits: streamLimits,
             handlers: StreamConnection.Handlers(

@@ -10,7 +10,7 @@ internal import Glibc
 @safe
 package final class DatagramBatch: @unchecked Sendable {
     /// The most datagrams in one batch.
-    package static let capacity = 64
+    package static let capacity = 16
 
     private let slot: Int
     private let stride: Int

@@ -48,6 +48,8 @@ package final class EventLoop: @unchecked Sendable {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
+        // Before the first event. What asks for no turn of its own gets the second.
+        unsafe event_base_priority_init(base, LoopTurn.count)
         // Unretained: the event is freed in deinit, before the loop's memory goes.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard

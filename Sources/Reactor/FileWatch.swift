@@ -26,9 +26,9 @@ package final class FileWatch: @unchecked Sendable {
 
     /// Watches nothing until ``watch(for:)``.
     package convenience init(
-        descriptor: Int32, on loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+        descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
-        try self.init(descriptor: descriptor, owned: nil, loop: loop, handler: handler)
+        try self.init(descriptor: descriptor, owned: nil, loop: loop, turn: turn, handler: handler)
     }
 
     /// A watch that closes the descriptor with itself.
@@ -36,17 +36,18 @@ package final class FileWatch: @unchecked Sendable {
         owning descriptor: consuming Descriptor, on loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
         let owned = LoopDescriptor(descriptor, on: loop)
-        try self.init(descriptor: owned.number, owned: owned, loop: loop, handler: handler)
+        try self.init(descriptor: owned.number, owned: owned, loop: loop, turn: .usual, handler: handler)
     }
 
     private init(
-        descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+        descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, turn: LoopTurn,
+        handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
         self.descriptor = descriptor
         self.owned = owned
         self.handler = handler
-        let reading = try LoopEvent(loop: loop, number: descriptor, flags: EV_READ | EV_PERSIST)
-        let writing = try LoopEvent(loop: loop, number: descriptor, flags: EV_WRITE | EV_PERSIST)
+        let reading = try LoopEvent(loop: loop, number: descriptor, flags: EV_READ | EV_PERSIST, turn: turn)
+        let writing = try LoopEvent(loop: loop, number: descriptor, flags: EV_WRITE | EV_PERSIST, turn: turn)
         self.reading = reading
         self.writing = writing
         readingTarget = Target(readiness: .read)

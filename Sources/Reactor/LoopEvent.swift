@@ -21,7 +21,7 @@ final class LoopEvent {
     }
 
     /// `number` is a descriptor, a signal number or -1 for a timer; `flags` are libevent's `EV_` bits.
-    init(loop: EventLoop, number: Int32, flags: Int32) throws(SystemError) {
+    init(loop: EventLoop, number: Int32, flags: Int32, turn: LoopTurn = .usual) throws(SystemError) {
         loop.checkThread()
         let box = unsafe Unmanaged.passRetained(Box())
         guard
@@ -31,6 +31,7 @@ final class LoopEvent {
             unsafe box.release()
             throw SystemError(call: "event_new", code: ENOMEM)
         }
+        unsafe event_priority_set(raw, turn.rawValue)
         self.loop = loop
         unsafe self.raw = raw
         unsafe self.box = box

@@ -15,8 +15,8 @@ package final class LoopTimer: @unchecked Sendable {
     /// through a deadline notices soon.
     private static let longestWait: Duration = .seconds(30)
 
-    package init(on loop: EventLoop, handler: @escaping () -> Void) throws(SystemError) {
-        event = try LoopEvent(loop: loop, number: -1, flags: 0)
+    package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
+        event = try LoopEvent(loop: loop, number: -1, flags: 0, turn: turn)
         self.handler = handler
         event.setTarget(self)
     }

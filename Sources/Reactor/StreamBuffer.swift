@@ -29,7 +29,7 @@ final class StreamBuffer {
     }
 
     /// Takes over a connected descriptor. Reading is off at first; with TLS, the handshake begins at once.
-    init(_ connected: consuming Descriptor, on loop: EventLoop, tls: TLSSession?) throws(SystemError) {
+    init(_ connected: consuming Descriptor, on loop: EventLoop, tls: TLSSession?, turn: LoopTurn) throws(SystemError) {
         loop.checkThread()
         self.loop = loop
         self.tls = tls
@@ -50,6 +50,7 @@ final class StreamBuffer {
         unsafe self.box = box
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
+        unsafe bufferevent_priority_set(raw, turn.rawValue)
         // The peer that ends TCP without close_notify is no different from one that ends plain TCP.
         if tls != nil { unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1) }
     }

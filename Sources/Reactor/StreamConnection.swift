@@ -59,6 +59,8 @@ package final class StreamConnection: @unchecked Sendable {
         package var openTimeout: Duration = .seconds(10)
         /// How long the peer may take no byte while some wait.
         package var outputTimeout: Duration = .seconds(30)
+        /// When it is called and written to.
+        package var turn = LoopTurn.usual
 
         package init() {}
     }
@@ -202,7 +204,7 @@ package final class StreamConnection: @unchecked Sendable {
     /// TCP stands: hands the descriptor to libevent.
     private func established() throws(SystemError) {
         guard let descriptor = pendingDescriptor.take() else { return }
-        let buffer = try StreamBuffer(descriptor, on: loop, tls: tls)
+        let buffer = try StreamBuffer(descriptor, on: loop, tls: tls, turn: limits.turn)
         buffer.setTarget(self)
         buffer.limitInput(to: limits.input)
         self.buffer = buffer

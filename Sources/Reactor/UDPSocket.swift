@@ -36,8 +36,6 @@ package final class UDPSocket: @unchecked Sendable {
     private var isFlushPlanned = false
     private var isBlocked = false
 
-    /// Batches taken in one turn of the loop, after which timers and other sockets have theirs.
-    private static let batchesInARow = 4
     private static let kernelBuffer: Int32 = 8 << 20
 
     /// Binds, but receives nothing until ``receive(_:)``.
@@ -104,26 +102,19 @@ package final class UDPSocket: @unchecked Sendable {
 
     private func becameReady(_ ready: FileWatch.Interest) {
         if ready.contains(.write) { flush() }
-        if ready.contains(.read) { receiveBatches() }
+        if ready.contains(.read) { receiveBatch() }
     }
 
-    private func receiveBatches() {
-        for _ in 0..<Self.batchesInARow {
-            guard let watch else { return }
-            do {
-                try batch.receive(from: watch.descriptor)
-            } catch {
-                // An ICMP error for something we sent; reading it has cleared it.
-                continue
-            }
-            guard batch.count > 0 else { return }
-            counters.received += UInt64(batch.count)
-            isHandling = true
-            handler(batch)
-            isHandling = false
-            if !queue.isEmpty, !isBlocked { flush() }
-            guard batch.count == DatagramBatch.capacity else { return }
-        }
+    /// One batch: what it caused to be sent elsewhere leaves before the next.
+    private func receiveBatch() {
+        guard let watch else { return }
+        // An ICMP error for something we sent is cleared by reading it; datagrams that wait come in the next turn.
+        guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
+        counters.received += UInt64(batch.count)
+        isHandling = true
+        handler(batch)
+        isHandling = false
+        if !queue.isEmpty, !isBlocked { flush() }
     }
 }
 

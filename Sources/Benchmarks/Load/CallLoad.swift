@@ -22,7 +22,8 @@ final class CallLoad {
     /// Nobody waits for their pushes.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
-    private let daemon: Endpoint
+    /// Where INVITEs go.
+    var target: Endpoint
     private let phones: PhoneSockets
     private let client: RegisterClient
     private let caller: UDPSocket
@@ -48,7 +49,7 @@ final class CallLoad {
         calls = Array(repeating: CallProgress(), count: users)
         self.isSlow = isSlow
         self.loop = loop
-        self.daemon = daemon
+        target = daemon
         self.phones = phones
         self.client = client
         self.caller = caller
@@ -113,7 +114,7 @@ final class CallLoad {
     }
 
     private func sendInvite(_ user: Int) {
-        caller.queue(inviteBytes(user), to: daemon)
+        caller.queue(inviteBytes(user), to: target)
         scheduleRetransmission(user)
     }
 
@@ -142,7 +143,7 @@ final class CallLoad {
                 "ACK", cseq: Int(invite.cseq.number), invite: invite, answer: response, at: caller.local,
                 branch: "a\(user)")
             : SIPText.hopRequest("ACK", for: invite, to: response.frame.firstValue(of: .to)?.string)
-        caller.queue(ack, to: daemon)
+        caller.queue(ack, to: target)
     }
 
     // MARK: Push and phone

@@ -3,7 +3,8 @@ import Reactor
 
 /// A fresh daemon with everything around it: phones, a caller, a push gateway.
 final class Workbench {
-    let daemon: DaemonProcess
+    let daemon: ServerProcess
+    private let loop: EventLoop
     let registers: RegisterLoad
     let calls: CallLoad
     private let phones: PhoneSockets
@@ -18,7 +19,6 @@ final class Workbench {
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, isSlow: @escaping (Int) -> Bool = { _ in false }
     ) throws(BenchmarkError) {
-        let loop: EventLoop
         do {
             loop = try EventLoop()
             caller = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop, datagramLimit: 4096)
@@ -28,8 +28,8 @@ final class Workbench {
         let hooks = Hooks()
         sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
         slowSink = try PushSink(on: loop, delay: Self.slowness) { _ in }
-        daemon = try DaemonProcess(
-            program: options.daemon, caller: caller.local, pushPort: sink.port, slowPort: slowSink.port, on: loop)
+        daemon = try ServerProcess(
+            daemon: options.daemon, caller: caller.local, pushPort: sink.port, slowPort: slowSink.port, on: loop)
         phones = try PhoneSockets(daemon: daemon.endpoint, isSlow: isSlow, on: loop) { bytes, socket in
             switch Arrival(bytes) {
             case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)
@@ -46,6 +46,11 @@ final class Workbench {
             on: loop)
         hooks.client = client
         hooks.calls = calls
+    }
+
+    /// The least that could stand in the daemon's place.
+    func startRelay(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
+        try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
     func close() throws(BenchmarkError) {

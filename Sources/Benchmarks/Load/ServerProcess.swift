@@ -2,8 +2,8 @@ import Addressing
 import Foundation
 import Reactor
 
-/// The daemon under load: a process of its own, in a folder of its own.
-final class DaemonProcess {
+/// What is under load: a process of its own, in a folder of its own.
+final class ServerProcess {
     /// Where it speaks SIP over UDP.
     let endpoint: Endpoint
     private let process: Process
@@ -14,18 +14,34 @@ final class DaemonProcess {
     private let folder: URL
     private var keepsFolder = false
 
-    /// Starts it and waits until it listens.
+    /// Starts the daemon and waits until it listens.
     ///
     /// - Parameters:
-    ///   - program: the path of `sippushd`.
+    ///   - daemon: the path of `sippushd`.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
     ///   - slowPort: where those of the slow app go.
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
-    init(program: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop)
-        throws(BenchmarkError)
-    {
+    convenience init(
+        daemon: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
+    ) throws(BenchmarkError) {
+        try self.init(
+            program: daemon,
+            settings: { Self.settings(folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort) },
+            arguments: { ["serve", "--config", $0, "--log-format", "text"] }, on: loop)
+    }
+
+    /// Starts the ``Relay``, which this program is too.
+    convenience init(relay program: String, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
+        try self.init(
+            program: program, settings: { _ in "" }, arguments: { _ in [Relay.command, String(pushPort)] }, on: loop)
+    }
+
+    /// The settings' text is made for its folder, the arguments for the file that the text is in.
+    private init(
+        program: String, settings: (String) -> String, arguments: (String) -> [String], on loop: EventLoop
+    ) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: program) else {
             throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
         }
@@ -37,11 +53,10 @@ final class DaemonProcess {
             try FileManager.default.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             let file = folder.appending(path: "sippushd.yaml")
-            let settings = Self.settings(folder: folder.path, caller: caller, pushPort: pushPort, slowPort: slowPort)
-            try settings.write(to: file, atomically: true, encoding: .utf8)
+            try settings(folder.path).write(to: file, atomically: true, encoding: .utf8)
             let pipe = Pipe()
             process.executableURL = URL(filePath: program)
-            process.arguments = ["serve", "--config", file.path, "--log-format", "text"]
+            process.arguments = arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardError = pipe
             pipe.fileHandleForReading.readabilityHandler = { handle in
@@ -51,7 +66,7 @@ final class DaemonProcess {
             }
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
-            // Neither daemon nor store may outlive the benchmark.
+            // Neither program nor store may outlive the benchmark.
             let folder = folder
             signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
                 try SignalWatch(signal, on: loop) {
@@ -91,7 +106,7 @@ final class DaemonProcess {
         let words = words
         guard try !wait.wait(atMost: .seconds(20), until: { words.hasEnded }) else { return }
         kill(process.processIdentifier, SIGKILL)
-        throw BenchmarkError("the daemon does not end on SIGTERM")
+        throw BenchmarkError("what was under load does not end on SIGTERM")
     }
 
     private static func settings(folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16) -> String {
@@ -119,7 +134,7 @@ final class DaemonProcess {
     }
 }
 
-/// What the daemon has said on standard error.
+/// What the program has said on standard error.
 ///
 /// - `@unchecked Sendable` because it is used on the loop's thread alone.
 private final class LastWords: @unchecked Sendable {

@@ -1,0 +1,72 @@
+package import Addressing
+import Reactor
+
+/// The least that can lie between an INVITE and a push: it reads nothing but the callee's number, keeps nothing, and asks
+/// for the push at once.
+///
+/// A process in the daemon's place, so that what machine, kernel and load take can be told from what the daemon adds. It
+/// answers each INVITE with 100, pushes over a few connections that stay open, and runs until it is killed.
+package enum Relay {
+    /// The command of this program, followed by the port that pushes go to.
+    package static let command = "relay"
+
+    private static let connections = 8
+    private static let mark = Array("INVITE sip:u".utf8)
+
+    package static func run(pushPort: UInt16, listens: (Endpoint) -> Void) throws(BenchmarkError) {
+        do throws(SystemError) {
+            let loop = try EventLoop()
+            let socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop, datagramLimit: 4096)
+            var streams: [StreamConnection] = []
+            for _ in 0..<connections {
+                streams.append(
+                    try StreamConnection.connect(
+                        to: Endpoint(.loopbackV4, pushPort), on: loop,
+                        handlers: StreamConnection.Handlers(
+                            connected: { _ in }, received: { _, bytes in bytes.count }, closed: { _, _ in })))
+            }
+            var next = 0
+            try socket.receive { batch in
+                for index in 0..<batch.count {
+                    let source = batch.source(at: index)
+                    batch.withBytes(at: index) { bytes in
+                        guard let user = ByteSearch.number(after: mark, in: bytes) else { return }
+                        socket.queue(trying(bytes), to: source)
+                        streams[next % connections].send(push(user))
+                        next += 1
+                    }
+                }
+            }
+            let stop = try SignalWatch(.terminate, on: loop) { loop.stop() }
+            listens(socket.local)
+            loop.run()
+            withExtendedLifetime(stop) {}
+        } catch {
+            throw BenchmarkError("no relay: \(error)")
+        }
+    }
+
+    /// The INVITE with another first line.
+    private static func trying(_ invite: Span<UInt8>) -> [UInt8] {
+        var answer = Array("SIP/2.0 100 Trying".utf8)
+        var isBehindFirstLine = false
+        for index in 0..<invite.count {
+            if invite[index] == UInt8(ascii: "\r") { isBehindFirstLine = true }
+            if isBehindFirstLine { answer.append(invite[index]) }
+        }
+        return answer
+    }
+
+    private static func push(_ user: UInt64) -> [UInt8] {
+        let body = "{\"to\":\"\(MessageTexts.tokenMark)\(user)_\"}"
+        return Array(
+            """
+            POST /fcm/send HTTP/1.1\r
+            Host: 127.0.0.1\r
+            Content-Type: application/json\r
+            Content-Length: \(body.utf8.count)\r
+            \r
+            \(body)
+            """.utf8)
+    }
+}

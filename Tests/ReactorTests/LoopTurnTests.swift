@@ -1,0 +1,61 @@
+import Addressing
+import LoopTesting
+import Reactor
+import Testing
+
+@Suite("Turns of the loop", .timeLimit(.minutes(1)))
+struct LoopTurnTests {
+    /// A socket on whose datagrams the handler orders something, and a timer of each kind that does it.
+    actor Receiver {
+        private let loop: EventLoop
+        private let mailbox: Mailbox<String>
+        private var sockets: [UDPSocket] = []
+        private var timer: LoopTimer?
+        nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+        init(_ loop: EventLoop, _ mailbox: Mailbox<String>) {
+            self.loop = loop
+            self.mailbox = mailbox
+        }
+
+        /// Two batches wait on the socket before it is looked at for the first time.
+        func open(turn: LoopTurn) throws {
+            let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
+            let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
+            for _ in 0..<2 * DatagramBatch.capacity { sender.queue([1], to: receiver.local) }
+            sender.flush()
+            let timer = try LoopTimer(on: loop, turn: turn) { self.mailbox.put("timer") }
+            try receiver.receive { batch in
+                self.mailbox.put("batch of \(batch.count)")
+                timer.arm(at: self.loop.now)
+            }
+            self.timer = timer
+            sockets = [sender, receiver]
+        }
+
+        func close() {
+            for socket in sockets { socket.close() }
+            timer = nil
+        }
+    }
+
+    private func order(turn: LoopTurn) async throws -> [String] {
+        try await withLoop { loop in
+            let mailbox = Mailbox<String>()
+            let receiver = Receiver(loop, mailbox)
+            try await receiver.open(turn: turn)
+            var order: [String] = []
+            for _ in 0..<3 { order.append(try await mailbox.next()) }
+            await receiver.close()
+            return order
+        }
+    }
+
+    @Test func `what has the first turn is called before the next batch of datagrams is read`() async throws {
+        #expect(try await order(turn: .first) == ["batch of 16", "timer", "batch of 16"])
+    }
+
+    @Test func `what has the usual turn waits for the datagrams that wait already`() async throws {
+        #expect(try await order(turn: .usual) == ["batch of 16", "batch of 16", "timer"])
+    }
+}
