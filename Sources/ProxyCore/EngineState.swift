@@ -87,8 +87,20 @@ enum EngineTimer: Sendable {
 
 /// Why a push was sent.
 enum PushPurpose {
-    case call(ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
-    case missedCalls(device: BindingID, aor: AddressOfRecord, [CallRef])
+    case call(PushCode, ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
+    case missedCalls(PushCode, device: BindingID, aor: AddressOfRecord, [CallRef])
+
+    var code: PushCode {
+        switch self {
+        case .call(let code, _, _, _, _), .missedCalls(let code, _, _, _): code
+        }
+    }
+
+    var device: BindingID {
+        switch self {
+        case .call(_, _, _, let device, _), .missedCalls(_, let device, _, _): device
+        }
+    }
 }
 
 /// A list of missed calls that was not taken.

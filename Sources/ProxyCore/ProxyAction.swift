@@ -1,6 +1,7 @@
 package import Addressing
 package import PushDelivery
 package import Registration
+package import Timekeeping
 
 /// What the shell must do for the engine. Order matters: actions are performed in the order they were returned.
 package enum ProxyAction: Sendable {
@@ -30,6 +31,8 @@ package enum StoredChange: Sendable {
     case providerSwitch(PushProvider, enabled: Bool)
     /// A row that the engine never reads back.
     indirect case timeline(TimelineRecord)
+    /// Pushes of a device that were read, whose rows are written already.
+    case pushesRead([PushCode], device: UInt64, at: UnixTime)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
 }

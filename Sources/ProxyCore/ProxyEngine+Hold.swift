@@ -76,6 +76,7 @@ extension ProxyEngine {
         _ device: BindingID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
+        unread.deviceRemoved(device.rawValue)
         forgetFailedReport(to: device)
         counters.count(.bindingRemoved)
         for fork in waiting.removeValue(forKey: device) ?? [] {

@@ -18,18 +18,24 @@ extension ProxyEngine {
             traceBegan(call, target, .deviceLimit, fork: fork, branch: branch, now: now)
             return
         }
-        let id = traceBegan(call, target, nil, fork: fork, branch: branch, now: now)
+        let code = newPushCode()
+        let id = traceBegan(call, target, nil, code, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
-        pushes[id] = .call(fork, branch: branch, device: target.id, aor: call.aor)
+        pushes[id] = .call(code, fork, branch: branch, device: target.id, aor: call.aor)
+        let badge = unread.asked(code, .call(call.ref), by: target.id.rawValue, at: now.date)
         let incomingCall = IncomingCall(
             callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
             isAnonymous: caller.isAnonymous, receivedAt: call.receivedAt, callID: call.key.callID)
         act(
             .push(
                 PushRequest(
-                    id: id, token: token, registeredAt: target.registeredAt, message: .incomingCall(incomingCall),
-                    badge: buckets.unread(target.id, of: call.aor), deadline: call.pushDeadline)))
+                    id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+                    message: .incomingCall(incomingCall), badge: badge,
+                    deadline: call.pushDeadline)))
     }
+
+    /// Names a push to its app, which is believed because nobody else can guess it.
+    func newPushCode() -> PushCode { PushCode(high: functions.random(), low: functions.random()) }
 
     /// The list of calls a returning device missed, in one push (R22-R27).
     func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
@@ -45,13 +51,16 @@ extension ProxyEngine {
         guard !missed.calls.isEmpty else { return }
         log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
         let id = PushID(rawValue: nextNumber())
-        pushes[id] = .missedCalls(device: device, aor: aor, missed.refs)
-        traceBegan(id, missed.refs, device, of: aor, now: now)
+        let code = newPushCode()
+        pushes[id] = .missedCalls(code, device: device, aor: aor, missed.refs)
+        traceBegan(id, code, missed.refs, device, of: aor, now: now)
+        let badge = unread.listAsked(code, of: missed.refs, by: device.rawValue, at: now.date)
         act(
             .push(
                 PushRequest(
-                    id: id, token: token, registeredAt: target.registeredAt, message: .missedCalls(missed.calls),
-                    badge: buckets.unread(device, of: aor), deadline: now.date + settings.missedCallsLife)))
+                    id: id, code: code, device: device.rawValue, token: token, registeredAt: target.registeredAt,
+                    message: .missedCalls(missed.calls), badge: badge,
+                    deadline: now.date + settings.missedCallsLife)))
     }
 
     /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
@@ -93,17 +102,21 @@ extension ProxyEngine {
     func dropPush(of branch: Int, in fork: ForkID) {
         guard let push = forks[fork]?.fork.branches[branch].push else { return }
         forks[fork]?.fork.branches[branch].push = nil
-        pushes[push] = nil
+        if let purpose = pushes.removeValue(forKey: push) {
+            unread.ended(purpose.code, of: purpose.device.rawValue)
+        }
         act(.cancelPush(push))
     }
 
     /// The provider's last word on a push; retries are over.
     package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
         guard let purpose = pushes.removeValue(forKey: id) else { return }
+        if !outcome.isAccepted { unread.ended(purpose.code, of: purpose.device.rawValue) }
         switch purpose {
-        case .call(let fork, let branch, let device, let aor):
+        case .call(_, let fork, let branch, let device, let aor):
             callPushFinished(fork, branch: branch, device: device, aor: aor, outcome, now: now)
-        case .missedCalls(let device, let aor, let refs):
+        case .missedCalls(let code, let device, let aor, let refs):
+            if outcome.isAccepted { listAccepted(code, refs, by: device, now: now) }
             missedCallsPushFinished(device, aor: aor, refs, outcome, now: now)
         }
         settle(now: now)

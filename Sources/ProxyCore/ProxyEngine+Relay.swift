@@ -104,6 +104,7 @@ extension ProxyEngine {
         guard let context = forks[id] else { return }
         let orders = event(&context.fork)
         for order in orders { carryOut(order, for: id, context, callerReasons: callerReasons, now: now) }
+        if context.fork.wasAnswered, !context.wasAnswered { callRead(context, now: now) }
         traceBranches(of: context, now: now)
         tellBucket(of: context)
         if context.fork.phase == .ended || context.fork.phase == .answered { finish(id, context) }

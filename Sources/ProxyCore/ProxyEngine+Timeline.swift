@@ -12,8 +12,8 @@ extension ProxyEngine {
     /// - Returns: the number of the record, which its push takes as well.
     @discardableResult
     func traceBegan(
-        _ call: OfferedCall, _ target: ForkTarget, _ omission: TimelineRecord.Omission?, fork: ForkID, branch: Int,
-        now: Moment
+        _ call: OfferedCall, _ target: ForkTarget, _ omission: TimelineRecord.Omission?, _ code: PushCode? = nil,
+        fork: ForkID, branch: Int, now: Moment
     ) -> PushID {
         let id = PushID(rawValue: nextNumber())
         guard timeline.isOn else { return id }
@@ -29,19 +29,23 @@ extension ProxyEngine {
         timeline.began(
             TimelineRecord(
                 id: id, kind: .call, user: call.aor.user, host: call.aor.host, device: target.id.rawValue,
-                callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, app: app),
+                callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, code: code,
+                app: app),
             now: now.instant)
         return id
     }
 
     /// A list of missed calls is to be sent.
-    func traceBegan(_ id: PushID, _ calls: [CallRef], _ device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func traceBegan(
+        _ id: PushID, _ code: PushCode, _ calls: [CallRef], _ device: BindingID, of aor: AddressOfRecord, now: Moment
+    ) {
         guard timeline.isOn else { return }
         let aor = aor.compacted()
         timeline.began(
             TimelineRecord(
                 id: id, kind: .missedCalls, user: aor.user, host: aor.host, device: device.rawValue,
-                callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil),
+                callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil,
+                code: code),
             now: now.instant)
     }
 

@@ -14,7 +14,7 @@ package import Timekeeping
 /// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
 /// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
 /// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers, `+Timeline` writes down what
-/// was done.
+/// was done, `+Lifecycle` what apps say of their pushes.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -39,6 +39,7 @@ package final class ProxyEngine {
     var offers: [OfferKey: ForkID] = [:]
     var pushes: [PushID: PushPurpose] = [:]
     package internal(set) var timeline: PushTimeline
+    package internal(set) var unread: UnreadPushes
     /// Calls to nobody that get a record.
     var strayLimit = RateLimit<Bool>(perMinute: 600)
     var deviceLimit: RateLimit<BindingID>
@@ -76,6 +77,7 @@ package final class ProxyEngine {
         tagKey = functions.random()
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         timeline = PushTimeline(limit: settings.timelineLimit)
+        unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
         callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)

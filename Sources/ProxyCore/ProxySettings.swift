@@ -69,6 +69,9 @@ package struct ProxySettings: Sendable {
     package var maximumCalls = 200_000
     /// Records of the timeline under way at once; 0 keeps none.
     package var timelineLimit = 200_000
+    /// Unread pushes that are counted, of all devices, and for how long.
+    package var unreadLimit = 1_000_000
+    package var unreadAge: Duration = .seconds(604_800)
 
     package init() {}
 }

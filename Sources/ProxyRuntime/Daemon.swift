@@ -35,6 +35,7 @@ package final class Daemon {
     private let admin: APIService
     let apps: MobileApps
     private let queries: StoreQueries
+    private let deviceCodes: DeviceCodes
     private var deadTokens: DeadTokenService?
     private let dryRuns: DryRuns
     private var deviceRegistration: DeviceRegistrationService?
@@ -83,6 +84,9 @@ package final class Daemon {
         } catch {
             throw StartError("push: \(error.description)")
         }
+        let codes = try DeviceCodes.load(store)
+        deviceCodes = codes
+        push.deviceCode = { ByteString(codes.code(of: $0)) }
         dryRuns = DryRuns(loop: loop) { [push] in push.send($0) }
         let engine = try Self.makeEngine(
             settings, listeners: bound.listeners, store: store, vapidKey: push.vapidKey, log: log, now: loop.moment)
@@ -168,6 +172,11 @@ package final class Daemon {
             identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
+        if engine.timeline.isOn {
+            try store.loadUnread(since: now.date + (.zero - engineSettings.unreadAge)) { code, matter, device, date in
+                engine.restoreUnread(code, matter, of: device, at: date)
+            }
+        }
         engine.restored(now: now)
         return engine
     }
@@ -268,6 +277,15 @@ package final class Daemon {
             throw StartError("dead tokens: \(error)")
         }
         try registerDeviceRegistration()
+        registerLifecycle()
+    }
+
+    /// Marks are kept with the records of the timeline: without it the paths are not served.
+    private func registerLifecycle() {
+        guard settings.push.timeline.maximumRecords > 0 else { return }
+        LifecycleRoutes(shard: shard, store: store, codes: deviceCodes).register(in: &api.router)
+        StatisticsRoutes(shard: shard, queries: queries, codes: deviceCodes).register(in: &api.router)
+        DeviceCodeRoutes(shard: shard, codes: deviceCodes, search: DeviceSearch(shard)).register(in: &api.router)
     }
 
     /// Also without apps, since they may be added at any time: to strangers all requests are unknown.

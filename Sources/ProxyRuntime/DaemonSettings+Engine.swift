@@ -25,6 +25,7 @@ extension DaemonSettings {
         engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls
         if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
+        engine.unreadAge = push.timeline.maximumAge
         return engine
     }
 

@@ -1,4 +1,4 @@
-internal import SIPGrammar
+package import SIPGrammar
 package import Timekeeping
 
 /// One app at one provider: where its pushes go, with which credential, in which words, and how many at a time.
@@ -26,11 +26,11 @@ package struct PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - push: what to say to whom; its token belongs to this app.
-    ///   - code: the same in all tries of a push, so that APNs does not show it twice.
+    ///   - deviceCode: by which the app names the device to us, where it ``asksForDeviceCode``.
     ///   - now: the time of the try; lives are counted from it.
     /// - Returns: the request, or the end of the push.
-    package func render(_ push: PushRequest, code: PushCode, now: UnixTime) -> PushRendering {
-        let context = PayloadContext(push: push, code: code, settings: payload, now: now)
+    package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
+        let context = PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now)
         switch service {
         case .apns(let settings): return APNsRequest.make(context, settings)
         case .fcm(let settings):
@@ -44,10 +44,20 @@ package struct PushApp: Sendable {
         }
     }
 
+    /// Its payloads tell the app how to name the device when it reports what became of a push.
+    package var asksForDeviceCode: Bool {
+        switch service {
+        case .apns(let settings): settings.payload == .tenDarts
+        case .fcm(let settings): settings.payload == .tenDarts
+        case .webPush(let settings): settings.payload == .tenDarts
+        case .acrobits, .http: false
+        }
+    }
+
     /// What an answer means for the push.
     ///
     /// - Parameters:
-    ///   - answer: to a request that ``render(_:code:now:)`` made.
+    ///   - answer: to a request that ``render(_:deviceCode:now:)`` made.
     ///   - isProven: this app has had a push accepted before. Without that, an answer that speaks of a token from
     ///     elsewhere says more about our settings than about the token, and no contact is lost to a wrong setting.
     ///   - now: for a `Retry-After` that is a date.

@@ -83,6 +83,10 @@ package enum PushMessage: Sendable {
 /// One message for one device.
 package struct PushRequest: Sendable {
     package let id: PushID
+    /// The same in all tries, so that APNs does not show it twice, and for all devices that get this push.
+    package let code: PushCode
+    /// The device's number among the contacts; 0: none that we know.
+    package let device: UInt64
     package let token: PushToken
     /// When the device last gave us this token: decides whether the provider's "dead since" counts.
     package let registeredAt: UnixTime
@@ -93,9 +97,12 @@ package struct PushRequest: Sendable {
     package let deadline: UnixTime
 
     package init(
-        id: PushID, token: PushToken, registeredAt: UnixTime, message: PushMessage, badge: Int, deadline: UnixTime
+        id: PushID, code: PushCode, device: UInt64, token: PushToken, registeredAt: UnixTime, message: PushMessage,
+        badge: Int, deadline: UnixTime
     ) {
         self.id = id
+        self.code = code
+        self.device = device
         self.token = token
         self.registeredAt = registeredAt
         self.message = message

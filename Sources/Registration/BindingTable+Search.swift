@@ -44,10 +44,48 @@ extension BindingTable {
         return cursor.slot < slots.upperBound
     }
 
+    /// Visits the devices that are woken through somebody and whose contacts may hold a token, a number of bindings at a
+    /// time.
+    ///
+    /// - Parameters:
+    ///   - words: of each wanted token a part that needs no escapes in a URI; any case.
+    ///   - cursor: moved behind what was visited.
+    ///   - limit: bindings to look at.
+    ///   - body: gets each device, some of which have another token.
+    /// - Returns: whether there is more.
+    package func forEachDevice(
+        with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
+        _ body: (BindingID, PushToken, UnixTime) -> Void
+    ) -> Bool {
+        let end = min(slots.upperBound, cursor.slot.addingReportingOverflow(UInt32(clamping: limit)).partialValue)
+        while cursor.slot < end {
+            let slot = cursor.slot
+            cursor.slot += 1
+            guard enabled.contains(number: self[slot].provider), self[slot].mayHold(words) else { continue }
+            let binding = self[slot]
+            if let token = pushToken(of: binding.id) { body(binding.id, token, binding.registeredAt) }
+        }
+        return cursor.slot < slots.upperBound
+    }
+
     /// Vacant slots have no provider.
     private func isAppleDevice(_ slot: UInt32) -> Bool {
         let number = self[slot].provider
         return (number == PushProvider.apns.number || number == PushProvider.apnsDevelopment.number)
             && enabled.contains(number: number) && !self[slot].marks.contains(.isBusy)
+    }
+}
+
+extension Binding {
+    /// Whether its contact holds one of the words.
+    fileprivate func mayHold(_ words: [[UInt8]]) -> Bool {
+        let contact = block.span.extracting(contactRange)
+        for word in words where word.count <= contact.count && !word.isEmpty {
+            let first = word[0] | 0x20
+            for start in 0...contact.count - word.count where contact[start] | 0x20 == first {
+                if word.indices.allSatisfy({ contact[start + $0] | 0x20 == word[$0] | 0x20 }) { return true }
+            }
+        }
+        return false
     }
 }

@@ -36,7 +36,7 @@ struct SimulatedDisk {
             }
         case .providerSwitch(let provider, let isEnabled):
             if isEnabled { disabled.remove(provider) } else { disabled.insert(provider) }
-        case .timeline, .deadToken: break
+        case .timeline, .deadToken, .pushesRead: break
         }
     }
 

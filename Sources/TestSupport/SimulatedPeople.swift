@@ -86,6 +86,8 @@ package struct SimulatedCall {
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
     var wasAnswered = false
+    /// A connection broke under an INVITE, which may have arrived all the same: what that phone answers comes too late.
+    var lostAPhone = false
     /// How often each phone was told by a push that it missed this call.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()

@@ -248,7 +248,7 @@ package final class SimulatedWorld {
     private func pushRequested(_ request: PushRequest) {
         let engine = engine
         timeline.pushAsked(request.id, now: now.instant)
-        engine.pushNoted(request.id, .queued(app: "fcm", code: PushCode("code")), now: now)
+        engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
         engine.pushNoted(request.id, .sent, now: now)
         let fails = !isQuiet && random.chance(plan.pushFailure)
         let phone = phones.firstIndex { $0.token == request.token.prid }
@@ -526,6 +526,11 @@ package final class SimulatedWorld {
 
     private func recorded(_ record: TimelineRecord) {
         for complaint in timeline.complaints(about: record) { violate(complaint) }
+        if record.end == .unreachable,
+            let index = calls.firstIndex(where: { $0.callID == record.callID.string })
+        {
+            calls[index].lostAPhone = true
+        }
         if record.end == .answered,
             calls.first(where: { $0.callID == record.callID.string })?.wasAnswered == false
         {
@@ -546,7 +551,7 @@ package final class SimulatedWorld {
                 let mayBeSpared = call.wasAnswered || call.reached.contains(phone.number)
                 let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
-                if reports > 0, mayBeSpared, !isUncertain {
+                if reports > 0, mayBeSpared, !isUncertain, !call.lostAPhone {
                     violate("\(label): \(phone.name) was told of a call it had")
                 }
                 if reports == 0, !mayBeSpared, !isUncertain, call.finals.first != 404,

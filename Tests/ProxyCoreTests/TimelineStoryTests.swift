@@ -18,7 +18,7 @@ struct TimelineStoryTests {
     ) throws -> PushID {
         bench.register()
         let id = try #require(bench.invite(callID: callID).pushIDs.first)
-        bench.engine.pushNoted(id, .queued(app: "fcm", code: PushCode("c")), now: bench.now)
+        bench.engine.pushNoted(id, .queued(app: "fcm"), now: bench.now)
         bench.engine.pushNoted(id, .sent, now: bench.now)
         _ = bench.pass(.milliseconds(80))
         guard let outcome else { return id }
@@ -264,14 +264,14 @@ struct TimelineStoryTests {
 
 extension [ProxyAction] {
     /// The records of the timeline that are to be written.
-    fileprivate var records: [TimelineRecord] {
+    var records: [TimelineRecord] {
         flatMap { action -> [TimelineRecord] in
             guard case .record(let changes) = action else { return [] }
             return changes.compactMap { if case .timeline(let record) = $0 { record } else { nil } }
         }
     }
 
-    fileprivate var invites: [SIPRequest] {
+    var invites: [SIPRequest] {
         compactMap { action in
             guard case .send(let bytes, _) = action,
                 case .request(let request) = MessageReader().read(bytes.span, isStream: false),

@@ -89,7 +89,7 @@ struct APNsRequestTests {
         #expect(request.header("apns-push-type") == "alert")
         #expect(request.header("apns-expiration") == "1623753811")
         #expect(
-            settings.render(push(to: voip, threeCalls), code: sampleCode, now: sampleDate)
+            settings.render(push(to: voip, threeCalls), now: sampleDate)
                 == .impossible(.noSuitableToken))
     }
 
@@ -101,8 +101,8 @@ struct APNsRequestTests {
         guard
             case .request(let again) = settings.render(
                 push(
-                    to: remote, missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725), ("104", 1_625_158_999)])),
-                code: PushCode(high: 1, low: 2)),
+                    to: remote, missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725), ("104", 1_625_158_999)]),
+                    code: PushCode(high: 1, low: 2))),
             case .request(let other) = settings.render(push(to: remote, missedCalls([("104", 40)])))
         else { return #expect(Bool(false)) }
         #expect(again.header("apns-id") == "00000000-0000-4001-8000-000000000002")
@@ -128,7 +128,7 @@ struct APNsRequestTests {
         settings.apns.topics = []
         guard
             case .impossible(.payloadRefused(let reason)) = settings.render(
-                push(to: token(.apns, "AB"), incomingCall()), code: sampleCode, now: sampleDate)
+                push(to: token(.apns, "AB"), incomingCall()), now: sampleDate)
         else { return #expect(Bool(false)) }
         #expect(reason.contains("push.apns.topics"))
     }
@@ -136,7 +136,7 @@ struct APNsRequestTests {
     @Test func `parameters that do not pair up give no push`() {
         let odd = token(.apns, "AB:voip", param: "T.b.remote")
         #expect(
-            settings.render(push(to: odd, incomingCall()), code: sampleCode, now: sampleDate)
+            settings.render(push(to: odd, incomingCall()), now: sampleDate)
                 == .impossible(.noSuitableToken))
     }
 

@@ -94,7 +94,7 @@ struct FCMRequestTests {
     @Test func `without a project there is no push`() {
         var settings = settings
         settings.fcm.projectID = nil
-        guard case .impossible(.payloadRefused) = settings.render(call(), code: sampleCode, now: callDate) else {
+        guard case .impossible(.payloadRefused) = settings.render(call(), now: callDate) else {
             return #expect(Bool(false))
         }
     }

@@ -10,11 +10,12 @@ func token(_ provider: PushProvider, _ prid: String = "device_token", param: Str
 }
 
 func push(
-    to token: PushToken, _ message: PushMessage, badge: Int = 10, deadline: UnixTime = sampleDate + .seconds(30)
+    to token: PushToken, _ message: PushMessage, code: PushCode = sampleCode, badge: Int = 10,
+    deadline: UnixTime = sampleDate + .seconds(30)
 ) -> PushRequest {
     PushRequest(
-        id: PushID(rawValue: 1), token: token, registeredAt: sampleDate, message: message, badge: badge,
-        deadline: deadline)
+        id: PushID(rawValue: 1), code: code, device: 71, token: token, registeredAt: sampleDate, message: message,
+        badge: badge, deadline: deadline)
 }
 
 func incomingCall(
@@ -52,13 +53,13 @@ extension PushSettings {
     }
 
     func rendered(_ push: PushRequest, now: UnixTime = sampleDate) -> ProviderRequest? {
-        guard case .request(let request) = render(push, code: sampleCode, now: now) else { return nil }
+        guard case .request(let request) = render(push, now: now) else { return nil }
         return request
     }
 
-    func render(_ push: PushRequest, code: PushCode = sampleCode, now: UnixTime = sampleDate) -> PushRendering {
+    func render(_ push: PushRequest, now: UnixTime = sampleDate) -> PushRendering {
         guard let app = app(of: push.token) else { return .impossible(.noSuitableToken) }
-        return app.render(push, code: code, now: now)
+        return app.render(push, now: now)
     }
 
     /// `nil` when the provider is switched off.

@@ -19,9 +19,9 @@ struct SilentPushTests {
         let app = try #require(directory.app(for: token).flatMap { directory[$0] })
         let now = UnixTime(seconds: 1000)
         let push = PushRequest(
-            id: PushID(rawValue: 1), token: token, registeredAt: now, message: .silent, badge: 0,
-            deadline: UnixTime(seconds: 1030))
-        return app.render(push, code: PushCode(high: 1, low: 2), now: now)
+            id: PushID(rawValue: 1), code: PushCode(high: 1, low: 2), device: 0, token: token, registeredAt: now,
+            message: .silent, badge: 0, deadline: UnixTime(seconds: 1030))
+        return app.render(push, now: now)
     }
 
     private func request(_ rendering: PushRendering) throws -> ProviderRequest {

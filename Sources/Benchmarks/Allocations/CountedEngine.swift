@@ -59,8 +59,6 @@ final class CountedEngine {
         return actions + actions.flatMap { followed($0) }
     }
 
-    private static let code = PushCode(high: 0, low: 0)
-
     private func followed(_ action: ProxyAction) -> [ProxyAction] {
         switch action {
         case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
@@ -68,7 +66,7 @@ final class CountedEngine {
             counted {
                 let accepted = PushOutcome.accepted(nil)
                 let steps = [
-                    PushStep.queued(app: "fcm", code: Self.code), .sent,
+                    PushStep.queued(app: "fcm"), .sent,
                     .answered(accepted, status: 200, problem: nil), .finished(accepted),
                 ]
                 for step in steps { engine.pushNoted(request.id, step, now: now) }

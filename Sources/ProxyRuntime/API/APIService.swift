@@ -92,7 +92,7 @@ package final class APIService {
         // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
         // of a path with slashes.
         let isPlain =
-            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPath }
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
         switch match {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
@@ -162,7 +162,8 @@ package final class APIService {
             return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
         }
         // Two of them could be read in two ways.
-        guard values.count == 1, let secret = Self.bearer(value), let key = keys.key(matching: secret) else {
+        guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
+        else {
             return refuse(
                 request, route, 401, "this key is not known",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
@@ -176,10 +177,10 @@ package final class APIService {
         return .caller(.key(key.name))
     }
 
-    /// RFC 6750 section 2.1.
-    private static func bearer(_ value: String) -> APIKeySecret? {
+    /// RFC 6750 section 2.1, where the route says nothing else.
+    private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.split(separator: " ")
-        guard words.count == 2, words[0].lowercased() == "bearer" else { return nil }
+        guard words.count == 2, schemes.contains(words[0]) else { return nil }
         return APIKeySecret(words[1])
     }
 
@@ -200,6 +201,9 @@ package final class APIService {
 }
 
 extension HTTPRequest {
-    /// No segment is empty, a direction, or holds an encoded separator or a control character.
-    var hasPlainPath: Bool { path.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) } }
+    /// No segment is empty, a direction, or holds an encoded separator or a control character; a slash may be at the end.
+    var hasPlainPathAndEnd: Bool {
+        let segments = path.last == "" ? path.dropLast() : path[...]
+        return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }
+    }
 }

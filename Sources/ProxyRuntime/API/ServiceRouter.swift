@@ -2,6 +2,22 @@ package import HTTPServer
 
 /// Which handler serves which method and path. Each service registers its routes before the listener starts.
 package struct ServiceRouter {
+    /// The words that may stand before a key in `Authorization`.
+    package enum AuthorizationSchemes: Hashable, Sendable {
+        /// RFC 6750.
+        case bearer
+        /// The same, and `Token` and `AppToken` as the 10darts platform has them.
+        case bearerOrToken
+
+        func contains(_ scheme: some StringProtocol) -> Bool {
+            switch scheme.lowercased() {
+            case "bearer": true
+            case "token", "apptoken": self == .bearerOrToken
+            default: false
+            }
+        }
+    }
+
     /// Called on the loop. What it throws is answered; otherwise it answers the call itself, now or later.
     package typealias Handler = (ServiceCall) throws(ServiceProblem) -> Void
 
@@ -11,6 +27,7 @@ package struct ServiceRouter {
         package let pattern: String
         /// What a key must be allowed; `nil`: no key is asked for.
         package let scope: APIScope?
+        let schemes: AuthorizationSchemes
         /// Requests change something, or try to: they are logged.
         let isChange: Bool
         /// Asked before a key is.
@@ -59,13 +76,15 @@ package struct ServiceRouter {
     ///   - pattern: in it `{}` stands for one whole segment of any text but the empty one, and `{*}` at its end for all
     ///     that follows: `/v1/users/{}/bucket`. A `/` at its end must be there.
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
+    ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
     ///   - login: another way in than a key.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
-        _ method: String, _ pattern: String, scope: APIScope?, isChange: Bool? = nil, login: Login? = nil,
-        described description: RouteDescription? = nil, _ handler: @escaping Handler
+        _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
+        isChange: Bool? = nil, login: Login? = nil, described description: RouteDescription? = nil,
+        _ handler: @escaping Handler
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
@@ -78,8 +97,9 @@ package struct ServiceRouter {
             "the description of \(method) \(pattern) names other parameters")
         routes.append(
             Route(
-                method: method, pattern: pattern, scope: scope, isChange: isChange ?? (method != "GET"), login: login,
-                description: description, segments: segments, handler: handler))
+                method: method, pattern: pattern, scope: scope, schemes: schemes,
+                isChange: isChange ?? (method != "GET"), login: login, description: description, segments: segments,
+                handler: handler))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and

@@ -78,6 +78,9 @@ struct DeviceExplanation {
         if let invited = record.invited { steps.append((invited, "the INVITE went to it")) }
         if let rang = record.rang { steps.append((rang, "it rang")) }
         if let end, end != .notOffered { steps.append((record.ended ?? 0, words(end))) }
+        if let received = record.received { steps.append((received, "the app says that the push arrived")) }
+        if let followed = record.followed { steps.append((followed, "the app says that the user opened it")) }
+        if let read = record.read { steps.append((read, "it counts as read from then on")) }
         steps = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
             .map(\.element)
         if let last = steps.last, isUnderWay { steps.append((last.time, "still under way")) }

@@ -72,6 +72,10 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var invited: Int32?
     package var rang: Int32?
     package var ended: Int32?
+    /// What the app said of the push, and what is known without it.
+    package var received: Int32?
+    package var followed: Int32?
+    package var read: Int32?
     package var end: String?
     package var endStatus: UInt16?
 
@@ -99,6 +103,16 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         invited = record.steps.invited
         rang = record.steps.rang
         ended = record.steps.ended
+        func offset(_ date: UnixTime?) -> Int32? {
+            date.map { date in
+                Int32(
+                    clamping: date.milliseconds.subtractingReportingOverflow(record.requestedAt.milliseconds)
+                        .partialValue)
+            }
+        }
+        received = offset(record.marks.received)
+        followed = offset(record.marks.followed)
+        read = offset(record.marks.read)
         end = record.end?.rawValue
         endStatus = record.endStatus
     }

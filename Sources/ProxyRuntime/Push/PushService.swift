@@ -2,7 +2,7 @@ import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
-import SIPGrammar
+package import SIPGrammar
 package import Telemetry
 import Timekeeping
 
@@ -17,6 +17,8 @@ package final class PushService: @unchecked Sendable {
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
     /// Each step of each push, as it happens; nothing may be ordered from within. The last is `finished` or `withdrawn`.
     package var noted: (PushID, PushStep) -> Void = { _, _ in }
+    /// How an app that got a push is to name its device to us, by the device's number.
+    package var deviceCode: (UInt64) -> ByteString? = { _ in nil }
 
     private let loop: EventLoop
     private let http: HTTPSession
@@ -45,7 +47,6 @@ package final class PushService: @unchecked Sendable {
         let way: PushWay
         /// The server, where the token has one of its own.
         let origin: String?
-        let code: PushCode
         var attempt: PushAttempt
         /// It holds a place in its lane.
         var hasPlace = false
@@ -54,15 +55,13 @@ package final class PushService: @unchecked Sendable {
         var pause = DeadlineID.none
 
         init(
-            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt,
-            _ code: PushCode
+            _ request: PushRequest, of app: PushApp, on way: PushWay, to origin: String?, _ attempt: PushAttempt
         ) {
             self.request = request
             self.app = app
             self.way = way
             self.origin = origin
             self.attempt = attempt
-            self.code = code
         }
     }
 
@@ -124,11 +123,10 @@ package final class PushService: @unchecked Sendable {
         let delivery = Delivery(
             request, of: app, on: ways.way(of: app, to: origin), to: origin,
             PushAttempt(
-                pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout),
-            PushCode(high: chances.next(), low: chances.next()))
+                pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout))
         deliveries[request.id] = delivery
         delivery.way.deliveries += 1
-        noted(request.id, .queued(app: app.name, code: delivery.code))
+        noted(request.id, .queued(app: app.name))
         enqueue(delivery, now: now.instant)
         armTimer()
         tellLater()
@@ -220,7 +218,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func transmit(_ delivery: Delivery, until end: Instant, now: Instant) {
-        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
+        switch render(delivery) {
         case .impossible(let outcome): abandon(delivery, outcome, now: now)
         case .request(let message):
             let request: HTTPClientRequest
@@ -234,6 +232,13 @@ package final class PushService: @unchecked Sendable {
             noted(delivery.request.id, .sent)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
+    }
+
+    private func render(_ delivery: Delivery) -> PushRendering {
+        let device = delivery.request.device
+        return delivery.app.render(
+            delivery.request, deviceCode: delivery.app.asksForDeviceCode && device != 0 ? deviceCode(device) : nil,
+            now: loop.moment.date)
     }
 
     /// There is no request that could be sent.
@@ -402,7 +407,7 @@ package final class PushService: @unchecked Sendable {
     }
 
     private func redactedPayload(of delivery: Delivery) -> String {
-        switch delivery.app.render(delivery.request, code: delivery.code, now: loop.moment.date) {
+        switch render(delivery) {
         case .request(let request): RedactedPayload.text(of: request.body)
         case .impossible: "none"
         }
@@ -430,7 +435,7 @@ extension PushProvider {
     }
 }
 
-/// Numbers for identifiers and jitter, without a system call for each (SplitMix64): nothing is guarded by them.
+/// Numbers for jitter, without a system call for each (SplitMix64): nothing is guarded by them.
 private struct ChanceGenerator: RandomNumberGenerator {
     private var state = UInt64.random(in: .min ... .max)
 

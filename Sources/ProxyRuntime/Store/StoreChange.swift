@@ -21,6 +21,11 @@ package enum StoreChange: Hashable, Sendable {
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
     /// the `limit` oldest.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
+    /// What the app on that device says of a push; ``StoreResult/isFound`` tells whether there is such a push.
+    case pushMark(PushCode, device: UInt64, PushMark, at: UnixTime)
+    /// Pushes of that device that were read, as far as they have rows.
+    case pushesRead([PushCode], device: UInt64, at: UnixTime)
+    case allPushesRead(device: UInt64, at: UnixTime)
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
     /// Forgets those that ended before that, and the oldest beyond that many.
@@ -44,4 +49,6 @@ package struct StoreResult: Hashable, Sendable {
     package let ticket: StoreTicket
     /// All of them are on the disk, and a loss of power does not take them back; or none counts.
     package let isStored: Bool
+    /// The rows that the changes are about were there.
+    package var isFound = true
 }

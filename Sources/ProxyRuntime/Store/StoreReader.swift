@@ -1,6 +1,7 @@
 package import PushDelivery
 package import Registration
 internal import Storage
+package import Timekeeping
 
 /// Reads the store at start, before the writer runs, and for commands that look at it while the daemon does.
 package struct StoreReader: ~Copyable {
@@ -87,6 +88,27 @@ package struct StoreReader: ~Copyable {
         }
         return switches
     }
+
+    /// Accepted pushes that were not read, those of each device in the order in which they were asked for. An index alone
+    /// is read, and no more than the badges can hold.
+    package mutating func forEachUnreadPush(
+        since date: UnixTime, _ body: (PushCode, UnreadPushes.Matter, BindingID, UnixTime) -> Void
+    ) throws(StoreError) {
+        let sql = """
+            SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread
+            WHERE read IS NULL AND requested_at >= \(date.milliseconds)
+            ORDER BY device, requested_at LIMIT \(Self.unreadLimit)
+            """
+        try forEachRow(of: sql) { row in
+            guard let code = row.storedCode(2) else { return false }
+            body(
+                code, row.storedMatter(kind: 3, callRef: 4), BindingID(rawValue: UInt64(bitPattern: row.integer(0))),
+                UnixTime(milliseconds: row.integer(1)))
+            return true
+        }
+    }
+
+    private static let unreadLimit = 2_000_000
 
     package mutating func notes() throws(StoreError) -> [String: String] {
         var notes: [String: String] = [:]

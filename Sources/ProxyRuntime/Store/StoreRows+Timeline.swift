@@ -34,15 +34,19 @@ extension Connection {
         write.bind(24, optional: steps.ended)
         write.bind(25, optional: record.end?.rawValue)
         write.bind(26, optional: record.endStatus)
+        write.bind(27, optional: record.marks.received?.milliseconds)
+        write.bind(28, optional: record.marks.followed?.milliseconds)
+        write.bind(29, optional: record.marks.read?.milliseconds ?? (record.wasAccepted ? nil : 0))
         try write.run()
     }
 
     private static let columns = """
         user, domain, call_id, call_ref, kind, calls, device, requested_at, omission, app, code, delivery, tries, answer,
-        status, reason, dead_since, provider_id, sent, answered, registered, invited, rang, ended, ending, ending_status
+        status, reason, dead_since, provider_id, sent, answered, registered, invited, rang, ended, ending, ending_status,
+        received, followed, read
         """
     private static let insertion =
-        "INSERT INTO push_record (\(columns)) VALUES (?\(String(repeating: ",?", count: 25)))"
+        "INSERT INTO push_record (\(columns)) VALUES (?\(String(repeating: ",?", count: 28)))"
 
     /// Rows are only ever deleted from the front, so their numbers tell how many there are.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
@@ -80,6 +84,15 @@ extension Connection {
         return try timeline(rows)
     }
 
+    /// The records of a push, one for each of its devices.
+    func timeline(of code: PushCode, limit: Int) throws(SQLError) -> [TimelineRecord] {
+        let rows = try statement(
+            "SELECT \(Self.columns), id FROM push_record WHERE code = ? ORDER BY id DESC LIMIT ?")
+        rows.bind(1, text: code.description)
+        rows.bind(2, integer: Int64(limit))
+        return try timeline(rows)
+    }
+
     private func timeline(_ rows: Statement) throws(SQLError) -> [TimelineRecord] {
         var found: [TimelineRecord] = []
         while try rows.step() {
@@ -97,11 +110,11 @@ extension Statement {
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
         var record = TimelineRecord(
-            id: PushID(rawValue: UInt64(bitPattern: integer(26))), kind: kind, user: byteString(0),
+            id: PushID(rawValue: UInt64(bitPattern: integer(29))), kind: kind, user: byteString(0),
             host: byteString(1), device: UInt64(bitPattern: integer(6)), callRef: callRef, callID: byteString(2),
             calls: calls, requestedAt: UnixTime(milliseconds: integer(7)),
-            omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)), app: text(9))
-        record.code = optionalText(10).map { PushCode($0) }
+            omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)),
+            code: optionalText(10).flatMap { PushCode($0) }, app: text(9))
         record.delivery = delivery
         record.tries = tries
         record.answer = optionalText(13).flatMap(TimelineRecord.Answer.init(rawValue:))
@@ -117,6 +130,9 @@ extension Statement {
         record.steps.ended = number(23)
         record.end = optionalText(24).flatMap(TimelineRecord.End.init(rawValue:))
         record.endStatus = number(25)
+        record.marks.received = date(26)
+        record.marks.followed = date(27)
+        record.marks.read = date(28)
         return record
     }
 
@@ -124,6 +140,11 @@ extension Statement {
 
     private func number<Number: FixedWidthInteger>(_ column: Int) -> Number? {
         isNull(column) ? nil : Number(exactly: integer(column))
+    }
+
+    /// `nil` too for 0.
+    private func date(_ column: Int) -> UnixTime? {
+        integer(column) == 0 ? nil : UnixTime(milliseconds: integer(column))
     }
 
     fileprivate func bind(_ index: Int, optional value: String?) {

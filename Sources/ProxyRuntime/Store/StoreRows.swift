@@ -7,7 +7,16 @@ internal import Timekeeping
 
 /// Changes as SQL.
 extension Connection {
-    func apply(_ change: StoreChange) throws(SQLError) {
+    /// - Returns: false for a change of a row that is not there.
+    func apply(_ change: StoreChange) throws(SQLError) -> Bool {
+        if case .pushMark(let code, let device, let mark, let date) = change {
+            return try note(mark, of: code, device: device, at: date)
+        }
+        try write(change)
+        return true
+    }
+
+    private func write(_ change: StoreChange) throws(SQLError) {
         switch change {
         case .binding(.upsert(let row)): try write(row)
         case .binding(.delete(let id)):
@@ -53,6 +62,10 @@ extension Connection {
         case .timeline(let record): try write(record)
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
+        case .pushMark(let code, let device, let mark, let date): _ = try note(mark, of: code, device: device, at: date)
+        case .pushesRead(let codes, let device, let date):
+            for code in codes { _ = try note(.read, of: code, device: device, at: date) }
+        case .allPushesRead(let device, let date): try noteAllRead(by: device, at: date)
         case .deviceRequest(let request): try write(request)
         case .deviceRequestFinished(let request, let outcome, let date): try finish(request, outcome, at: date)
         case .pruneDeviceRequests(let date, let count): try pruneDeviceRequests(before: date, keeping: count)

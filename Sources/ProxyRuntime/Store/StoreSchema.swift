@@ -2,7 +2,7 @@ internal import Storage
 
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
-/// But for the timeline, nothing but keys is indexed: while the daemon runs everything else is looked up in
+/// But for the timeline and what apps say of their pushes, nothing but keys is indexed: while the daemon runs everything else is looked up in
 /// memory, and rows are written by their numbers.
 enum StoreSchema {
     /// "SPPD", so that `file` and a foreign program can tell.
@@ -138,6 +138,17 @@ enum StoreSchema {
             token TEXT NOT NULL,
             PRIMARY KEY (app, user, token)
         ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- When an app said first that the push was received, followed, read. NULL in read: it counts in the badge; 0: it
+        -- is neither read nor does it count.
+        ALTER TABLE push_record ADD COLUMN received INTEGER;
+        ALTER TABLE push_record ADD COLUMN followed INTEGER;
+        ALTER TABLE push_record ADD COLUMN read INTEGER DEFAULT 0;
+        CREATE INDEX push_record_code ON push_record (code) WHERE code IS NOT NULL;
+        -- Holds all that the badges are made of.
+        CREATE INDEX push_record_unread ON push_record (device, requested_at, code, kind, call_ref, read)
+            WHERE read IS NULL;
         """,
         """
         -- Apps that may register devices, besides those of the settings.

@@ -3,6 +3,7 @@ package import PushDelivery
 package import Reactor
 package import Registration
 package import Telemetry
+import Timekeeping
 
 /// What became of a commit the engine waits for.
 package struct CommitResult: Sendable {
@@ -35,7 +36,7 @@ package final class StoreService: @unchecked Sendable {
     private final class Relay: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
         /// Those who wait for changes of their own.
-        var waiting: [StoreTicket: (Bool) -> Void] = [:]
+        var waiting: [StoreTicket: (StoreResult) -> Void] = [:]
         private let log: Log
 
         init(log: Log) { self.log = log }
@@ -46,7 +47,7 @@ package final class StoreService: @unchecked Sendable {
                 if result.ticket == StoreService.unawaited {
                     if !result.isStored { log.error("changes that nobody waits for were not stored") }
                 } else if result.ticket.rawValue & StoreService.ownMark != 0 {
-                    waiting.removeValue(forKey: result.ticket)?(result.isStored)
+                    waiting.removeValue(forKey: result.ticket)?(result)
                 } else {
                     commits.append(
                         CommitResult(ticket: CommitTicket(result.ticket.rawValue), succeeded: result.isStored))
@@ -123,6 +124,27 @@ package final class StoreService: @unchecked Sendable {
         if !gone.isEmpty { _ = writer.submit(gone, for: Self.unawaited) }
     }
 
+    /// Hands over the pushes that were not read, those of each device in the order in which they were asked for.
+    func loadUnread(
+        since date: UnixTime, _ restore: (PushCode, UnreadPushes.Matter, BindingID, UnixTime) -> Void
+    ) throws(StartError) {
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            try reader.forEachUnreadPush(since: date, restore)
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
+    func loadNotes() throws(StartError) -> [String: String] {
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            return try reader.notes()
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
     package func loadKeys() throws(StartError) -> [APIKey] {
         var keys: [APIKey] = []
         do {
@@ -167,10 +189,9 @@ package final class StoreService: @unchecked Sendable {
     }
 
     func record(_ changes: [StoredChange]) {
-        if case .timeline? = changes.first {
-            timeline.write(changes.map(Self.change))
-        } else {
-            record(changes.map(Self.change))
+        switch changes.first {
+        case .timeline, .pushesRead: timeline.write(changes.map(Self.change))
+        case .binding, .bucket, .providerSwitch, .deadToken, nil: record(changes.map(Self.change))
         }
     }
 
@@ -191,6 +212,11 @@ package final class StoreService: @unchecked Sendable {
 
     /// Writes changes of a service. `finished` is called on the loop, never from within: whether they are on the disk.
     func write(_ changes: [StoreChange], finished: @escaping (Bool) -> Void) {
+        submit(changes) { finished($0.isStored) }
+    }
+
+    /// The same for changes of rows that may not be there.
+    func submit(_ changes: [StoreChange], finished: @escaping (StoreResult) -> Void) {
         lastOwnTicket += 1
         let ticket = StoreTicket(rawValue: lastOwnTicket)
         relay.waiting[ticket] = finished
@@ -210,6 +236,7 @@ package final class StoreService: @unchecked Sendable {
         case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
         case .timeline(let record): .timeline(record)
         case .deadToken(let dead): .deadToken(dead)
+        case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)
         }
     }
 }

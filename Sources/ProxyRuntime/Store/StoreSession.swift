@@ -107,7 +107,8 @@ actor StoreSession {
     private func write(_ batch: StoreIntake.Batch) -> Bool {
         guard !batch.isEmpty else { return true }
         let start = loop.now
-        let isStored = commit(batch)
+        let missing = commit(batch)
+        let isStored = missing != nil
         let duration = loop.now - start
         figures.withLock { figures in
             figures.count(isStored ? .storeChange : .storeFailure, by: UInt64(batch.changeCount))
@@ -116,7 +117,11 @@ actor StoreSession {
             figures.observe(.storeCommit, duration)
         }
         if !batch.entries.isEmpty {
-            onResults(batch.entries.map { StoreResult(ticket: $0.ticket, isStored: isStored) })
+            onResults(
+                batch.entries.map { entry in
+                    StoreResult(
+                        ticket: entry.ticket, isStored: isStored, isFound: missing?.contains(entry.ticket) != true)
+                })
         }
         if isStored {
             finishLazyRows()
@@ -140,18 +145,22 @@ actor StoreSession {
         }
     }
 
-    private func commit(_ batch: StoreIntake.Batch) -> Bool {
+    /// - Returns: whose rows were not there; `nil` when nothing was stored.
+    private func commit(_ batch: StoreIntake.Batch) -> Set<StoreTicket>? {
         do throws(StoreError) {
             let connection = try openConnection()
-            try StoreError.wrapping { () throws(SQLError) in
-                try connection.transaction { () throws(SQLError) in
+            return try StoreError.wrapping { () throws(SQLError) -> Set<StoreTicket> in
+                try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
+                    var missing: Set<StoreTicket> = []
                     for entry in batch.entries {
-                        for change in entry.changes { try connection.apply(change) }
+                        for change in entry.changes {
+                            if !(try connection.apply(change)) { missing.insert(entry.ticket) }
+                        }
                     }
-                    for row in batch.lazyRows { try connection.apply(.binding(.upsert(row))) }
+                    for row in batch.lazyRows { _ = try connection.apply(.binding(.upsert(row))) }
+                    return missing
                 }
             }
-            return true
         } catch {
             connection = nil
             if let suppressed = failureLimit.admit(now: loop.now) {
@@ -162,7 +171,7 @@ actor StoreSession {
                         .suppressed: .number(suppressed),
                     ])
             }
-            return false
+            return nil
         }
     }
 

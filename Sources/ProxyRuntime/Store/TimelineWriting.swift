@@ -35,6 +35,7 @@ final class TimelineWriting {
         timerFired()
     }
 
+    /// Records, and what is to change in them.
     func write(_ records: [StoreChange]) {
         guard writer.queueLength < Self.queueLimit else {
             dropped += records.count

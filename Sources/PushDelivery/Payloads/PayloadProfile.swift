@@ -19,10 +19,13 @@ enum ApplePushType: String {
 /// What a payload is made of.
 struct PayloadContext {
     let push: PushRequest
-    let code: PushCode
+    /// By which the app names the device.
+    var deviceCode: ByteString?
     let settings: PayloadSettings
     /// The time of the try.
     let now: UnixTime
+
+    var code: PushCode { push.code }
 
     /// `time_to_live` of an incoming-call push (A12): what is left of the ring timeout in whole seconds, less the margin.
     var inviteTTL: Int64 {

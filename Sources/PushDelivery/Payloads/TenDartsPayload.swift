@@ -5,7 +5,7 @@ internal import Timekeeping
 /// The messages of the 10darts platform: Android, iOS, and iOS silent.
 ///
 /// `id` is the push's code, by which the app reports that it was received, opened or read; `dst` and `dsc` say where in
-/// the app it leads; what a call needs stands in `ctm`.
+/// the app it leads; what a call needs stands in `ctm`, with the code by which the app names its device in reports.
 enum TenDartsPayload {
     /// Bytes of a text to show.
     private static let textLimit = 512
@@ -87,6 +87,7 @@ enum TenDartsPayload {
     }
 
     private static func custom(_ context: PayloadContext, room: Int) -> [UInt8] {
+        let device = device(context)
         var body: [UInt8] = []
         switch context.push.message {
         case .incomingCall(let call):
@@ -96,15 +97,26 @@ enum TenDartsPayload {
             body.append(jsonString: call.isNameless ? ByteString("anonymous") : call.callerURI, atMost: textLimit)
             body.append(",\"display_name\":")
             body.append(jsonString: call.isNameless ? .empty : call.displayName, atMost: textLimit)
+            body.append(contentsOf: device)
             body.append("}")
         case .missedCalls(let calls):
             body.append("{\"type\":\"missed_calls\",\"date\":")
             body.append(decimal: context.now.seconds)
             body.append(",\"calls\":")
-            body.append(contentsOf: CallList.json(calls, atMost: room - body.count - 1))
+            body.append(contentsOf: CallList.json(calls, atMost: room - body.count - device.count - 1))
+            body.append(contentsOf: device)
             body.append("}")
         case .silent: body.append("{}")
         }
         return body
+    }
+
+    /// A member that is not the first.
+    private static func device(_ context: PayloadContext) -> [UInt8] {
+        guard let code = context.deviceCode else { return [] }
+        var member: [UInt8] = []
+        member.append(",\"device\":")
+        member.append(jsonString: code)
+        return member
     }
 }

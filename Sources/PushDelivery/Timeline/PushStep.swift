@@ -2,10 +2,8 @@
 package enum PushStep: Hashable, Sendable {
     /// It waits for its turn.
     ///
-    /// - Parameters:
-    ///   - app: the name of the app whose way it goes.
-    ///   - code: the `apns-id` of all its tries.
-    case queued(app: String, code: PushCode)
+    /// - Parameter app: the name of the app whose way it goes.
+    case queued(app: String)
     /// It cannot even wait; ``finished(_:)`` follows.
     case refused(PushRefusal)
     /// Handed to HTTP: the first try, or one after a pause.

@@ -5,6 +5,8 @@ package import Timekeeping
 /// Pure: tell it the steps; it returns what is complete. Steps of records it does not know are passed over.
 package struct PushTimeline: ~Copyable {
     private var entries: [PushID: OpenRecord] = [:]
+    /// By what apps say of a push.
+    private var ids: [Receipt: PushID] = [:]
     /// Records under way at a time; more are not kept. 0: none at all.
     private let limit: Int
     /// Records that were not kept.
@@ -28,13 +30,21 @@ package struct PushTimeline: ~Copyable {
             return
         }
         entries[record.id] = OpenRecord(record: record, began: now)
+        if let code = record.code { ids[Receipt(code: code, device: record.device)] = record.id }
+    }
+
+    /// What an app says of a push, while its record is under way; false when it is not.
+    package mutating func marked(_ code: PushCode, of device: UInt64, _ mark: PushMark, at date: UnixTime) -> Bool {
+        guard let id = ids[Receipt(code: code, device: device)], let entry = entries[id] else { return false }
+        entry.record.marks.set(mark, at: date)
+        return true
     }
 
     /// On the way to the provider.
     package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
-        case .queued(let app, let code):
-            entries[id]?.queued(app, code)
+        case .queued(let app):
+            entries[id]?.record.app = app
             return nil
         case .refused(let refusal):
             entries[id]?.refused(refusal)
@@ -82,6 +92,7 @@ package struct PushTimeline: ~Copyable {
             return entry.record
         }
         entries = [:]
+        ids = [:]
         return records.sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
@@ -89,8 +100,15 @@ package struct PushTimeline: ~Copyable {
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         guard entry.record.isComplete else { return nil }
         entries[entry.record.id] = nil
+        if let code = entry.record.code { ids[Receipt(code: code, device: entry.record.device)] = nil }
         return entry.record
     }
+}
+
+/// One push on one device.
+private struct Receipt: Hashable {
+    let code: PushCode
+    let device: UInt64
 }
 
 /// The steps of one record. A class, so that a step writes its few bytes and moves nothing.
@@ -105,11 +123,6 @@ private final class OpenRecord {
     init(record: TimelineRecord, began: Instant) {
         self.record = record
         self.began = began
-    }
-
-    func queued(_ app: String, _ code: PushCode) {
-        record.app = app
-        record.code = code
     }
 
     func refused(_ refusal: PushRefusal) {

@@ -103,8 +103,8 @@ package struct TimelineRecord: Hashable, Sendable {
 
     /// The provider's or the app's name in logs and settings.
     package var app: String
-    /// The `apns-id` of all tries.
-    package var code: PushCode?
+    /// The push's; `nil` when none was asked for.
+    package let code: PushCode?
     package var delivery: Delivery
     package var tries = 0
     package var answer: Answer?
@@ -117,6 +117,8 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
     package var steps = Steps()
+    /// What the app said of the push; of `read` also what we know without it.
+    package var marks = PushMarks()
     package var end: End?
     package var endStatus: UInt16?
 
@@ -136,10 +138,12 @@ package struct TimelineRecord: Hashable, Sendable {
         package init() {}
     }
 
-    /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for.
+    /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for, and has a
+    /// code.
     package init(
         id: PushID, kind: Kind, user: ByteString, host: ByteString, device: UInt64, callRef: CallRef?,
-        callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, app: String = ""
+        callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
+        app: String = ""
     ) {
         self.id = id
         self.kind = kind
@@ -151,9 +155,13 @@ package struct TimelineRecord: Hashable, Sendable {
         self.calls = calls
         self.requestedAt = requestedAt
         self.omission = omission
+        self.code = code
         self.app = app
         delivery = omission == nil ? .underWay : .none
     }
+
+    /// The provider took the push.
+    package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
     /// Nothing more can happen.
     package var isComplete: Bool { delivery != .underWay && (kind == .missedCalls || end != nil) }

@@ -10,7 +10,7 @@ import Testing
 @testable import ProxyRuntime
 
 /// A phone and a caller at one UDP socket, and the mediator that wakes the phone.
-private actor Outside {
+actor Outside {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let messages = Mailbox<String>()

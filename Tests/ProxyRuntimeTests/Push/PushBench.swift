@@ -39,8 +39,8 @@ actor PushBench {
         let now = loop.moment.date
         service?.send(
             PushRequest(
-                id: PushID(rawValue: number), token: token, registeredAt: now, message: message, badge: 1,
-                deadline: now + life))
+                id: PushID(rawValue: number), code: PushCode(high: number, low: number), device: number, token: token,
+                registeredAt: now, message: message, badge: 1, deadline: now + life))
         isGivingOrder = false
     }
 

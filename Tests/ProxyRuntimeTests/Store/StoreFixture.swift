@@ -64,10 +64,13 @@ final class ObservedWriter: Sendable {
     }
 
     /// Submits and waits for the result; `nil` when the writer refuses.
-    func write(_ changes: [StoreChange]) async -> Bool? {
+    func write(_ changes: [StoreChange]) async -> Bool? { await submit(changes)?.isStored }
+
+    /// The same with all that the writer says.
+    func submit(_ changes: [StoreChange]) async -> StoreResult? {
         let ticket = StoreTicket(rawValue: UInt64.random(in: .min ... .max))
         guard writer.submit(changes, for: ticket) else { return nil }
-        for await result in results where result.ticket == ticket { return result.isStored }
+        for await result in results where result.ticket == ticket { return result }
         return nil
     }
 

@@ -34,9 +34,9 @@ struct TimelineStoreTests {
         let store = try ObservedWriter(folder.path)
         var full = TimelineRecord(
             id: PushID(rawValue: 1), kind: .missedCalls, user: bob, host: domain, device: .max, callRef: nil,
-            callID: .empty, calls: 3, requestedAt: UnixTime(milliseconds: 1_790_000_000_123), omission: nil)
+            callID: .empty, calls: 3, requestedAt: UnixTime(milliseconds: 1_790_000_000_123), omission: nil,
+            code: PushCode(high: 1, low: 2))
         full.app = "apns.dev/second"
-        full.code = PushCode(high: 1, low: 2)
         full.delivery = .finished
         full.tries = 9
         full.answer = .tokenDead

@@ -36,6 +36,9 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
+    /// Of a route that only says that something is not served.
+    static let leftOut = RouteDescription("", "")
+
     init(_ operation: String, _ summary: String, detail: String? = nil) {
         self.operation = operation
         self.summary = summary

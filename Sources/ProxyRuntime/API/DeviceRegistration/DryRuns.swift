@@ -32,7 +32,8 @@ final class DryRuns: @unchecked Sendable {
         let now = loop.moment.date
         send(
             PushRequest(
-                id: id, token: token, registeredAt: now, message: .silent, badge: 0, deadline: now + Self.patience))
+                id: id, code: PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max)), device: 0,
+                token: token, registeredAt: now, message: .silent, badge: 0, deadline: now + Self.patience))
     }
 
     /// - Returns: false for a push that is none of these.

@@ -1,0 +1,95 @@
+package import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// What became of pushes on their devices: apps say it, and sometimes SIP shows it.
+extension ProxyEngine {
+    /// Where what an app said has its place.
+    package enum MarkPlace: Hashable, Sendable {
+        /// Nobody of ours.
+        case unknownDevice
+        /// In the record, which is under way; it goes to the store as a whole.
+        case record
+        /// The push is over: in its row, if there is one.
+        case row
+    }
+
+    /// An app says something of a push; again, or out of order, changes nothing.
+    package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: BindingID, now: Moment) -> MarkPlace {
+        guard bindings.binding(device) != nil else { return .unknownDevice }
+        if mark == .read { unread.ended(code, of: device.rawValue) }
+        return timeline.marked(code, of: device.rawValue, mark, at: now.date) ? .record : .row
+    }
+
+    /// An app says that its user has read everything; the rows have to hear of it too.
+    ///
+    /// - Returns: false for a device that is none of ours.
+    package func allPushesRead(by device: BindingID, now: Moment) -> Bool {
+        guard bindings.binding(device) != nil else { return false }
+        for code in unread.allRead(by: device.rawValue) {
+            _ = timeline.marked(code, of: device.rawValue, .read, at: now.date)
+        }
+        return true
+    }
+
+    /// Takes a push from the store at start-up, in the order in which they were sent, after the bindings.
+    package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: BindingID, at date: UnixTime)
+    {
+        guard bindings.binding(device) != nil else { return }
+        _ = unread.asked(code, matter, by: device.rawValue, at: date)
+    }
+
+    // MARK: What SIP shows
+
+    /// Somebody has the call: the pushes that told of it are old news on all phones.
+    func callRead(_ context: ForkContext, now: Moment) {
+        guard let call = context.call else { return }
+        for branch in context.fork.branches {
+            guard let device = branch.device, let code = unread.answered(call.ref, of: device.rawValue) else {
+                continue
+            }
+            noteRead([code], by: device, now: now)
+        }
+    }
+
+    /// The list says again what the pushes of its calls and older lists said.
+    func listAccepted(_ code: PushCode, _ calls: [CallRef], by device: BindingID, now: Moment) {
+        noteRead(unread.listAccepted(code, of: calls, by: device.rawValue), by: device, now: now)
+    }
+
+    private func noteRead(_ codes: [PushCode], by device: BindingID, now: Moment) {
+        guard timeline.isOn else { return }
+        let written = codes.filter { !timeline.marked($0, of: device.rawValue, .read, at: now.date) }
+        if !written.isEmpty { act(.record([.pushesRead(written, device: device.rawValue, at: now.date)])) }
+    }
+}
+
+// MARK: Devices by token
+
+extension ProxyEngine {
+    /// A device with the token that somebody asks for.
+    package struct TokenHolder: Hashable, Sendable {
+        package let device: BindingID
+        package let token: PushToken
+        package let registeredAt: UnixTime
+    }
+
+    /// One step of the search for the devices that have certain tokens: there is no index of them.
+    ///
+    /// - Parameters:
+    ///   - words: of each token a part that needs no escapes in a URI.
+    ///   - cursor: moved behind what was searched; one that was moved to the end is at the end.
+    ///   - limit: contacts to look at.
+    /// - Returns: the devices that may be meant, and whether there is more to search.
+    package func devices(
+        with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int
+    ) -> (found: [TokenHolder], hasMore: Bool) {
+        var found: [TokenHolder] = []
+        let hasMore = bindings.forEachDevice(with: words, from: &cursor, limit: limit) { device, token, date in
+            found.append(TokenHolder(device: device, token: token, registeredAt: date))
+        }
+        return (found, hasMore)
+    }
+
+    package func isKnown(_ device: BindingID) -> Bool { bindings.binding(device) != nil }
+}

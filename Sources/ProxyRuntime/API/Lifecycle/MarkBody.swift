@@ -1,0 +1,51 @@
+import JSON
+
+/// What an app sends with a mark: `{"device":"/api/v1/devices/CODE/"}`.
+struct MarkBody {
+    /// As the app names it; perhaps nobody's.
+    let deviceCode: Substring
+
+    private static let path = "/api/v1/devices/"
+
+    init(_ body: [UInt8]) throws(ServiceProblem) {
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue(body)
+        } catch {
+            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+        }
+        guard case .object(let members) = value else { throw ServiceProblem(400, "expected a JSON object") }
+        let devices = members.filter { $0.key == "device" }
+        guard devices.count == 1, let text = devices[0].value.string else {
+            throw ServiceProblem(400, "expected device once, as a text")
+        }
+        guard let code = Self.code(in: text) else {
+            throw ServiceProblem(400, "device is no device", detail: "expected /api/v1/devices/CODE/")
+        }
+        deviceCode = code
+    }
+
+    /// From a relative or absolute URI, whatever its host, or the code alone; `nil` for anything else.
+    static func code(in text: String) -> Substring? {
+        var rest = text[...]
+        for scheme in ["https://", "http://"] where rest.lowercased().hasPrefix(scheme) {
+            guard let slash = rest.dropFirst(scheme.count).firstIndex(of: "/"),
+                slash > rest.index(rest.startIndex, offsetBy: scheme.count)
+            else { return nil }
+            rest = rest[slash...]
+        }
+        if rest.hasPrefix(path) {
+            rest = rest.dropFirst(path.count)
+            if rest.hasSuffix("/") { rest = rest.dropLast() }
+        }
+        let isWord = rest.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        return isWord && (1...128).contains(rest.utf8.count) ? rest : nil
+    }
+}

@@ -1,0 +1,55 @@
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// What became of one push, for application servers: nothing that would let anybody reach its devices.
+struct PushReport: Encodable, Sendable {
+    struct Device: Encodable, Sendable {
+        /// As its app names it.
+        let device: String
+        let app: String
+        let sent: Bool
+        let accepted: Bool
+        let failed: Bool
+        let received: Bool
+        let followed: Bool
+        let read: Bool
+        // Unix seconds: when the app said so, if it did.
+        let receivedAt: Int64?
+        let followedAt: Int64?
+        let readAt: Int64?
+    }
+
+    let push: String
+    let kind: String
+    /// Unix seconds.
+    let date: Int64
+    let devices: [Device]
+
+    /// `nil` without records.
+    init?(_ records: [TimelineRecord], deviceCode: (UInt64) -> String) {
+        guard let first = records.first, let code = first.code else { return nil }
+        push = code.description
+        kind = first.kind.rawValue
+        date = first.requestedAt.seconds
+        devices = records.map { Device($0, deviceCode($0.device)) }
+    }
+}
+
+extension PushReport.Device {
+    /// By the rules of the statistics.
+    init(_ record: TimelineRecord, _ code: String) {
+        device = code
+        app = record.app
+        let wasSent = record.tries > 0
+        sent = wasSent
+        accepted = record.wasAccepted
+        failed = record.delivery == .finished && !record.wasAccepted
+        received = record.marks.received != nil || (wasSent && record.steps.registered != nil)
+        followed = record.marks.followed != nil || (wasSent && record.end == .answered)
+        read = record.marks.read != nil
+        receivedAt = record.marks.received?.seconds
+        followedAt = record.marks.followed?.seconds
+        readAt = record.marks.read?.seconds
+    }
+}

@@ -1,0 +1,227 @@
+import HTTPServer
+import JSON
+import Timekeeping
+
+/// A question about how pushes fared, and its answer as JSON or CSV.
+struct PushStatistics: Sendable {
+    enum Grouping: String, Sendable {
+        case push, app, day
+    }
+
+    struct Push: Hashable, Sendable {
+        /// Its first row in the store.
+        let row: Int64
+        let code: String
+        /// Unix seconds.
+        let date: Int64
+        let kind: String
+        /// With commas where it went to devices of several.
+        let app: String
+    }
+
+    enum Subject: Hashable, Sendable {
+        case push(Push)
+        case app(String)
+        /// Days since 1970 UTC.
+        case day(Int64)
+    }
+
+    struct Row: Hashable, Sendable {
+        let subject: Subject
+        /// In the order of ``PushStatistics/names``.
+        let figures: [Int64]
+    }
+
+    /// Each is a number of devices.
+    static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
+    static let pageLimits = 1...10_000
+    static let defaultLimit = 1000
+    /// Apps, and days.
+    static let groupLimit = 10_000
+
+    var by = Grouping.day
+    /// Pushes that were asked for then or later.
+    var from = UnixTime(milliseconds: 0)
+    /// And before that.
+    var to = UnixTime(milliseconds: .max)
+    /// Empty: all.
+    var app = ""
+    /// The `next` of the page before.
+    var after: Int64 = 0
+    var limit = defaultLimit
+    var isCSV = false
+
+    init() {}
+}
+
+// MARK: Asking
+
+extension PushStatistics {
+    init(_ call: ServiceCall) throws(ServiceProblem) {
+        if let text = call.request.query("by") {
+            guard let by = Grouping(rawValue: text) else { throw ServiceProblem(400, "by is push, app or day") }
+            self.by = by
+        }
+        from = try Self.date("from", call, isEnd: false) ?? from
+        to = try Self.date("to", call, isEnd: true) ?? to
+        app = call.request.query("app") ?? ""
+        after = try call.number("after", in: 0...Int64.max) ?? 0
+        limit = try call.number("limit", in: Self.pageLimits) ?? Self.defaultLimit
+        switch call.request.query("format") {
+        case "csv": isCSV = true
+        case "json": isCSV = false
+        case nil: isCSV = (call.request.field("accept") ?? "").lowercased().contains("text/csv")
+        case _?: throw ServiceProblem(400, "format is json or csv")
+        }
+    }
+
+    /// Unix seconds, or a day such as 2026-11-21: its beginning, or its end.
+    private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
+        guard let text = call.request.query(name) else { return nil }
+        let latest: Int64 = 253_402_300_800  // the year 10000
+        if let seconds = Int64(text), (0...latest).contains(seconds) { return UnixTime(seconds: seconds) }
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts.map(\.utf8.count) == [4, 2, 2], let year = Int64(parts[0]), year >= 1970,
+            let month = Int64(parts[1]), let day = Int64(parts[2])
+        else {
+            throw ServiceProblem(400, "\(name) is no time", detail: "expected Unix seconds, or a day as 2026-11-21")
+        }
+        let days = Self.days(year, month, day)
+        let civil = UnixTime(seconds: days * 86_400).civil
+        guard civil.year == year, civil.month == month, civil.day == day else {
+            throw ServiceProblem(400, "\(name) is no day of the calendar")
+        }
+        return UnixTime(seconds: (days + (isEnd ? 1 : 0)) * 86_400)
+    }
+
+    /// By Hinnant's `days_from_civil`; for any day of the month.
+    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = shifted / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+}
+
+// MARK: Answering
+
+extension PushStatistics {
+    /// `rows` are one more than the limit when there is a next page of pushes.
+    func response(_ rows: [Row]) -> HTTPResponse {
+        let shown = by == .push ? rows.prefix(limit) : rows[...]
+        var next: Int64?
+        if rows.count > shown.count, case .push(let last)? = shown.last?.subject { next = last.row }
+        var response: HTTPResponse
+        if isCSV {
+            response = HTTPResponse(type: "text/csv; charset=utf-8; header=present", body: csv(shown))
+        } else {
+            response = HTTPResponse(type: "application/json", body: json(shown, next: next))
+        }
+        response.fields.append(HTTPField("Cache-Control", "no-store"))
+        if let next { response.fields.append(HTTPField("Link", "<\(target(after: next))>; rel=\"next\"")) }
+        return response
+    }
+
+    private func target(after next: Int64) -> String {
+        var target = "/v1/push-statistics?by=\(by.rawValue)&after=\(next)&limit=\(limit)"
+        if from.milliseconds > 0 { target += "&from=\(from.seconds)" }
+        if to.milliseconds < .max { target += "&to=\(to.seconds)" }
+        if !app.isEmpty { target += "&app=" + Self.percentEncoded(app) }
+        return isCSV ? target + "&format=csv" : target
+    }
+
+    private static func percentEncoded(_ text: String) -> String {
+        var out = ""
+        for byte in text.utf8 {
+            let isPlain =
+                (byte | 32 >= UInt8(ascii: "a") && byte | 32 <= UInt8(ascii: "z"))
+                || (byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")) || byte == UInt8(ascii: "-")
+                || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
+            let digits = String(byte, radix: 16, uppercase: true)
+            out += isPlain ? String(Character(Unicode.Scalar(byte))) : "%" + (byte < 16 ? "0" : "") + digits
+        }
+        return out
+    }
+
+    /// `[{"day":"2026-11-21","devices":3,…}]`, in this order whoever asks.
+    private func json(_ rows: ArraySlice<Row>, next: Int64?) -> [UInt8] {
+        var out = Array("{\"by\":\"\(by.rawValue)\",\"statistics\":[".utf8)
+        for (index, row) in rows.enumerated() {
+            out += Array((index > 0 ? ",{" : "{").utf8)
+            for (name, value) in row.subject.columns {
+                out.append(jsonString: name)
+                out.append(UInt8(ascii: ":"))
+                switch value {
+                case .text(let text): out.append(jsonString: text)
+                case .number(let number): out += Array("\(number)".utf8)
+                }
+                out.append(UInt8(ascii: ","))
+            }
+            out += Array(zip(Self.names, row.figures).map { "\"\($0)\":\($1)" }.joined(separator: ",").utf8)
+            out.append(UInt8(ascii: "}"))
+        }
+        out.append(UInt8(ascii: "]"))
+        if let next { out += Array(",\"next\":\(next)".utf8) }
+        out.append(UInt8(ascii: "}"))
+        return out
+    }
+
+    /// RFC 4180, with a header.
+    private func csv(_ rows: ArraySlice<Row>) -> [UInt8] {
+        let subject =
+            switch by {
+            case .push: ["push", "date", "kind", "app"]
+            case .app: ["app"]
+            case .day: ["day"]
+            }
+        var out = (subject + Self.names).joined(separator: ",") + "\r\n"
+        for row in rows {
+            let fields = row.subject.columns.map { _, value in
+                switch value {
+                case .text(let text): Self.csvField(text)
+                case .number(let number): "\(number)"
+                }
+            }
+            out += (fields + row.figures.map { "\($0)" }).joined(separator: ",") + "\r\n"
+        }
+        return Array(out.utf8)
+    }
+
+    /// Quoted where it must be. What a spreadsheet would take for a formula gets an apostrophe, which makes it text.
+    static func csvField(_ text: String) -> String {
+        var field = text
+        if let first = text.unicodeScalars.first, "=+-@\t\r".unicodeScalars.contains(first) { field = "'" + field }
+        let mustBeQuoted = field.unicodeScalars.contains { $0 == "," || $0 == "\"" || $0 == "\r" || $0 == "\n" }
+        return mustBeQuoted ? "\"" + field.replacing("\"", with: "\"\"") + "\"" : field
+    }
+}
+
+extension PushStatistics.Subject {
+    enum Value {
+        case text(String)
+        case number(Int64)
+    }
+
+    /// What says what the figures are about.
+    var columns: [(name: String, value: Value)] {
+        switch self {
+        case .push(let push):
+            [
+                ("push", .text(push.code)), ("date", .number(push.date)), ("kind", .text(push.kind)),
+                ("app", .text(push.app)),
+            ]
+        case .app(let app): [("app", .text(app))]
+        case .day(let day): [("day", .text(Self.text(ofDay: day)))]
+        }
+    }
+
+    private static func text(ofDay day: Int64) -> String {
+        let civil = UnixTime(seconds: day * 86_400).civil
+        func digits(_ number: Int64, _ count: Int) -> String {
+            let text = "\(number)"
+            return String(repeating: "0", count: max(0, count - text.count)) + text
+        }
+        return "\(digits(civil.year, 4))-\(digits(civil.month, 2))-\(digits(civil.day, 2))"
+    }
+}

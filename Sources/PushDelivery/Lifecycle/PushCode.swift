@@ -1,0 +1,57 @@
+/// Names one push towards providers and apps, in all its tries and for all its devices: the `apns-id`, the `id` of a payload.
+///
+/// 122 bits of chance in the form of a version 4 UUID: whoever makes one uses numbers that nobody can guess.
+package struct PushCode: Hashable, Sendable {
+    private let high, low: UInt64
+
+    /// All bits but the six that say what kind of UUID it is.
+    package init(high: UInt64, low: UInt64) {
+        self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
+        self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
+    }
+
+    /// One that was made before; `nil` for any other text than its ``description``.
+    package init?(_ text: some StringProtocol) {
+        guard text.utf8.count == Self.length else { return nil }
+        var halves: (UInt64, UInt64) = (0, 0)
+        for (index, byte) in text.utf8.enumerated() {
+            guard !Self.isDash(index) else {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            halves = (halves.0 << 4 | halves.1 >> 60, halves.1 << 4 | UInt64(digit))
+        }
+        let code = PushCode(high: halves.0, low: halves.1)
+        guard code.high == halves.0, code.low == halves.1 else { return nil }
+        self = code
+    }
+
+    private static let length = 36
+
+    private static func isDash(_ index: Int) -> Bool { index == 8 || index == 13 || index == 18 || index == 23 }
+}
+
+extension PushCode: CustomStringConvertible {
+    /// A version 4 UUID in lower case.
+    package var description: String {
+        var text: [UInt8] = []
+        text.reserveCapacity(Self.length)
+        append(to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private func append(to text: inout [UInt8]) {
+        for digit in 0..<32 {
+            if Self.isDash(text.count) { text.append(UInt8(ascii: "-")) }
+            let half = digit < 16 ? high : low
+            let value = UInt8(truncatingIfNeeded: half >> UInt64(60 - 4 * (digit & 15))) & 15
+            text.append(value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+package import Timekeeping
+
+/// The pushes that devices have not read: how many they are is the badge of the next (A18).
+///
+/// A push is among them from when it is asked for until somebody says that it was read, or until it is clear that the
+/// provider never took it. Pure, and nothing is kept for a device that has read everything.
+package struct UnreadPushes: Sendable {
+    /// What a push tells of, as far as something else than its app can show that it was read.
+    package enum Matter: Hashable, Sendable {
+        case call(CallRef)
+        /// Missed calls.
+        case list
+        /// Only the app knows.
+        case other
+    }
+
+    fileprivate struct Entry {
+        let code: PushCode
+        let matter: Matter
+        let date: UnixTime
+    }
+
+    /// Of each device, oldest first; never empty.
+    private var devices: [UInt64: [Entry]] = [:]
+    /// Of all devices.
+    package private(set) var count = 0
+    private let limit: Int
+    private let maximumAge: Duration
+
+    /// Pushes of one device: the oldest leave. No phone shows a larger number in full.
+    package static let deviceLimit = 99
+
+    /// With room for `limit` pushes in all; none counts longer than `maximumAge`.
+    package init(limit: Int, maximumAge: Duration) {
+        self.limit = limit
+        self.maximumAge = maximumAge
+    }
+
+    /// How many the device has not read.
+    package func count(of device: UInt64) -> Int { devices[device]?.count ?? 0 }
+
+    // MARK: What happened
+
+    /// A push is asked for.
+    ///
+    /// - Parameters:
+    ///   - code: of the push.
+    ///   - matter: what it tells of.
+    ///   - device: that gets it.
+    ///   - date: now.
+    /// - Returns: its badge: the unread pushes of the device, this one included.
+    package mutating func asked(_ code: PushCode, _ matter: Matter, by device: UInt64, at date: UnixTime) -> Int {
+        if let entries = devices[device] {
+            let surplus = max(0, entries.count + 1 - Self.deviceLimit)
+            let old = entries.prefix { date - $0.date > maximumAge }.count
+            drop(first: max(surplus, old), of: device)
+        }
+        guard count < limit else { return count(of: device) + 1 }
+        devices[device, default: []].append(Entry(code: code, matter: matter, date: date))
+        count += 1
+        return count(of: device)
+    }
+
+    /// A list of missed calls is asked for. When it arrives its provider has taken it, so what it says again does not count
+    /// beside it.
+    package mutating func listAsked(
+        _ code: PushCode, of calls: [CallRef], by device: UInt64, at date: UnixTime
+    ) -> Int {
+        let badge = asked(code, .list, by: device, at: date)
+        return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
+    }
+
+    /// It was read, or never taken by its provider; false for one that does not count.
+    @discardableResult
+    package mutating func ended(_ code: PushCode, of device: UInt64) -> Bool {
+        !removeAll(of: device) { $0.code == code }.isEmpty
+    }
+
+    /// Some phone has the call: it is no news for any.
+    ///
+    /// - Returns: the device's push that told of it.
+    package mutating func answered(_ call: CallRef, of device: UInt64) -> PushCode? {
+        removeAll(of: device) { $0.matter == .call(call) }.first
+    }
+
+    /// The provider took a list of missed calls: older lists, and the pushes that told of those calls, say nothing more.
+    ///
+    /// - Returns: those pushes.
+    package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: UInt64) -> [PushCode] {
+        // In their order: what comes behind this list is newer.
+        var isOlder = true
+        return removeAll(of: device) { entry in
+            if entry.code == code { isOlder = false }
+            return (isOlder || entry.matter != .list) && entry.isToldAgain(by: code, of: calls)
+        }
+    }
+
+    /// - Returns: what the device had not read.
+    package mutating func allRead(by device: UInt64) -> [PushCode] {
+        let entries = devices.removeValue(forKey: device) ?? []
+        count -= entries.count
+        return entries.map(\.code)
+    }
+
+    package mutating func deviceRemoved(_ device: UInt64) {
+        guard !devices.isEmpty, let entries = devices.removeValue(forKey: device) else { return }
+        count -= entries.count
+    }
+
+    // MARK: Entries
+
+    private mutating func drop(first number: Int, of device: UInt64) {
+        guard number > 0 else { return }
+        devices[device]?.removeFirst(number)
+        count -= number
+        if devices[device]?.isEmpty == true { devices[device] = nil }
+    }
+
+    private mutating func removeAll(of device: UInt64, where isMeant: (Entry) -> Bool) -> [PushCode] {
+        guard !devices.isEmpty, let place = devices.index(forKey: device) else { return [] }
+        var removed: [PushCode] = []
+        devices.values[place].removeAll { entry in
+            guard isMeant(entry) else { return false }
+            removed.append(entry.code)
+            return true
+        }
+        count -= removed.count
+        if devices.values[place].isEmpty { devices.remove(at: place) }
+        return removed
+    }
+}
+
+extension UnreadPushes.Entry {
+    /// By a list with these calls.
+    fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
+        switch matter {
+        case .call(let call): calls.contains(call)
+        case .list: code != list
+        case .other: false
+        }
+    }
+}
