@@ -43,24 +43,29 @@ extension ProxyEngine {
 
     /// Somebody has the call: the pushes that told of it are old news on all phones.
     func callRead(_ context: ForkContext, now: Moment) {
-        guard let call = context.call else { return }
+        guard let call = context.call, unread.count > 0 else { return }
         for branch in context.fork.branches {
             guard let device = branch.device, let code = unread.answered(call.ref, of: device.rawValue) else {
                 continue
             }
-            noteRead([code], by: device, now: now)
+            if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
         }
     }
 
     /// The list says again what the pushes of its calls and older lists said.
     func listAccepted(_ code: PushCode, _ calls: [CallRef], by device: BindingID, now: Moment) {
-        noteRead(unread.listAccepted(code, of: calls, by: device.rawValue), by: device, now: now)
+        let old = unread.listAccepted(code, of: calls, by: device.rawValue)
+        tellRows(old.filter { !noted($0, by: device, now: now) }, of: device, now: now)
     }
 
-    private func noteRead(_ codes: [PushCode], by device: BindingID, now: Moment) {
-        guard timeline.isOn else { return }
-        let written = codes.filter { !timeline.marked($0, of: device.rawValue, .read, at: now.date) }
-        if !written.isEmpty { act(.record([.pushesRead(written, device: device.rawValue, at: now.date)])) }
+    /// Whether the record of the push is under way, and now says that it was read.
+    private func noted(_ code: PushCode, by device: BindingID, now: Moment) -> Bool {
+        timeline.marked(code, of: device.rawValue, .read, at: now.date)
+    }
+
+    private func tellRows(_ codes: [PushCode], of device: BindingID, now: Moment) {
+        guard timeline.isOn, !codes.isEmpty else { return }
+        act(.record([.pushesRead(codes, device: device.rawValue, at: now.date)]))
     }
 }
 

@@ -61,6 +61,33 @@ struct TenDartsPayloadTests {
         #expect(custom["calls"]?.array?.count == 2)
     }
 
+    @Test func `the device's code stands in ctm, but for silent pushes`() throws {
+        let device = ByteString("Vb0-_9")
+        func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {
+            let directory = PushDirectory(settings(.tenDarts, type))
+            let app = try #require(directory.app(for: push.token).flatMap { directory[$0] })
+            #expect(app.asksForDeviceCode)
+            guard case .request(let request) = app.render(push, deviceCode: device, now: sampleDate) else { return "" }
+            return String(decoding: request.body, as: UTF8.self)
+        }
+        let call = try body(push(to: remote, incomingCall()))
+        #expect(
+            call.hasSuffix(
+                #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","#
+                    + #""display_name":"Anna","device":"Vb0-_9"}}"#))
+        let data = try body(push(to: android, incomingCall()))
+        #expect(data.contains(#"\"display_name\":\"Anna\",\"device\":\"Vb0-_9\"}""#))
+        let list = try body(push(to: remote, missedCalls([("103", 1_625_158_716)])))
+        #expect(list.hasSuffix(#"],"device":"Vb0-_9"}}"#))
+        _ = try JSONValue(Array(list.utf8))
+        let silent = try body(push(to: remote, incomingCall()), .background)
+        #expect(!silent.contains("Vb0-_9") && !silent.contains("ctm"))
+        // However many calls there are, it fits.
+        let long = try body(push(to: remote, missedCalls((0..<200).map { ("0123456789", $0) })))
+        #expect(long.utf8.count <= 4096 && long.contains("Vb0-_9"))
+        #expect(!PushSettings.sample.isAskedForDeviceCode)
+    }
+
     @Test func `an anonymous caller stays so`() throws {
         var settings = settings(.tenDarts)
         settings.payload.texts.anonymous = "Unbekannt"
@@ -69,6 +96,10 @@ struct TenDartsPayloadTests {
         #expect(!body.contains("103"))
         #expect(!body.contains("Anna"))
     }
+}
+
+extension PushSettings {
+    fileprivate var isAskedForDeviceCode: Bool { PushDirectory(self).apps.contains(where: \.asksForDeviceCode) }
 }
 
 @Suite("Payloads for Linphone")

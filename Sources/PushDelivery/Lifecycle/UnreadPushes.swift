@@ -73,14 +73,14 @@ package struct UnreadPushes: Sendable {
     /// It was read, or never taken by its provider; false for one that does not count.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: UInt64) -> Bool {
-        !removeAll(of: device) { $0.code == code }.isEmpty
+        removeFirst(of: device) { $0.code == code } != nil
     }
 
     /// Some phone has the call: it is no news for any.
     ///
     /// - Returns: the device's push that told of it.
     package mutating func answered(_ call: CallRef, of device: UInt64) -> PushCode? {
-        removeAll(of: device) { $0.matter == .call(call) }.first
+        removeFirst(of: device) { $0.matter == .call(call) }
     }
 
     /// The provider took a list of missed calls: older lists, and the pushes that told of those calls, say nothing more.
@@ -114,6 +114,16 @@ package struct UnreadPushes: Sendable {
         devices[device]?.removeFirst(number)
         count -= number
         if devices[device]?.isEmpty == true { devices[device] = nil }
+    }
+
+    private mutating func removeFirst(of device: UInt64, where isMeant: (Entry) -> Bool) -> PushCode? {
+        guard !devices.isEmpty, let place = devices.index(forKey: device),
+            let index = devices.values[place].firstIndex(where: isMeant)
+        else { return nil }
+        let code = devices.values[place].remove(at: index).code
+        count -= 1
+        if devices.values[place].isEmpty { devices.remove(at: place) }
+        return code
     }
 
     private mutating func removeAll(of device: UInt64, where isMeant: (Entry) -> Bool) -> [PushCode] {

@@ -12,6 +12,6 @@ package struct TimelineSettings: SettingsGroup, Hashable {
             "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge, "How long a record is kept."),
         .integer(
             "max-records", in: 0...100_000_000, \.maximumRecords,
-            "Records kept, about 300 bytes each; the oldest go first. 0: nothing is recorded."),
+            "Records kept, about 350 bytes each; the oldest go first. 0: nothing is recorded."),
     ]
 }

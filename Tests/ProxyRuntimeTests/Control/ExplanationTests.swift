@@ -35,6 +35,27 @@ private func lines(_ record: TimelineRecord) -> [String] {
 
 @Suite("explain, in words")
 struct ExplanationTests {
+    @Test func `what the app said of the push`() {
+        let record = record {
+            $0.tries = 1
+            $0.answer = .accepted
+            $0.steps.sent = 1
+            $0.steps.answered = 84
+            $0.steps.ended = 30_000
+            $0.end = .timeOver
+            $0.marks.received = start + .milliseconds(900)
+            $0.marks.followed = start + .seconds(40)
+            $0.marks.read = start + .seconds(3000)
+        }
+        #expect(
+            lines(record).dropFirst(2).dropLast() == [
+                "  1 ms     sent to the provider", "  84 ms    the provider accepted it",
+                "  900 ms   the app says that the push arrived", "  30000 ms nobody had come, the call was given up",
+                "  40000 ms the app says that the user opened it",
+                "  3000000 ms it counts as read from then on",
+            ])
+    }
+
     @Test func `a phone that was woken`() {
         let record = record(app: "fcm/second") {
             $0.tries = 1

@@ -148,7 +148,7 @@ struct DeviceRegistrationTests {
     @Test func `other methods and paths are not served`() async throws {
         try await withDeviceAPI { api in
             let answer10 = try await api.post("/devices/", DeviceAPI.body(fcm: "f")).status
-            #expect(answer10 == 400)
+            #expect(answer10 == 404)
             let answer11 = try await api.post("/devices/other", DeviceAPI.body(fcm: "f")).status
             #expect(answer11 == 404)
             let answer12 = try await api.post("/devices", DeviceAPI.body(fcm: "f"), org: "a/b").status

@@ -7,6 +7,7 @@ import PushSandbox
 import Registration
 import SIPGrammar
 import Settings
+import Storage
 import TestSupport
 import Testing
 import Timekeeping
@@ -246,6 +247,23 @@ extension RunningDaemonSuites {
                 #expect(first?["read"]?.integer == 1)
                 // The last is perhaps not written yet.
                 #expect(rows.count == 8 || rows.count == 9)
+            }
+        }
+
+        @Test func `while the store cannot be written a mark is not taken, and the app tries again`() async throws {
+            let folder = try StoreFolder()
+            try await Story.with(folder) { story in
+                try await story.register(1)
+                let push = try await story.missedCall(1)
+                #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
+                let other = try Connection(path: folder.path, options: ConnectionOptions())
+                try other.execute("ALTER TABLE push_record RENAME TO away")
+                for path in ["\(push.id)/read", "all_read"] {
+                    let answer = try await story.ask("PATCH /api/v1/pushes/\(path)/", push.body)
+                    #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("Retry-After: 5\r\n"))
+                }
+                try other.execute("ALTER TABLE away RENAME TO push_record")
+                #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/read/", push.body) == 200)
             }
         }
 
