@@ -112,7 +112,7 @@ package struct ServiceRouter {
             if route.method == wanted, method == wanted || !route.isChange {
                 return .found(route, parameters: parameters)
             }
-            others.append(route.method)
+            if route.description?.isLeftOut != true { others.append(route.method) }
         }
         return others.isEmpty ? .nothing : .otherMethod(others)
     }

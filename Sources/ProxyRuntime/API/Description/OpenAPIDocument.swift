@@ -8,7 +8,7 @@ struct OpenAPIDocument {
 
     /// Routes without a description are left out.
     var value: JSONValue {
-        let described = routes.filter { $0.description?.operation.isEmpty == false }
+        let described = routes.filter { $0.description?.isLeftOut == false }
         return [
             "openapi": "3.1.0",
             "info": [

@@ -39,6 +39,8 @@ package struct RouteDescription: Sendable {
     /// Of a route that only says that something is not served.
     static let leftOut = RouteDescription("", "")
 
+    var isLeftOut: Bool { operation.isEmpty }
+
     init(_ operation: String, _ summary: String, detail: String? = nil) {
         self.operation = operation
         self.summary = summary
