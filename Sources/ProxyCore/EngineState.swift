@@ -89,16 +89,19 @@ enum EngineTimer: Sendable {
 enum PushPurpose {
     case call(PushCode, ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
     case missedCalls(PushCode, device: BindingID, aor: AddressOfRecord, [CallRef])
+    case notification(PushCode, device: BindingID, aor: AddressOfRecord)
 
     var code: PushCode {
         switch self {
-        case .call(let code, _, _, _, _), .missedCalls(let code, _, _, _): code
+        case .call(let code, _, _, _, _), .missedCalls(let code, _, _, _), .notification(let code, _, _): code
         }
     }
 
     var device: BindingID {
         switch self {
-        case .call(_, _, _, let device, _), .missedCalls(_, let device, _, _): device
+        case .call(_, _, _, let device, _), .missedCalls(_, let device, _, _),
+            .notification(_, let device, _):
+            device
         }
     }
 }

@@ -113,6 +113,7 @@ extension ProxyEngine {
         settings = changed
         deviceLimit.perMinute = changed.pushesPerDevice
         callerLimit.perMinute = changed.pushesPerCaller
+        notificationLimit.perMinute = changed.notificationsPerDevice
     }
 }
 

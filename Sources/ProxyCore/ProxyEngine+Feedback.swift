@@ -31,7 +31,7 @@ extension ProxyEngine {
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
         var findings = DeadTokenFindings()
-        var found: [(device: BindingTable.AppleDevice, second: UInt32)] = []
+        var found: [(device: BindingTable.PushDevice, second: UInt32)] = []
         var cursor = cursor
         let hasMore = bindings.forEachAppleDevice(from: &cursor, limit: limit) { device in
             for token in device.token.appleTokens {

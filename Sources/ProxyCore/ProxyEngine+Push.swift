@@ -118,6 +118,7 @@ extension ProxyEngine {
         case .missedCalls(let code, let device, let aor, let refs):
             if outcome.isAccepted { listAccepted(code, refs, by: device, now: now) }
             missedCallsPushFinished(device, aor: aor, refs, outcome, now: now)
+        case .notification(_, let device, let aor): notificationPushFinished(device, aor: aor, outcome, now: now)
         }
         settle(now: now)
     }
@@ -156,7 +157,7 @@ extension ProxyEngine {
     }
 
     /// What the outcome says of the token itself; true when the device is gone with it.
-    private func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
+    func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
             guard let target = bindings.forkTarget(device, now: now.instant),

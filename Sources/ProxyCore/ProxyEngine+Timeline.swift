@@ -49,6 +49,37 @@ extension ProxyEngine {
             now: now.instant)
     }
 
+    /// A notification is to be sent.
+    func traceBegan(
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID, of aor: AddressOfRecord,
+        now: Moment
+    ) {
+        guard timeline.isOn else { return }
+        timeline.began(record(id, code, notification, device, of: aor, nil, now: now), now: now.instant)
+    }
+
+    /// A device gets none.
+    func traceOmitted(
+        _ omission: TimelineRecord.Omission, _ code: PushCode, _ notification: PushNotification,
+        _ target: ForkTarget, of aor: AddressOfRecord, now: Moment
+    ) {
+        guard timeline.isOn else { return }
+        let id = PushID(rawValue: nextNumber())
+        act(.record([.timeline(record(id, code, notification, target.id, of: aor, omission, now: now))]))
+    }
+
+    private func record(
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID,
+        of aor: AddressOfRecord, _ omission: TimelineRecord.Omission?, now: Moment
+    ) -> TimelineRecord {
+        let aor = aor.compacted()
+        var record = TimelineRecord(
+            id: id, kind: .notification, user: aor.user, host: aor.host, device: device.rawValue, callRef: nil,
+            callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
+        record.marks.isOutsideBadge = !notification.isInBadge
+        return record
+    }
+
     /// A call that is refused at once. Anybody can make such calls, so not all get a record.
     func traceRefused(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ omission: TimelineRecord.Omission, _ status: Status,

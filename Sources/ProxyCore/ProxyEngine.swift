@@ -13,8 +13,8 @@ package import Timekeeping
 ///
 /// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
 /// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
-/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers, `+Timeline` writes down what
-/// was done, `+Lifecycle` what apps say of their pushes.
+/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers, `+Notification` sends what
+/// is no call, `+Timeline` writes down what was done, `+Lifecycle` what apps say of their pushes.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -43,6 +43,7 @@ package final class ProxyEngine {
     /// Calls to nobody that get a record.
     var strayLimit = RateLimit<Bool>(perMinute: 600)
     var deviceLimit: RateLimit<BindingID>
+    var notificationLimit: RateLimit<BindingID>
     var callerLimit: RateLimit<ByteString>
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [BindingID: FailedReport] = [:]
@@ -80,6 +81,7 @@ package final class ProxyEngine {
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
         callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
+        notificationLimit = RateLimit(perMinute: settings.notificationsPerDevice)
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
             enabled: ProviderSet(enabledProviders), startedAt: date)

@@ -63,6 +63,8 @@ package struct ProxySettings: Sendable {
     /// Pushes of calls in a minute to one device, and by one caller who is not trusted; 0: no limit (T11).
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
+    /// Notifications in a minute to one device; 0: no limit.
+    package var notificationsPerDevice = 10
     /// How long a missed-calls push is worth sending.
     package var missedCallsLife: Duration = .seconds(120)
     /// Calls and other forks at once; beyond it callers get 503.

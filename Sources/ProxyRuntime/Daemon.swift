@@ -268,6 +268,12 @@ package final class Daemon {
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
         PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         registerOperatorRoutes(in: &admin.router)
+        if settings.api.notifications.enabled {
+            NotificationService(
+                shard: shard, push: push, queries: queries, codes: deviceCodes,
+                form: settings.api.pushTokens.provider
+            ).register(in: &api.router)
+        }
         do {
             let service = try DeadTokenService(
                 store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)

@@ -21,6 +21,7 @@ extension DaemonSettings {
         engine.skipPushWithin = call.skipPushWithin
         engine.pushesPerDevice = call.pushesPerDevice
         engine.pushesPerCaller = call.pushesPerCaller
+        engine.notificationsPerDevice = api.notifications.perDevice
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
         engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls

@@ -78,6 +78,8 @@ package enum PushMessage: Sendable {
     /// Nothing that a person notices: shows whether the provider takes the token. Apple and Google know such pushes, for
     /// the others there is none.
     case silent
+    /// Something else than a call, ordered by an application server.
+    indirect case notification(PushNotification)
 }
 
 /// One message for one device.
@@ -112,12 +114,21 @@ package struct PushRequest: Sendable {
 }
 
 extension PushRequest {
+    package var isNotification: Bool {
+        switch message {
+        case .notification: true
+        case .incomingCall, .missedCalls, .silent: false
+        }
+    }
+
     /// What lets a repetition take the place of what the phone has not seen yet: the oldest call of a list, which stays the
     /// same as long as the list is not accepted, however much it grows. Another list must not replace it. A call has none:
     /// it is gone before it could be repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
+        // Not for all providers: see there.
+        case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }
     }

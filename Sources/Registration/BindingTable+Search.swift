@@ -9,8 +9,8 @@ package struct BindingCursor: Hashable, Sendable {
 }
 
 extension BindingTable {
-    /// One device that is woken through Apple.
-    package struct AppleDevice: Sendable {
+    /// One device that is woken by pushes.
+    package struct PushDevice: Sendable {
         package let id: BindingID
         package let token: PushToken
         /// When it last named this token.
@@ -28,18 +28,25 @@ extension BindingTable {
     ///   - body: gets each device.
     /// - Returns: whether there is more.
     package func forEachAppleDevice(
-        from cursor: inout BindingCursor, limit: Int, _ body: (AppleDevice) -> Void
+        from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
+    ) -> Bool {
+        forEachDevice(of: ProviderSet([.apns, .apnsDevelopment]), from: &cursor, limit: limit, body)
+    }
+
+    /// The same for the devices of any providers.
+    package func forEachDevice(
+        of providers: ProviderSet, from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
         var cost = 0
         while cursor.slot < slots.upperBound, cost < limit * 100 {
             let slot = cursor.slot
             cursor.slot += 1
             cost += 1
-            guard isAppleDevice(slot) else { continue }
+            guard isDevice(slot, of: providers) else { continue }
             cost += 99
             let binding = self[slot]
             guard let token = pushToken(of: binding.id) else { continue }
-            body(AppleDevice(id: binding.id, token: token, registeredAt: binding.registeredAt))
+            body(PushDevice(id: binding.id, token: token, registeredAt: binding.registeredAt))
         }
         return cursor.slot < slots.upperBound
     }
@@ -69,9 +76,9 @@ extension BindingTable {
     }
 
     /// Vacant slots have no provider.
-    private func isAppleDevice(_ slot: UInt32) -> Bool {
+    private func isDevice(_ slot: UInt32, of providers: ProviderSet) -> Bool {
         let number = self[slot].provider
-        return (number == PushProvider.apns.number || number == PushProvider.apnsDevelopment.number)
+        return providers.contains(number: number)
             && enabled.contains(number: number) && !self[slot].marks.contains(.isBusy)
     }
 }

@@ -275,7 +275,7 @@ package final class SimulatedWorld {
             for call in missed {
                 markReport(of: call.remoteURI.string, by: phone) { $0.reports[phone, default: 0] += 1 }
             }
-        case .silent: break
+        case .silent, .notification: break
         }
     }
 

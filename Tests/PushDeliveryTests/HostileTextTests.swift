@@ -198,6 +198,44 @@ struct HostileTextTests {
         }
     }
 
+    @Test func `a notification's texts and data read back from every profile, at every provider`() throws {
+        for profile in PayloadProfile.allCases {
+            var settings = settings
+            settings.apns.payload = profile
+            settings.fcm.payload = profile
+            for text in texts {
+                var notification = PushNotification(expiresAt: sampleDate)
+                notification.title = ByteString(text)
+                notification.text = ByteString(text)
+                var json = Array(#"{"a\"b":"#.utf8)
+                json.append(jsonString: text.span, atMost: 64)
+                let custom = try JSONValue(json + Array("}".utf8))
+                notification.custom = CustomData(custom)
+                let message = PushMessage.notification(notification)
+                let apple = try JSONValue(
+                    try #require(settings.rendered(push(to: token(.apns, "AB", param: "T.b"), message))?.body))
+                #expect(holds(apple["aps"]?["alert"]?["title"]?.string, text))
+                #expect(holds(apple["aps"]?["alert"]?["body"]?.string, text))
+                let data =
+                    switch profile {
+                    case .ecss10: apple["acme"]?["ctm"]
+                    case .tenDarts: apple["ctm"]
+                    case .linphone: apple["customPayload"]
+                    }
+                #expect(data == custom)
+                let google = try JSONValue(
+                    try #require(settings.rendered(push(to: token(.fcm), message))?.body))["message"]?["data"]
+                #expect(holds(google?["title"]?.string, text))
+                #expect(holds(google?["message"]?.string, text))
+                let name = profile == .linphone ? "custom-payload" : "ctm"
+                #expect(try JSONValue(Array(try #require(google?[name]?.string).utf8)) == custom)
+                let mediator = try JSONValue(
+                    try #require(settings.rendered(push(to: token(.acrobits, "T", param: "a"), message))?.body))
+                #expect(mediator["Message"]?.string?.isEmpty == text.isEmpty)
+            }
+        }
+    }
+
     @Test func `headers hold nothing of the device but a bundle of safe letters`() throws {
         for text in texts {
             let device = PushToken(provider: .apns, param: ByteString(Array("T.".utf8) + text), prid: ByteString("AB"))

@@ -10,9 +10,23 @@ private final class Gate {
     init(perMinute: Int) { limit = RateLimit(perMinute: perMinute) }
 
     func admits(_ key: Int, after time: Duration = .zero) -> Bool { limit.admit(key, now: start + time) }
+
+    func hasRoom(_ key: Int, after time: Duration = .zero) -> Bool { limit.hasRoom(for: key, now: start + time) }
 }
 
 @Suite struct `Limits of pushes a minute` {
+    @Test func `looking whether there is room counts nothing`() {
+        let gate = Gate(perMinute: 2)
+        for _ in 1...5 { #expect(gate.hasRoom(1)) }
+        #expect(gate.admits(1))
+        #expect(gate.hasRoom(1))
+        #expect(gate.admits(1))
+        #expect(!gate.hasRoom(1))
+        #expect(gate.hasRoom(2))
+        #expect(gate.hasRoom(1, after: .seconds(30)))
+        #expect(Gate(perMinute: 0).hasRoom(1))
+    }
+
     @Test func `lets the whole minute's share pass at once, then one each interval`() {
         let gate = Gate(perMinute: 20)
         for _ in 0..<20 { #expect(gate.admits(1)) }

@@ -16,6 +16,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package var pushTokens = PushTokenSettings()
     package var mobileApps: [String: MobileAppSettings] = [:]
     package var deviceRegistration = DeviceRegistrationSettings()
+    package var notifications = NotificationSettings()
 
     package init() {}
 
@@ -49,6 +50,9 @@ package struct APISettings: SettingsGroup, Equatable {
             "mobile-apps", \.mobileApps, exampleName: "shop",
             "Apps whose servers register devices over HTTP; docs/HTTP-API.md, Device registration."),
         .group("device-registration", \.deviceRegistration, "Device registration, for all of mobile-apps."),
+        .group(
+            "notifications", \.notifications,
+            "Messages and silent pushes that application servers send; docs/HTTP-API.md, Notifications."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -38,6 +38,9 @@ struct CallExplanation {
     }
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
+        if first.kind == "notification" {
+            return "Notification \(first.code ?? "") for \(first.aor), \(Words.date(start))"
+        }
         guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
         let user = report.isUser ? "" : " for \(first.aor)"
         return "Call \(first.callID)\(user), \(Words.date(start))"
@@ -93,6 +96,7 @@ struct DeviceExplanation {
 
     private var beginning: String {
         let device = "device \(record.device)"
+        if record.kind == "notification" { return notificationBeginning(device) }
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
@@ -106,6 +110,19 @@ struct DeviceExplanation {
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
         case .callerLimit:
             "the call came; its caller woke too many phones, so no push went to \(device), and the call waits"
+        case .notCarried: "the call came; the token of \(device) carries no such push"
+        }
+    }
+
+    private func notificationBeginning(_ device: String) -> String {
+        switch omission {
+        case nil:
+            "ordered by an application server; push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
+        case .ordinaryContact: "ordered by an application server; \(device) has no push token that is in use"
+        case .notCarried: "ordered by an application server; the token of \(device) carries no such push"
+        case .deviceLimit: "ordered by an application server; \(device) had too many pushes, so none was sent"
+        case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
+            "ordered by an application server; no push was sent to \(device)"
         }
     }
 
@@ -170,10 +187,13 @@ struct DeviceExplanation {
         case .noContact: return "The phone must register again: it has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls says how many calls are offered at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
+        case .deviceLimit where record.kind == "notification":
+            return "api.notifications.per-device is the limit, beside call.pushes-per-device."
         case .deviceLimit where record.registered == nil:
             return "call.pushes-per-device is the limit: many calls in a minute come from somewhere."
         case .callerLimit where record.registered == nil:
             return "call.pushes-per-caller is the limit, for callers who are not listed under trusted."
+        case .notCarried: return "docs/Providers.md says which tokens carry notifications."
         case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
         }
     }

@@ -84,17 +84,21 @@ package struct Explanation {
 
     // MARK: Calls
 
-    /// What belongs together, the oldest first: a call's devices, or one list of missed calls.
+    /// What belongs together, the oldest first: the devices of a call or notification, or one list of missed calls.
     private var calls: [[TimelineReport]] {
         var calls: [[TimelineReport]] = []
         var places: [String: Int] = [:]
         for record in report.records {
-            let isCall = record.kind == "call"
-            let key = "\(record.callID) \(record.callRef ?? "") \(record.aor)"
-            if isCall, record.callRef != nil, let place = places[key] {
+            let key: String? =
+                switch record.kind {
+                case "call": record.callRef.map { "\(record.callID) \($0) \(record.aor)" }
+                case "notification": record.code.map { "\($0) \(record.aor)" }
+                default: nil
+                }
+            if let key, let place = places[key] {
                 calls[place].append(record)
             } else {
-                if isCall { places[key] = calls.count }
+                if let key { places[key] = calls.count }
                 calls.append([record])
             }
         }

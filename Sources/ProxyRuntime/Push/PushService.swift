@@ -30,6 +30,8 @@ package final class PushService: @unchecked Sendable {
     private var logLimit = LogRateLimit()
 
     private var deliveries: [PushID: Delivery] = [:]
+    /// Those of them that are notifications.
+    private var notifications = 0
     private var ways: PushWays
     /// Pushes that have their place and want a credential that is being made.
     private var withoutCredential: [PushID] = []
@@ -50,6 +52,9 @@ package final class PushService: @unchecked Sendable {
         var attempt: PushAttempt
         /// It holds a place in its lane.
         var hasPlace = false
+        let isNotification: Bool
+        /// It went through its way's gate, and has not left the lane.
+        var isInGate = false
         var credential: HTTPHeader?
         var exchange: HTTPExchange?
         var pause = DeadlineID.none
@@ -62,11 +67,14 @@ package final class PushService: @unchecked Sendable {
             self.way = way
             self.origin = origin
             self.attempt = attempt
+            isNotification = request.isNotification
         }
     }
 
     /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
     private static let connections = 32
+    /// Notifications at a time, those in pauses included; they take none of the places of other pushes.
+    private static let notificationLimit = 10_000
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
@@ -107,7 +115,8 @@ package final class PushService: @unchecked Sendable {
     package func send(_ request: PushRequest) {
         let now = loop.moment
         let app = directory.app(for: request.token).flatMap { directory[$0] }
-        guard let app, deliveries.count < ways.limit else {
+        guard let app, request.isNotification ? notificationRoom > 0 : deliveries.count - notifications < ways.limit
+        else {
             noted(request.id, .refused(app == nil ? .noApp : .queueFull))
             noted(request.id, .finished(.retry(after: nil)))
             settle(request.id, .retry(after: nil))
@@ -118,6 +127,7 @@ package final class PushService: @unchecked Sendable {
             switch request.message {
             case .incomingCall, .silent: .call
             case .missedCalls: .missedCalls
+            case .notification: .notification
             }
         let origin = app.origin(of: request.token)
         let delivery = Delivery(
@@ -125,11 +135,20 @@ package final class PushService: @unchecked Sendable {
             PushAttempt(
                 pauses: pauses, deadline: now.instant + (request.deadline - now.date), answerTimeout: requestTimeout))
         deliveries[request.id] = delivery
+        if delivery.isNotification { notifications += 1 }
         delivery.way.deliveries += 1
         noted(request.id, .queued(app: app.name))
         enqueue(delivery, now: now.instant)
         armTimer()
         tellLater()
+    }
+
+    /// Notifications that are taken now.
+    package var notificationRoom: Int { max(0, Self.notificationLimit - notifications) }
+
+    /// Whether a push could be sent, as far as can be known without sending it.
+    package func verdict(on request: PushRequest) -> PushVerdict {
+        directory.verdict(on: request, now: loop.moment.date)
     }
 
     /// Takes a push back: the call is over, or its device has come.
@@ -145,7 +164,9 @@ package final class PushService: @unchecked Sendable {
         delivery.attempt.cancelled()
         pauses.cancel(delivery.pause)
         delivery.exchange?.cancel()
+        if delivery.isNotification { notifications -= 1 }
         leave(delivery, .unknown, now: now)
+        leaveGate(delivery, now: now)
         armTimer()
         tellLater()
     }
@@ -161,7 +182,7 @@ package final class PushService: @unchecked Sendable {
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
         var figures = figures
-        figures.set(.pushQueue, to: ways.all.reduce(0) { $0 + $1.lane.queued })
+        figures.set(.pushQueue, to: ways.all.reduce(0) { $0 + $1.queued })
         figures.set(.pushesInFlight, to: ways.all.reduce(0) { $0 + $1.lane.inFlight })
         return figures
     }
@@ -185,12 +206,21 @@ package final class PushService: @unchecked Sendable {
         case .finish(let outcome):
             deliveries[delivery.request.id] = nil
             delivery.way.deliveries -= 1
+            if delivery.isNotification { notifications -= 1 }
             note(outcome, of: delivery, now: now)
             settle(delivery.request.id, outcome)
         }
     }
 
     private func enqueue(_ delivery: Delivery, now: Instant) {
+        if delivery.isNotification {
+            guard delivery.way.gate.arrived(delivery.request.id) else { return }
+            delivery.isInGate = true
+        }
+        enterLane(delivery, now: now)
+    }
+
+    private func enterLane(_ delivery: Delivery, now: Instant) {
         switch delivery.way.lane.arrived(delivery.request.id, now: now) {
         case .start: begin(delivery, now: now)
         case .wait: break
@@ -198,6 +228,7 @@ package final class PushService: @unchecked Sendable {
             noted(delivery.request.id, .refused(.queueFull))
             delivery.attempt.cancelled()
             run(.finish(.retry(after: nil)), delivery, now: now)
+            leaveGate(delivery, now: now)
         }
     }
 
@@ -290,6 +321,27 @@ package final class PushService: @unchecked Sendable {
         delivery.hasPlace = false
         delivery.way.lane.left(health, now: now)
         drain(delivery.way, now: now)
+        leaveGate(delivery, now: now)
+    }
+
+    /// Lets the next notifications into the lane.
+    private func leaveGate(_ delivery: Delivery, now: Instant) {
+        guard delivery.isInGate else { return }
+        delivery.isInGate = false
+        let way = delivery.way
+        way.gate.left()
+        // One that cannot be sent after all leaves at once, in the middle of this.
+        guard !way.isOpening else { return }
+        way.isOpening = true
+        while let id = way.gate.next() {
+            guard let next = deliveries[id] else {
+                way.gate.left()
+                continue
+            }
+            next.isInGate = true
+            enterLane(next, now: now)
+        }
+        way.isOpening = false
     }
 
     private func drain(_ way: PushWay, now: Instant) {

@@ -5,9 +5,13 @@ final class PushWay {
     let app: PushApp
     let standing: Standing
     var lane: PushLane
+    /// Before the lane, for notifications alone.
+    var gate: NotificationGate
     let route: ProviderRoute
     /// Those who wait are being started: the lane is not to be emptied from within.
     var isDraining = false
+    /// The same of the gate.
+    var isOpening = false
     /// Pushes that are on it, in pauses too.
     var deliveries = 0
     /// Among the ways to the servers that tokens name.
@@ -20,11 +24,15 @@ final class PushWay {
         var report = PushAppReport()
     }
 
+    /// Those who wait, in the lane and before it.
+    var queued: Int { lane.queued + gate.waiting }
+
     fileprivate init(app: PushApp, _ standing: Standing, _ lane: LaneSettings, slot: Int? = nil) {
         self.app = app
         self.standing = standing
         self.slot = slot
         self.lane = PushLane(lane)
+        gate = NotificationGate(lane)
         // Slots are used again, so that there are no more connection groups than slots.
         route = ProviderRoute(to: app, group: slot.map { "\(app.name) \($0)" })
     }
@@ -92,7 +100,7 @@ struct PushWays {
         own.map { way in
             let others = byOrigin.values.filter { $0.app.id == way.app.id }
             var report = way.standing.report
-            report.queued = others.reduce(way.lane.queued) { $0 + $1.lane.queued }
+            report.queued = others.reduce(way.queued) { $0 + $1.queued }
             report.inFlight = others.reduce(way.lane.inFlight) { $0 + $1.lane.inFlight }
             // One of many servers that is down says nothing about the others.
             report.isReachable = others.isEmpty ? way.lane.isOpen : others.contains { $0.lane.isOpen }

@@ -36,7 +36,8 @@ extension Connection {
         write.bind(26, optional: record.endStatus)
         write.bind(27, optional: record.marks.received?.milliseconds)
         write.bind(28, optional: record.marks.followed?.milliseconds)
-        write.bind(29, optional: record.marks.read?.milliseconds ?? (record.wasAccepted ? nil : 0))
+        let counts = record.wasAccepted && !record.marks.isOutsideBadge
+        write.bind(29, optional: record.marks.read?.milliseconds ?? (counts ? nil : 0))
         try write.run()
     }
 

@@ -35,6 +35,14 @@ enum APNsRequest {
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, settings, body: silentBody)
+        case .notification(let notification):
+            // Neither with a PushKit token: it is no call.
+            guard let remote = token.remote else { return .impossible(.noSuitableToken) }
+            let expiration = String(context.expiration(of: notification))
+            return request(
+                to: remote, topic, notification.isSilent ? .background : .alert, expiration, context, settings,
+                // One that is tried again takes the place of what may have been accepted unnoticed.
+                collapseKey: context.code.description)
         }
     }
 
@@ -48,7 +56,7 @@ enum APNsRequest {
 
     private static func request(
         to token: ByteString, _ topic: String, _ type: ApplePushType, _ expiration: String, _ context: PayloadContext,
-        _ settings: APNsSettings, body: [UInt8]? = nil
+        _ settings: APNsSettings, body: [UInt8]? = nil, collapseKey: String? = nil
     ) -> PushRendering {
         let room = type == .voip ? voipLimit : limit
         let body = body ?? settings.payload.apple(context, type, badge: settings.badgeType, room: room)
@@ -64,7 +72,9 @@ enum APNsRequest {
             ProviderRequest.Header("apns-expiration", expiration),
             ProviderRequest.Header("apns-id", context.code.description),
         ]
-        if let key = context.push.collapseKey { headers.append(ProviderRequest.Header("apns-collapse-id", key)) }
+        if let key = collapseKey ?? context.push.collapseKey {
+            headers.append(ProviderRequest.Header("apns-collapse-id", key))
+        }
         return .request(
             ProviderRequest(url: String(decoding: url, as: UTF8.self), headers: headers, body: body))
     }

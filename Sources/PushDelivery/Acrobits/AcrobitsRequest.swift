@@ -29,7 +29,16 @@ enum AcrobitsRequest {
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
             members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
             members.append(PayloadField("Badge", Int64(context.push.badge)))
+        // There is no word for it.
         case .silent: return .impossible(.noSuitableToken)
+        case .notification(let notification):
+            guard !notification.isSilent else { return .impossible(.noSuitableToken) }
+            let message = notification.mediated ?? MediatedMessage(.genericText)
+            // The account that shall fetch its messages has no name.
+            if message.verb == .text, token.selector == nil { return .impossible(.noSuitableToken) }
+            address = token.other
+            verb = message.verb.rawValue
+            members = Self.members(notification, message, badge: context.push.badge)
         }
         guard let address else { return .impossible(.noSuitableToken) }
         let limit = AcrobitsRequest.parameterLimit
@@ -43,6 +52,29 @@ enum AcrobitsRequest {
         (all + members).append(membersTo: &body)
         body.append("}")
         return .request(ProviderRequest(url: "\(settings.baseURL)/pnm2/send", headers: [.json], body: body))
+    }
+
+    private static let messageLimit = 2048
+
+    private static func members(
+        _ notification: PushNotification, _ message: MediatedMessage, badge: Int
+    ) -> [PayloadField] {
+        var members: [PayloadField] = []
+        // There is no place for a title, unless the sender chose the members.
+        let title = notification.mediated == nil ? notification.title.array : []
+        let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
+        let text = ByteString(title + separator + notification.text.array)
+        if !text.isEmpty { members.append(PayloadField("Message", text, atMost: messageLimit)) }
+        members.append(PayloadField("Badge", Int64(badge)))
+        let texts = [
+            ("Sound", notification.sound), ("UserName", message.userName),
+            ("UserDisplayName", message.userDisplayName), ("ContentType", message.contentType), ("Id", message.id),
+            ("ThreadId", message.threadID),
+        ]
+        for (name, value) in texts where !value.isEmpty {
+            members.append(PayloadField(name, value, atMost: parameterLimit))
+        }
+        return members
     }
 
     /// Never cut: registrations keep to 4 KiB, of which no byte needs more than six when it is escaped.

@@ -142,14 +142,14 @@ package struct ReportedTokens: Hashable, Sendable {
     }
 
     /// Apple's name for VoIP pushes is that of the app with a word more.
-    private static func bundle(_ appID: ByteString) -> ByteString {
+    static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
         return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
     }
 
     /// What a token stands for.
-    private enum Decoded: Equatable {
+    enum Decoded: Equatable {
         /// 64 hexadecimal digits.
         case apple(ByteString)
         case google(ByteString)

@@ -39,6 +39,9 @@ package struct PushAttempt: Hashable, Sendable {
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
         /// A list of missed calls can wait; when it fails for good it comes with the next return of its device.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
+        /// Nobody sends it again when it has failed for good, but it waits in memory as long.
+        package static let notification = Pauses(
+            durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
 
     package private(set) var state = State.queued

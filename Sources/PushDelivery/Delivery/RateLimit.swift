@@ -29,6 +29,13 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
+    /// The same without counting it.
+    package func hasRoom(for key: Key, now: Instant) -> Bool {
+        guard perMinute > 0 else { return true }
+        let debt = max(paidOff[key] ?? now, now)
+        return debt + .seconds(60) / perMinute - now <= .seconds(60)
+    }
+
     private mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         // Twice what is left: each sweep is paid for by as many events.

@@ -11,13 +11,17 @@ enum FCMLegacyRequest {
         var body: [UInt8] = []
         body.append("{\"to\":")
         body.append(jsonString: context.push.token.prid)
-        body.append(",\"priority\":10,\"data\":{")
+        body.append(context.isSilentNotification ? ",\"priority\":5" : ",\"priority\":10")
+        body.append(",\"data\":{")
         fields.append(membersTo: &body)
         body.append("}")
         switch context.push.message {
         case .incomingCall:
             body.append(",\"time_to_live\":")
             body.append(decimal: context.inviteTTL)
+        case .notification(let notification):
+            body.append(",\"time_to_live\":")
+            body.append(decimal: context.life(of: notification))
         case .missedCalls: break
         case .silent: body.append(",\"dry_run\":true")
         }

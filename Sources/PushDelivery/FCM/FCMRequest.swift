@@ -27,12 +27,18 @@ enum FCMRequest {
         body.reserveCapacity(size + 512)
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // High for all of them: each lets the phone ring or show something.
-        body.append(",\"android\":{\"priority\":\"HIGH\"")
+        // High for all that lets the phone ring or show something; Google counts those that do not.
+        body.append(",\"android\":{\"priority\":\"")
+        body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")
         switch context.push.message {
         case .incomingCall:
             body.append(",\"ttl\":\"")
             body.append(decimal: context.inviteTTL)
+            body.append("s\"")
+        case .notification(let notification):
+            // No collapse key: Google keeps four of them for a device, and a hundred pushes without.
+            body.append(",\"ttl\":\"")
+            body.append(decimal: context.life(of: notification))
             body.append("s\"")
         case .missedCalls, .silent: break
         }

@@ -5,7 +5,7 @@ internal import Settings
 /// A JSON text whose strings may have fields in them.
 ///
 /// A tree, not text: whatever a field holds, it stays within its string. A string that is nothing but `{{date}}`,
-/// `{{badge}}` or `{{ttl}}` becomes a number, one that is `{{calls}}` an array.
+/// `{{badge}}` or `{{ttl}}` becomes a number, one that is `{{calls}}` an array, `{{custom}}` an object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
         /// JSON as it is.
@@ -54,6 +54,18 @@ package struct HTTPPushBody: Hashable, Sendable {
         }
     }
 
+    /// All that it names.
+    var fields: [HTTPPushField] { Self.fields(of: root) }
+
+    private static func fields(of node: Node) -> [HTTPPushField] {
+        switch node {
+        case .fixed: []
+        case .text(let template): template.fields
+        case .array(let nodes): nodes.flatMap(fields)
+        case .object(let members): members.flatMap { fields(of: $0.value) }
+        }
+    }
+
     func render(_ values: HTTPPushValues) -> [UInt8] {
         var out: [UInt8] = []
         Self.append(root, values, to: &out)
@@ -68,6 +80,8 @@ package struct HTTPPushBody: Hashable, Sendable {
                 out.append(decimal: number)
             } else if template.onlyField == .calls {
                 out.append(contentsOf: values.calls)
+            } else if template.onlyField == .custom {
+                out.append(contentsOf: values.custom)
             } else {
                 out.append(jsonString: template.render(values) { text, _, out in out.append(text) }.span)
             }

@@ -11,8 +11,18 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case date, badge, ttl
     case pushID = "push-id"
     case calls
+    case title, message, image
+    case destinationType = "destination-type"
+    case destinationCode = "destination-code"
+    case custom
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
+
+    /// JSON, for which there is room in a body only.
+    var isBodyOnly: Bool { self == .calls || self == .custom }
+
+    /// By which a server can tell a notification from a call.
+    var tellsNotification: Bool { self == .type || self == .title || self == .message }
 }
 
 /// What the fields of one push hold.
@@ -35,6 +45,7 @@ struct HTTPPushValues {
             case .incomingCall: return ByteString("invite")
             case .missedCalls: return ByteString("missed_calls")
             case .silent: return ByteString("silent")
+            case .notification(let notification): return ByteString(notification.type)
             }
         case .pushID: return ByteString(context.code.description)
         case .callRef: return call.map { ByteString($0.callRef.description) } ?? .empty
@@ -44,6 +55,12 @@ struct HTTPPushValues {
             guard let call, !call.isNameless else { return .empty }
             return call.displayName.cut(to: Self.textLimit)
         case .calls: return ByteString(calls)
+        case .title: return notification?.title ?? .empty
+        case .message: return notification?.text ?? .empty
+        case .image: return notification?.imageURL ?? .empty
+        case .destinationType: return notification?.destinationType ?? .empty
+        case .destinationCode: return notification?.destinationContent ?? .empty
+        case .custom: return ByteString(custom)
         case .date, .badge, .ttl: return .empty
         }
     }
@@ -52,17 +69,32 @@ struct HTTPPushValues {
         switch field {
         case .date: call?.receivedAt.seconds ?? context.now.seconds
         case .badge: Int64(context.push.badge)
-        case .ttl: call == nil ? context.missedCallsTTL : context.inviteTTL
-        case .token, .param, .type, .callRef, .callID, .caller, .displayName, .calls, .pushID: nil
+        case .ttl:
+            if let notification {
+                context.life(of: notification)
+            } else {
+                call == nil ? context.missedCallsTTL : context.inviteTTL
+            }
+        case .token, .param, .type, .callRef, .callID, .caller, .displayName, .calls, .pushID, .title, .message,
+            .image, .destinationType, .destinationCode, .custom:
+            nil
         }
     }
 
     /// JSON; empty for a call.
     var calls: [UInt8] {
         switch context.push.message {
-        case .incomingCall, .silent: CallList.json([], atMost: Self.listLimit)
+        case .incomingCall, .silent, .notification: CallList.json([], atMost: Self.listLimit)
         case .missedCalls(let calls): CallList.json(calls, atMost: Self.listLimit)
         }
+    }
+
+    /// JSON; an empty object where there is none.
+    var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
+
+    private var notification: PushNotification? {
+        guard case .notification(let notification) = context.push.message else { return nil }
+        return notification
     }
 
     private var call: IncomingCall? {
@@ -75,7 +107,7 @@ struct HTTPPushValues {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI
         case .missedCalls(let calls): calls.last?.remoteURI ?? .empty
-        case .silent: .empty
+        case .silent, .notification: .empty
         }
     }
 }

@@ -4,6 +4,10 @@ internal import SIPGrammar
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
+        // A server that could take it for a call gets none.
+        if case .notification = context.push.message, !settings.tellsNotifications {
+            return .impossible(.noSuitableToken)
+        }
         guard let url = settings.url?.render(values) else { return .impossible(.noSuitableToken) }
         var headers: [ProviderRequest.Header] = []
         for header in settings.headers {

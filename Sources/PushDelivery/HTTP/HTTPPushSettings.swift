@@ -50,7 +50,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushAppSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"https://push.example.net/devices/{{token}}\"",
-            "Where requests go. Path and query may hold fields, which are percent-encoded: \(HTTPPushField.names), the last in the body only. Redirects are not followed."
+            "Where requests go. Path and query may hold fields, which are percent-encoded: \(HTTPPushField.names); calls and custom in the body only. Redirects are not followed."
         ).required(),
         .choice("method", \.method, "POST, PUT, GET or PATCH."),
         .list(
@@ -61,7 +61,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"at\": \"{{date}}\"}'",
-            "JSON whose strings may hold fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array. Without it requests have no body."
+            "JSON whose strings may hold fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it requests have no body."
         ),
         .secret(
             "secret", \.secret,
@@ -100,6 +100,13 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             found.append(SettingComplaint("expected cert-file and cert-key-file, or neither"))
         }
         return found
+    }
+
+    /// Whether requests say of a notification that it is one.
+    var tellsNotifications: Bool {
+        let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
+        let fields = templates.flatMap(\.fields) + (body?.fields ?? [])
+        return fields.contains(where: \.tellsNotification)
     }
 
     // MARK: Types

@@ -41,6 +41,13 @@ package struct HTTPPushTemplate: Hashable, Sendable {
 
     func names(_ field: HTTPPushField) -> Bool { parts.contains(.field(field)) }
 
+    var fields: [HTTPPushField] {
+        parts.compactMap { part in
+            guard case .field(let field) = part else { return nil }
+            return field
+        }
+    }
+
     /// The field that is all there is.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
@@ -85,7 +92,9 @@ package struct HTTPPushURL: Hashable, Sendable {
         guard template.literals.allSatisfy({ ByteString($0).isURLText }) else {
             throw SettingComplaint("expected a URL without fragment, all else but letters and digits percent-encoded")
         }
-        guard !template.names(.calls) else { throw SettingComplaint("expected {{calls}} in the body only") }
+        guard !template.fields.contains(where: \.isBodyOnly) else {
+            throw SettingComplaint("expected {{calls}} and {{custom}} in the body only")
+        }
         baseURL = scheme + host
     }
 
@@ -133,7 +142,9 @@ package struct HTTPPushHeader: Hashable, Sendable {
         guard template.literals.allSatisfy({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f } }) else {
             throw SettingComplaint("expected a value without line ends and other control characters")
         }
-        guard !template.names(.calls) else { throw SettingComplaint("expected {{calls}} in the body only") }
+        guard !template.fields.contains(where: \.isBodyOnly) else {
+            throw SettingComplaint("expected {{calls}} and {{custom}} in the body only")
+        }
     }
 
     /// `nil` for a token that no header field can hold; in words for people, control characters become blanks.

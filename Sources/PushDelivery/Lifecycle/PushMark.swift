@@ -13,6 +13,8 @@ package enum PushMark: String, Hashable, Sendable, CaseIterable {
 /// What was said of one push on one device, and when it was said first.
 package struct PushMarks: Hashable, Sendable {
     package var received, followed, read: UnixTime?
+    /// It never counts in the badge, read or not.
+    package var isOutsideBadge = false
 
     package init() {}
 

@@ -16,10 +16,14 @@ enum ECSS10Payload {
             let head = [PayloadField("type", "missed_calls"), PayloadField("date", context.now.seconds)]
             return head + [PayloadField("calls", json: CallList.json(calls, atMost: room - head.size - 5))]
         case .silent: return [PayloadField("type", "silent")]
+        case .notification(let notification): return Self.fields(notification, context, room: room)
         }
     }
 
     static func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
+        if case .notification(let notification) = context.push.message {
+            return apple(notification, context, badge: badge, room: room)
+        }
         let badge = Badge(value: context.push.badge, type: badge)
         var body: [UInt8] = []
         body.append("{\"aps\":{")
@@ -44,7 +48,7 @@ enum ECSS10Payload {
             end.append("}")
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - end.count))
             body.append(contentsOf: end)
-        case .silent: body.append("}}")
+        case .silent, .notification: body.append("}}")
         }
         return body
     }
@@ -68,7 +72,7 @@ enum ECSS10Payload {
         body.append("}}")
     }
 
-    private struct Badge {
+    struct Badge {
         let value: Int
         let type: BadgeType
 

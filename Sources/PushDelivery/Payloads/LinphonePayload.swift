@@ -30,6 +30,7 @@ enum LinphonePayload {
             let list = CallList.json(calls, atMost: room - (head + [type]).size - 5)
             return head + [type, PayloadField("calls", json: list)]
         case .silent: return head
+        case .notification(let notification): return fields(notification, context, room: room)
         }
     }
 
@@ -38,6 +39,7 @@ enum LinphonePayload {
         case .incomingCall(let call): appleCall(context, call, type)
         case .missedCalls(let calls): appleList(context, calls, type, room: room)
         case .silent: Array("{\"aps\":{\"content-available\":1}}".utf8)
+        case .notification(let notification): apple(notification, context, room: room)
         }
     }
 
@@ -124,7 +126,7 @@ enum LinphonePayload {
     }
 
     /// `YYYY-MM-DD HH:MM:SS`, UTC.
-    private static func sendTime(_ time: UnixTime) -> ByteString {
+    static func sendTime(_ time: UnixTime) -> ByteString {
         let date = time.civil
         var text: [UInt8] = []
         func append(_ number: Int64, _ width: Int) {

@@ -11,6 +11,9 @@ enum TenDartsPayload {
     private static let textLimit = 512
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
+        if case .notification(let notification) = context.push.message {
+            return fields(notification, context, room: room)
+        }
         let words = Words(context)
         let head = [
             PayloadField("id", context.code.description), PayloadField("message", words.text, atMost: textLimit),
@@ -26,6 +29,9 @@ enum TenDartsPayload {
     }
 
     static func apple(_ context: PayloadContext, _ type: ApplePushType, room: Int) -> [UInt8] {
+        if case .notification(let notification) = context.push.message {
+            return apple(notification, context, room: room)
+        }
         var body: [UInt8] = []
         var members = [PayloadField("id", context.code.description)]
         if type == .background {
@@ -70,7 +76,7 @@ enum TenDartsPayload {
             case .missedCalls(let calls):
                 title = ByteString(texts.missedCalls)
                 text = CallList.callers(calls, atMost: textLimit)
-            case .silent:
+            case .silent, .notification:
                 title = .empty
                 text = .empty
             }
@@ -82,7 +88,7 @@ enum TenDartsPayload {
         case .incomingCall(let call):
             [PayloadField("dst", "call"), PayloadField("dsc", call.callRef.description)]
         case .missedCalls: [PayloadField("dst", "missed_calls"), PayloadField("dsc", "")]
-        case .silent: []
+        case .silent, .notification: []
         }
     }
 
@@ -106,7 +112,7 @@ enum TenDartsPayload {
             body.append(contentsOf: CallList.json(calls, atMost: room - body.count - device.count - 1))
             body.append(contentsOf: device)
             body.append("}")
-        case .silent: body.append("{}")
+        case .silent, .notification: body.append("{}")
         }
         return body
     }

@@ -9,6 +9,8 @@ package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
+        /// Ordered by an application server.
+        case notification
     }
 
     /// Why no push was asked for.
@@ -29,6 +31,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case deviceLimit = "device-limit"
         /// The caller woke too many phones; the call waited for it all the same.
         case callerLimit = "caller-limit"
+        /// Its token carries nothing but calls, or its provider has no such push.
+        case notCarried = "not-carried"
     }
 
     /// How far the push came on its way to the provider.
@@ -164,7 +168,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
     /// Nothing more can happen.
-    package var isComplete: Bool { delivery != .underWay && (kind == .missedCalls || end != nil) }
+    package var isComplete: Bool { delivery != .underWay && (kind != .call || end != nil) }
 }
 
 extension TimelineRecord {

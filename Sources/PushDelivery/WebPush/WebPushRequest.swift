@@ -33,6 +33,12 @@ enum WebPushRequest {
             urgency = "normal"
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
+        case .notification(let notification):
+            // Without keys for a payload the message would be lost on the way; a wake-up would not.
+            guard notification.isSilent || token.keys != nil else { return .impossible(.noSuitableToken) }
+            life = context.life(of: notification)
+            urgency = notification.isSilent ? "low" : "normal"
+            topic = context.code.description.filter { $0 != "-" }
         }
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),

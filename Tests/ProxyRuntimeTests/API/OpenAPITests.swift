@@ -25,6 +25,7 @@ struct OpenAPITests {
         app.organisation = "org"
         app.tokenHashes = [HashAlgorithm.sha256.digest(of: [])]
         settings.api.mobileApps["shop"] = app
+        settings.api.notifications.enabled = true
     }
 
     private func document(of daemon: RunningDaemon) async throws -> JSONValue {

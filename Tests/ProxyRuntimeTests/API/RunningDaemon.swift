@@ -40,6 +40,7 @@ struct RunningDaemon: Sendable {
         let key = try APIKeySecret.make()
         let reader = try #require(APIKeySecret(readerKey))
         let boss = try #require(APIKeySecret(bossKey))
+        let sender = try #require(APIKeySecret(senderKey))
         let date = UnixTime(seconds: 0)
         let user = DigestUser(
             name: ByteString("100"), realm: ByteString("example.net"), password: ByteString(password),
@@ -48,6 +49,7 @@ struct RunningDaemon: Sendable {
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
             APIKey(name: "boss", hash: boss.hash, scopes: [.admin], createdAt: date),
+            APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
         #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
@@ -90,7 +92,10 @@ struct RunningDaemon: Sendable {
     /// Of somebody who may read and not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
     /// Of somebody who may do everything.
-    static let bossKey = "spd_" + String(repeating: "B", count: 43)
+    static let bossKey = "spd_" + String(repeating: "C", count: 43)
+
+    /// Of somebody who may send pushes, and say what became of them.
+    static let senderKey = "spd_" + String(repeating: "B", count: 43)
 
     func stop() async throws {
         loop.stop()

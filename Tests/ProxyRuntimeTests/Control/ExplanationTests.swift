@@ -140,6 +140,31 @@ struct ExplanationTests {
             ])
     }
 
+    @Test func `a notification for two devices, of which one got none`() {
+        let code = PushCode(high: 1, low: 2)
+        func notification(_ device: UInt64, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
+            TimelineRecord(
+                id: PushID(rawValue: device), kind: .notification, user: ByteString("bob"),
+                host: ByteString("example.net"), device: device, callRef: nil, callID: .empty, calls: 0,
+                requestedAt: start, omission: omission, code: code, app: omission == nil ? "apns" : "")
+        }
+        var sent = notification(71)
+        sent.delivery = .finished
+        sent.tries = 1
+        sent.answer = .accepted
+        sent.steps.sent = 1
+        sent.steps.answered = 60
+        #expect(
+            Explanation(report([sent, notification(72, .deviceLimit)])).lines.suffix(6) == [
+                "Notification \(code) for bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     ordered by an application server; push to device 71 by apns",
+                "  0 ms     ordered by an application server; device 72 had too many pushes, so none was sent",
+                "  1 ms     device 71: sent to the provider",
+                "  60 ms    device 71: the provider accepted it",
+                "  => api.notifications.per-device is the limit, beside call.pushes-per-device.",
+            ])
+    }
+
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
         let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)
@@ -159,6 +184,7 @@ struct ExplanationTests {
             case .justRegistered: "device 71 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device 71 had too many pushes, so none was sent, and the call waits for it"
             case .callerLimit: "its caller woke too many phones, so no push went to device 71, and the call waits"
+            case .notCarried: "the token of device 71 carries no such push"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered

@@ -63,6 +63,13 @@ actor PushBench {
 
     var vapidKey: String? { service?.vapidKey }
 
+    var notificationRoom: Int { service?.notificationRoom ?? 0 }
+
+    /// Many in one turn of the loop.
+    func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
+        for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
+    }
+
     var counters: CounterSet { service?.counters ?? CounterSet() }
 
     func close() {
@@ -78,6 +85,12 @@ extension PushMessage {
                 callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"),
                 displayName: ByteString("Anna"), isAnonymous: false, receivedAt: UnixTime(seconds: 1_623_753_691),
                 callID: ByteString("a84b4c76e66710")))
+    }
+
+    static var notification: PushMessage {
+        var notification = PushNotification(expiresAt: UnixTime(seconds: 1_623_753_691))
+        notification.text = ByteString("hi")
+        return .notification(notification)
     }
 
     static var missedCall: PushMessage {

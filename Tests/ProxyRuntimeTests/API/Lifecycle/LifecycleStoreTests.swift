@@ -135,6 +135,23 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
+    @Test func `what shall not count in the badge does not after a restart, and can be read all the same`() async throws
+    {
+        let store = try ObservedWriter(folder.path)
+        let counted = record(1, kind: .notification) { $0.end = nil }
+        let uncounted = record(2, kind: .notification) {
+            $0.end = nil
+            $0.marks.isOutsideBadge = true
+        }
+        #expect(await store.write([.timeline(counted), .timeline(uncounted)]) == true)
+        #expect(try unread() == ["71 other 0"])
+        #expect(try marks(2, 71)?.read == nil)
+        let result = await store.submit([.pushMark(code(2), device: 71, .read, at: day)])
+        #expect(result?.isFound == true)
+        #expect(try marks(2, 71)?.read == day)
+        store.writer.stop()
+    }
+
     @Test func `pushes from before there were marks are not unread, and not marked`() throws {
         let connection = try Connection(path: folder.path, options: ConnectionOptions())
         try connection.migrate(Array(StoreSchema.scripts.prefix(4)), applicationID: StoreSchema.applicationID)

@@ -1,0 +1,175 @@
+package import PushDelivery
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Who shall get a notification.
+package enum NotificationRecipient: Hashable, Sendable {
+    /// All devices of a user.
+    case user(AddressOfRecord)
+    case device(BindingID)
+}
+
+/// What became of an order.
+package struct NotificationReceipt: Hashable, Sendable {
+    /// Names its pushes, which are the same push on many devices.
+    package let code: PushCode
+    /// Pushes that are under way.
+    package var sent = 0
+    /// For each device that gets none, why.
+    package var skipped: [TimelineRecord.Omission] = []
+    /// Recipients who have no device here.
+    package var absent: [NotificationRecipient] = []
+
+    init(_ code: PushCode) { self.code = code }
+}
+
+/// Why an order is not carried out, for nobody.
+package enum NotificationRefusal: Error, Hashable, Sendable {
+    /// A provider does not take what is to be said; in words.
+    case payload(String)
+    /// It would take more pushes than there is room for now.
+    case noRoom
+}
+
+/// Pushes that are no calls: they hold nothing, and nobody waits for them but their sender.
+extension ProxyEngine {
+    /// An application server orders a notification. It goes to all devices that can get it, or, when one of them could
+    /// not take what it says, to none.
+    ///
+    /// Nothing of it survives the end of the process.
+    ///
+    /// - Parameters:
+    ///   - notification: what to say.
+    ///   - recipients: whom to.
+    ///   - room: pushes that the push service takes now.
+    ///   - verdict: what the push service says of one.
+    ///   - now: both clocks.
+    /// - Returns: who gets it.
+    /// - Throws: why nobody does.
+    package func notificationOrdered(
+        _ notification: PushNotification, for recipients: [NotificationRecipient], room: Int,
+        verdict: (PushRequest) -> PushVerdict, now: Moment
+    ) throws(NotificationRefusal) -> NotificationReceipt {
+        var receipt = NotificationReceipt(newPushCode())
+        var pushes: [(target: ForkTarget, aor: AddressOfRecord, token: PushToken)] = []
+        var omissions: [(target: ForkTarget, aor: AddressOfRecord, TimelineRecord.Omission)] = []
+        var seen = Set<BindingID>()
+        for recipient in recipients {
+            let (aor, targets) = self.targets(of: recipient, now: now)
+            guard let aor, !targets.isEmpty else {
+                receipt.absent.append(recipient)
+                continue
+            }
+            for target in targets where seen.insert(target.id).inserted {
+                guard let token = target.pushToken else {
+                    omissions.append((target, aor, .ordinaryContact))
+                    continue
+                }
+                // With the highest badge that it could have.
+                let badge = unread.count(of: target.id.rawValue) + 1
+                let sketch = request(
+                    notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
+                switch verdict(sketch) {
+                case .notCarried: omissions.append((target, aor, .notCarried))
+                case .refused(let words): throw .payload(words)
+                case .possible where mayNotify(target.id, now: now): pushes.append((target, aor, token))
+                case .possible: omissions.append((target, aor, .deviceLimit))
+                }
+            }
+        }
+        guard pushes.count <= room else { throw .noRoom }
+        for push in pushes {
+            _ = notificationLimit.admit(push.target.id, now: now.instant)
+            send(notification, receipt.code, to: push.token, of: push.target, aor: push.aor, now: now)
+        }
+        for (target, aor, omission) in omissions {
+            traceOmitted(omission, receipt.code, notification, target, of: aor, now: now)
+            receipt.skipped.append(omission)
+        }
+        receipt.sent = pushes.count
+        return receipt
+    }
+
+    private func targets(
+        of recipient: NotificationRecipient, now: Moment
+    ) -> (AddressOfRecord?, [ForkTarget]) {
+        switch recipient {
+        case .user(let aor): (aor, bindings.forkTargets(for: aor, now: now.instant))
+        case .device(let id):
+            (bindings.binding(id)?.aor, [bindings.forkTarget(id, now: now.instant)].compactMap(\.self))
+        }
+    }
+
+    /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
+    /// take a call's place, and a phone is not woken more often than both shares say.
+    private func mayNotify(_ device: BindingID, now: Moment) -> Bool {
+        notificationLimit.hasRoom(for: device, now: now.instant) && deviceLimit.hasRoom(for: device, now: now.instant)
+    }
+
+    private func request(
+        _ notification: PushNotification, _ code: PushCode, _ id: PushID, to token: PushToken, of target: ForkTarget,
+        badge: Int, now: Moment
+    ) -> PushRequest {
+        PushRequest(
+            id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+            message: .notification(notification), badge: notification.badge ?? badge,
+            // Even what nobody shall keep has to be sent first.
+            deadline: max(notification.expiresAt, now.date + Self.shortestTry))
+    }
+
+    private static let shortestTry: Duration = .seconds(30)
+
+    private func send(
+        _ notification: PushNotification, _ code: PushCode, to token: PushToken, of target: ForkTarget,
+        aor: AddressOfRecord, now: Moment
+    ) {
+        let id = PushID(rawValue: nextNumber())
+        pushes[id] = .notification(code, device: target.id, aor: aor)
+        traceBegan(id, code, notification, target.id, of: aor, now: now)
+        let device = target.id.rawValue
+        let badge =
+            notification.isInBadge
+            ? unread.asked(code, .other, by: device, at: now.date) : unread.count(of: device)
+        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+    }
+
+    func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
+        if noteToken(outcome, of: device, aor: aor, now: now) { return }
+
+    }
+
+    // MARK: Finding devices
+
+    /// A device, as those search for it who know its token alone.
+    package struct FoundDevice: Hashable, Sendable {
+        package let id: BindingID
+        package let token: PushToken
+    }
+
+    /// The token that a device has now; `nil` when it is gone.
+    package func device(_ id: BindingID, now: Moment) -> FoundDevice? {
+        bindings.forkTarget(id, now: now.instant)?.pushToken.map { FoundDevice(id: id, token: $0) }
+    }
+
+    /// A step of the search for devices by their tokens: there is no index by token, since nothing on the way of a call
+    /// needs one.
+    ///
+    /// - Parameters:
+    ///   - providers: whose devices to look at.
+    ///   - cursor: where this step begins.
+    ///   - limit: devices to read in this step.
+    ///   - isWanted: which ones to give back.
+    /// - Returns: what was found, and where the next step begins; `nil` when all was searched.
+    package func devices(
+        of providers: Set<PushProvider>, from cursor: BindingCursor, limit: Int, where isWanted: (PushToken) -> Bool
+    ) -> (found: [FoundDevice], next: BindingCursor?) {
+        var cursor = cursor
+        var found: [FoundDevice] = []
+        let hasMore = bindings.forEachDevice(of: ProviderSet(providers), from: &cursor, limit: limit) { device in
+            if isWanted(device.token) { found.append(FoundDevice(id: device.id, token: device.token)) }
+        }
+        return (found, hasMore ? cursor : nil)
+    }
+}

@@ -1,0 +1,133 @@
+import HTTPServer
+import JSON
+import PushDelivery
+import SIPGrammar
+import Timekeeping
+
+/// What the mediator says of a push: a code, which is 200 when it was taken; all else is thrown on the way.
+struct MediatorAnswer: Error {
+    /// HTTP's own status says so too; otherwise that is 200.
+    var isHTTP = false
+    let code: Int
+    let response: String
+
+    static func http(_ response: String) -> MediatorAnswer {
+        MediatorAnswer(isHTTP: true, code: 400, response: response)
+    }
+
+    static func refused(_ response: String) -> MediatorAnswer { MediatorAnswer(code: 400, response: response) }
+}
+
+/// One push as Acrobits' mediator is asked for it.
+struct MediatorBody {
+    let verb: MediatedMessage.Verb
+    let appID, deviceToken: ByteString
+    let selector: ByteString?
+    let badge: Int?
+    private let texts: [Member: String]
+
+    private enum Member: String, CaseIterable {
+        case verb, appID = "AppId", deviceToken = "DeviceToken", selector = "Selector", message = "Message"
+        case badge = "Badge", sound = "Sound", userName = "UserName", userDisplayName = "UserDisplayName"
+        case contentType = "ContentType", id = "Id", threadID = "ThreadId"
+
+        /// Bytes.
+        var limit: Int {
+            switch self {
+            case .deviceToken: 2000
+            case .message: 8192
+            case .verb, .badge, .sound, .contentType: 128
+            case .appID, .selector, .userName, .userDisplayName, .id, .threadID: 256
+            }
+        }
+    }
+
+    private static let bodyLimit = 16 << 10
+    private static let callVerbs = [
+        "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
+    ]
+
+    /// Reads a form, as the older interface has it, or JSON.
+    init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
+        guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
+        let media = request.field("content-type")?.split(separator: ";").first?.lowercased() ?? ""
+        let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
+        guard media.filter({ $0 != " " && $0 != "\t" }) == wanted else { throw .http("expected \(wanted)") }
+        let texts = isForm ? try Self.form(request.body) : try Self.json(request.body)
+        func bytes(_ member: Member) -> ByteString { ByteString(texts[member] ?? "") }
+        for member in [Member.verb, .appID, .deviceToken] where (texts[member] ?? "").isEmpty {
+            let text = "\(member.rawValue) is missing"
+            throw isForm ? .http(text) : .refused(text)
+        }
+        guard let verb = MediatedMessage.Verb(rawValue: texts[.verb] ?? "") else {
+            let isCall = Self.callVerbs.contains(texts[.verb] ?? "")
+            throw .refused(isCall ? "calls come by SIP" : "this verb is not known")
+        }
+        self.verb = verb
+        self.texts = texts
+        appID = bytes(.appID)
+        // A plus that was not encoded: base64 holds no space.
+        deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
+        selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
+        if verb == .text, selector == nil { throw .refused("Selector is missing") }
+        if verb == .genericText, (texts[.message] ?? "").isEmpty { throw .refused("Message is missing") }
+        if let text = texts[.badge], !text.isEmpty {
+            guard let badge = Int(text), (0...99_999).contains(badge) else { throw .refused("Badge is no number") }
+            self.badge = badge
+        } else {
+            badge = nil
+        }
+    }
+
+    private static func json(_ body: [UInt8]) throws(MediatorAnswer) -> [Member: String] {
+        guard case .object(let members)? = try? JSONValue(body) else { throw .http("expected a JSON object") }
+        var texts: [Member: String] = [:]
+        for member in members {
+            guard let name = Member(rawValue: member.key) else { continue }
+            switch member.value {
+            case .string(let text): try take(name, text, into: &texts)
+            case .number(let text) where name == .badge: try take(name, text, into: &texts)
+            case .null: break
+            case .number, .bool, .array, .object: throw .refused("\(member.key) is no text")
+            }
+        }
+        return texts
+    }
+
+    private static func form(_ body: [UInt8]) throws(MediatorAnswer) -> [Member: String] {
+        var texts: [Member: String] = [:]
+        for item in FormText.items(body) {
+            if let name = Member(rawValue: item.name) { try take(name, item.value, into: &texts) }
+        }
+        return texts
+    }
+
+    private static func take(
+        _ name: Member, _ text: String, into texts: inout [Member: String]
+    ) throws(MediatorAnswer) {
+        guard text.utf8.count <= name.limit else { throw .refused("\(name.rawValue) is too long") }
+        guard texts.updateValue(text, forKey: name) == nil else { throw .refused("\(name.rawValue) is given twice") }
+    }
+
+    // MARK: What it says
+
+    func notification(now: UnixTime) -> PushNotification {
+        var notification = PushNotification(expiresAt: now + Self.life)
+        func bytes(_ member: Member) -> ByteString { ByteString(texts[member] ?? "") }
+        var message = MediatedMessage(verb)
+        message.userName = bytes(.userName)
+        message.userDisplayName = bytes(.userDisplayName)
+        message.contentType = bytes(.contentType)
+        message.id = bytes(.id)
+        message.threadID = bytes(.threadID)
+        notification.mediated = message
+        // For devices that this daemon pushes itself.
+        notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
+        notification.text = bytes(.message)
+        notification.sound = bytes(.sound)
+        notification.badge = badge
+        return notification
+    }
+
+    private static let life: Duration = .seconds(86_400)
+}

@@ -1,0 +1,95 @@
+import HTTPServer
+import ProxyCore
+import PushDelivery
+import Reactor
+import SIPGrammar
+import Timekeeping
+
+/// Messages in the form of Acrobits' mediator: for servers that know a device by what it has reported.
+///
+/// Only devices that are known here get pushes, so that nobody can use us, or our credentials, to push to others.
+struct MediatorRoutes {
+    let service: NotificationService
+
+    func register(in router: inout ServiceRouter) {
+        router.add(
+            "POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: false)
+        ) { call throws(ServiceProblem) in
+            received(call, isForm: false)
+        }
+        router.add(
+            "POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: true)
+        ) { call throws(ServiceProblem) in
+            received(call, isForm: true)
+        }
+    }
+
+    private func received(_ call: ServiceCall, isForm: Bool) {
+        let body: MediatorBody
+        let name: ByteString
+        do throws(MediatorAnswer) {
+            body = try MediatorBody(call.request, isForm: isForm)
+            guard let known = ReportedTokens.name(of: body.deviceToken, service.search.form) else { throw .unknown }
+            name = known
+        } catch {
+            return Self.answer(call, error, isForm)
+        }
+        let isAsked = service.search.find(TokenSearch.Wanted(name: name, selector: body.selector)) { device in
+            do throws(MediatorAnswer) {
+                guard let device else { throw .unknown }
+                try send(body, to: device, known: name)
+                Self.answer(call, .taken, isForm)
+            } catch {
+                Self.answer(call, error, isForm)
+            }
+        }
+        if !isAsked { Self.answer(call, .busy, isForm) }
+    }
+
+    private func send(
+        _ body: MediatorBody, to device: ProxyEngine.FoundDevice, known name: ByteString
+    ) throws(MediatorAnswer) {
+        switch ReportedTokens.standing(of: name, appID: body.appID, in: device.token) {
+        case .forMessages: break
+        case .forCallsOnly: throw .refused("this DeviceToken is for calls")
+        case .ofAnotherApp: throw .refused("this DeviceToken belongs to another AppId")
+        }
+        let notification = body.notification(now: service.shard.loop.moment.date)
+        let receipt: NotificationReceipt
+        do throws(NotificationRefusal) {
+            receipt = try service.order(notification, for: [.device(device.id)])
+        } catch {
+            switch error {
+            case .payload(let reason): throw .refused(reason)
+            case .noRoom: throw .busy
+            }
+        }
+        guard receipt.sent == 0 else { return }
+        switch receipt.skipped.first {
+        case .deviceLimit: throw MediatorAnswer(code: 500, response: "too many pushes to this device, try later")
+        case nil: throw .unknown
+        default: throw .refused("the device cannot get messages")
+        }
+    }
+
+    // MARK: Answers
+
+    private struct Text: Encodable {
+        let code: Int
+        /// What older clients read in place of `code`.
+        let status: Int?
+        let response: String
+    }
+
+    private static func answer(_ call: ServiceCall, _ result: MediatorAnswer, _ isForm: Bool) {
+        call.answer(
+            Text(code: result.code, status: isForm ? result.code : nil, response: result.response),
+            status: result.isHTTP ? (result.code < 500 ? 400 : 503) : 200)
+    }
+}
+
+extension MediatorAnswer {
+    fileprivate static let taken = MediatorAnswer(code: 200, response: "OK")
+    fileprivate static let unknown = MediatorAnswer(code: 404, response: "this DeviceToken is not known")
+    fileprivate static let busy = MediatorAnswer(isHTTP: true, code: 500, response: "busy, try later")
+}

@@ -1,0 +1,203 @@
+import HTTPServer
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import Storage
+import Timekeeping
+
+/// Lets application servers send messages and silent pushes to devices, through the same service that pushes calls.
+///
+/// Lives on the shard's loop.
+struct NotificationService {
+    let shard: ProxyShard
+    let push: PushService
+    let search: TokenSearch
+    private let queries: StoreQueries
+    private let codes: DeviceCodes
+    private let recent = RecentOrders()
+
+    init(
+        shard: ProxyShard, push: PushService, queries: StoreQueries, codes: DeviceCodes, form: ReportedTokens.Form
+    ) {
+        self.shard = shard
+        self.push = push
+        self.queries = queries
+        self.codes = codes
+        search = TokenSearch(shard: shard, form: form)
+    }
+
+    func register(in router: inout ServiceRouter) {
+        for end in ["/", ""] {
+            router.add(
+                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notification
+            ) { call throws(ServiceProblem) in
+                try ordered(call)
+            }
+            router.add(
+                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notificationMetrics
+            ) { call throws(ServiceProblem) in
+                try tellMetrics(call)
+            }
+        }
+        MediatorRoutes(service: self).register(in: &router)
+    }
+
+    // MARK: The form of 10darts
+
+    private struct Acceptance: Encodable {
+        let code: String
+        /// Devices.
+        let sentTo, skipped: Int
+        /// Users and devices, as they were named.
+        let unknown: [String]
+
+        enum CodingKeys: String, CodingKey {
+            case code
+            case sentTo = "sent_to"
+            case skipped, unknown
+        }
+    }
+
+    private func ordered(_ call: ServiceCall) throws(ServiceProblem) {
+        let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: shard.loop.moment.date)
+        let named = users(body.users)
+        let devices = body.devices.map { (name: $0, device: codes.device(of: $0).map { BindingID(rawValue: $0) }) }
+        let recipients =
+            named.known.map { NotificationRecipient.user($0.aor) }
+            + devices.compactMap { $0.device.map(NotificationRecipient.device) }
+        let receipt: NotificationReceipt
+        do throws(NotificationRefusal) {
+            receipt = try order(body.notification, for: recipients)
+        } catch {
+            switch error {
+            case .payload(let reason): throw ServiceProblem(422, "it does not fit into a push", detail: reason)
+            case .noRoom:
+                return call.answer(
+                    ServiceProblem(503, "too many notifications are under way").response(fields: [
+                        HTTPField("Retry-After", "5")
+                    ]))
+            }
+        }
+        recent.add(
+            receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: shard.loop.moment.date)
+        let absent = Set(receipt.absent)
+        let unknown =
+            named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
+            + devices.filter { device in device.device.map { absent.contains(.device($0)) } ?? true }
+            .map { String($0.name) }
+        call.answer(
+            Acceptance(
+                code: receipt.code.description, sentTo: receipt.sent, skipped: receipt.skipped.count,
+                unknown: unknown), status: 202)
+    }
+
+    private struct Users {
+        var known: [(aor: AddressOfRecord, name: String)] = []
+        /// Of domains that are not ours.
+        var unknown: [String] = []
+    }
+
+    /// Each user once.
+    private func users(_ names: [String]) -> Users {
+        let aors = shard.assumeIsolated { shard in
+            shard.withEngine { engine, _ in
+                names.map { name in
+                    let named = NamedUser(name)
+                    return engine.aor(of: named.user, in: named.domain)
+                }
+            }
+        }
+        var users = Users()
+        var seen = Set<AddressOfRecord>()
+        for (name, aor) in zip(names, aors) {
+            if let aor {
+                if seen.insert(aor).inserted { users.known.append((aor, name)) }
+            } else {
+                users.unknown.append(name)
+            }
+        }
+        return users
+    }
+
+    // MARK: What became of it
+
+    private struct Metrics: Encodable {
+        /// Devices.
+        let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
+        let devices: [PushReport.Device]
+
+        enum CodingKeys: String, CodingKey {
+            case sentTo = "sent_to"
+            case skipped, accepted, failed
+            case receivedBy = "received_by"
+            case followedBy = "followed_by"
+            case devices
+        }
+
+        init(_ records: [TimelineRecord], _ order: RecentOrders.Order?, _ codes: DeviceCodes) {
+            let omitted = records.count { $0.omission != nil }
+            sentTo = max(records.count - omitted, order?.sent ?? 0)
+            skipped = max(omitted, order?.skipped ?? 0)
+            devices = records.filter { $0.omission == nil }.map { PushReport.Device($0, codes.code(of: $0.device)) }
+            accepted = devices.count(where: \.accepted)
+            failed = devices.count(where: \.failed)
+            receivedBy = devices.count(where: \.received)
+            followedBy = devices.count(where: \.followed)
+        }
+    }
+
+    /// Recipients of an order have no more devices than that.
+    private static let deviceLimit = 2000
+
+    private func tellMetrics(_ call: ServiceCall) throws(ServiceProblem) {
+        guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
+        let (loop, codes, recent) = (shard.loop, codes, recent)
+        let live = shard.assumeIsolated { shard in
+            shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
+        }
+        let isTaken = queries.run { connection throws(SQLError) in
+            let records = try connection.timeline(of: code, limit: Self.deviceLimit) + live
+            // Codes of devices are made on the loop.
+            loop.post {
+                // A record may have been written in between.
+                var seen = Set<UInt64>()
+                let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
+                let order = recent[code]
+                guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }
+                call.answer(Metrics(found, order, codes))
+            }
+        } failed: {
+            call.answer(.notRead)
+        }
+        if !isTaken { throw .notRead }
+    }
+
+    // MARK: All forms
+
+    func order(
+        _ notification: PushNotification, for recipients: [NotificationRecipient]
+    ) throws(NotificationRefusal) -> NotificationReceipt {
+        let push = push
+        let result: Result<NotificationReceipt, NotificationRefusal> = shard.assumeIsolated { shard in
+            shard.withEngine { engine, now in
+                do throws(NotificationRefusal) {
+                    return .success(
+                        try engine.notificationOrdered(
+                            notification, for: recipients, room: push.notificationRoom,
+                            verdict: { push.verdict(on: $0) }, now: now))
+                } catch {
+                    return .failure(error)
+                }
+            }
+        }
+        return try result.get()
+    }
+}
+
+extension ServiceProblem {
+    fileprivate static var noSuchNotification: ServiceProblem { ServiceProblem(404, "no such notification") }
+}

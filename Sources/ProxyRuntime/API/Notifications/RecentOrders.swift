@@ -1,0 +1,33 @@
+import PushDelivery
+import Timekeeping
+
+/// Orders of the last minutes: their records are written some time after they are complete, and meanwhile nowhere else.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class RecentOrders: @unchecked Sendable {
+    struct Order {
+        let sent, skipped: Int
+        fileprivate let date: UnixTime
+    }
+
+    private var orders: [PushCode: Order] = [:]
+    /// Oldest first.
+    private var codes: [PushCode] = []
+
+    private static let limit = 1000
+    private static let age: Duration = .seconds(600)
+
+    subscript(code: PushCode) -> Order? { orders[code] }
+
+    func add(_ code: PushCode, sent: Int, skipped: Int, at date: UnixTime) {
+        if codes.count >= Self.limit { drop(codes.count / 2) }
+        drop(codes.prefix { orders[$0].map { date - $0.date > Self.age } ?? true }.count)
+        codes.append(code)
+        orders[code] = Order(sent: sent, skipped: skipped, date: date)
+    }
+
+    private func drop(_ count: Int) {
+        for code in codes.prefix(count) { orders[code] = nil }
+        codes.removeFirst(count)
+    }
+}

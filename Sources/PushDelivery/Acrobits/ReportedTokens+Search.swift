@@ -1,0 +1,54 @@
+package import SIPGrammar
+
+/// How a device is found by what its app has reported, and by nothing else.
+extension ReportedTokens {
+    /// The names by which a device can be found whose token is stored: those of its installation at the provider.
+    package static func names(in stored: PushToken) -> [ByteString] {
+        switch stored.provider {
+        case .acrobits:
+            guard let read = try? AcrobitsToken(stored) else { return [] }
+            return [read.calls?.deviceToken, read.other?.deviceToken].compactMap(\.self)
+        case .apns, .apnsDevelopment:
+            guard let read = try? APNsToken(stored) else { return [] }
+            return [read.remote, read.voip].compactMap(\.self)
+        case .fcm: return [stored.prid]
+        case .webPush, .http: return []
+        }
+    }
+
+    /// The name that a reported token stands for; `nil` when it is neither Apple's nor Google's and has to be.
+    package static func name(of token: ByteString, _ form: Form) -> ByteString? {
+        switch form {
+        case .acrobits: token
+        case .direct:
+            switch Decoded(token) {
+            case .apple(let name), .google(let name): name
+            case .unknown: nil
+            }
+        }
+    }
+
+    /// Whether messages may go to a token that a device has.
+    package enum Standing: Hashable, Sendable {
+        case forMessages
+        /// The phone must ring when it is used.
+        case forCallsOnly
+        case ofAnotherApp
+    }
+
+    /// Judges one of the ``names(in:)`` of a stored token.
+    package static func standing(of name: ByteString, appID: ByteString, in stored: PushToken) -> Standing {
+        switch stored.provider {
+        case .acrobits:
+            guard let other = (try? AcrobitsToken(stored))?.other, other.deviceToken == name else {
+                return .forCallsOnly
+            }
+            return other.appID == appID ? .forMessages : .ofAnotherApp
+        case .apns, .apnsDevelopment:
+            guard let read = try? APNsToken(stored), read.remote == name else { return .forCallsOnly }
+            return read.bundle == nil || read.bundle == bundle(appID) ? .forMessages : .ofAnotherApp
+        case .fcm: return stored.param.isEmpty || stored.param == appID ? .forMessages : .ofAnotherApp
+        case .webPush, .http: return .ofAnotherApp
+        }
+    }
+}

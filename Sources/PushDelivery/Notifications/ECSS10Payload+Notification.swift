@@ -1,0 +1,62 @@
+internal import JSON
+internal import SIPGrammar
+internal import Timekeeping
+
+/// Notifications for apps of ECSS-10, which has none of its own: its `type` and `date`, with the members of 10darts.
+extension ECSS10Payload {
+    static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
+        TextLimits.fitting(room, titles: 1, size: \.size) { limits in
+            var fields = head(notification, context)
+            if !notification.isSilent {
+                fields.append(PayloadField("title", notification.title, atMost: limits.title))
+                fields.append(PayloadField("message", notification.text, atMost: limits.text))
+                fields.append(PayloadField("badge", Int64(context.push.badge)))
+            }
+            return fields + tail(notification)
+        }
+    }
+
+    static func apple(
+        _ notification: PushNotification, _ context: PayloadContext, badge: BadgeType, room: Int
+    ) -> [UInt8] {
+        let badge = Badge(value: context.push.badge, type: badge)
+        return TextLimits.fitting(room, titles: 1, size: \.count) { limits in
+            var body: [UInt8] = []
+            body.append("{\"aps\":{")
+            if notification.isSilent {
+                // Apple wants nothing beside it.
+                body.append("\"content-available\":1")
+            } else {
+                body.append("\"alert\":{\"title\":")
+                body.append(jsonString: notification.title, atMost: limits.title)
+                body.append(",\"body\":")
+                body.append(jsonString: notification.text, atMost: limits.text)
+                body.append("},\"sound\":")
+                body.append(jsonString: notification.soundName)
+                // What lets the app fetch the image before it shows.
+                if !notification.imageURL.isEmpty { body.append(",\"mutable-content\":1") }
+                body.append(",")
+                badge.append(to: &body)
+            }
+            body.append("},\"acme\":{")
+            if !notification.isSilent {
+                badge.append(to: &body)
+                body.append(",")
+            }
+            (head(notification, context) + tail(notification)).append(membersTo: &body)
+            body.append("}}")
+            return body
+        }
+    }
+
+    private static func head(_ notification: PushNotification, _ context: PayloadContext) -> [PayloadField] {
+        [
+            PayloadField("type", notification.type), PayloadField("date", context.now.seconds),
+            PayloadField("id", context.code.description),
+        ]
+    }
+
+    private static func tail(_ notification: PushNotification) -> [PayloadField] {
+        notification.leads + [PayloadField("cfm", notification.wantsConfirmation ? 1 : 0)] + notification.customField
+    }
+}

@@ -1,0 +1,57 @@
+internal import JSON
+internal import SIPGrammar
+
+/// Notifications for Linphone apps: Flexisip's envelope, the sender's object in the place that it has for one.
+extension LinphonePayload {
+    static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
+        TextLimits.fitting(room, titles: 1, size: \.size) { limits in
+            var fields = [
+                PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
+                PayloadField("custom-payload", json: custom(notification)), PayloadField("type", notification.type),
+            ]
+            if !notification.isSilent {
+                fields.append(PayloadField("title", notification.title, atMost: limits.title))
+                fields.append(PayloadField("message", notification.text, atMost: limits.text))
+            }
+            return fields + notification.leads + confirmation(notification)
+        }
+    }
+
+    static func apple(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [UInt8] {
+        TextLimits.fitting(room, titles: 1, size: \.count) { limits in
+            var body: [UInt8] = []
+            if notification.isSilent {
+                body.append("{\"aps\":{\"content-available\":1},")
+            } else {
+                body.append("{\"aps\":{\"alert\":{\"title\":")
+                body.append(jsonString: notification.title, atMost: limits.title)
+                body.append(",\"body\":")
+                body.append(jsonString: notification.text, atMost: limits.text)
+                body.append("},\"sound\":")
+                body.append(jsonString: notification.soundName)
+                body.append(",\"mutable-content\":1,\"badge\":")
+                body.append(decimal: context.push.badge)
+                body.append("},")
+            }
+            let members = [
+                PayloadField("type", notification.type), PayloadField("uuid", context.code.description),
+                PayloadField("send-time", sendTime(context.now)),
+                PayloadField("pn_ttl", context.life(of: notification)),
+            ]
+            (members + notification.leads + confirmation(notification)).append(membersTo: &body)
+            body.append(",\"customPayload\":")
+            body.append(contentsOf: custom(notification))
+            body.append("}")
+            return body
+        }
+    }
+
+    private static func custom(_ notification: PushNotification) -> [UInt8] {
+        notification.custom?.json ?? Array("{}".utf8)
+    }
+
+    /// Flexisip has no such thing: only where it is asked for.
+    private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
+        notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
+    }
+}

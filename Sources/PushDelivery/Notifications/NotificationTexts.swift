@@ -1,0 +1,67 @@
+internal import SIPGrammar
+internal import Timekeeping
+
+/// How much of a notification's texts may be written, in bytes once escaped.
+struct TextLimits {
+    let title: Int
+    let text: Int
+
+    private static let longestTitle = 512
+    static let longestText = 4096
+
+    /// Writes a payload with as much of the texts as there is room for beside all the rest; the title gets no more than
+    /// its share.
+    ///
+    /// - Parameters:
+    ///   - room: bytes of the payload.
+    ///   - titles: how often the title stands in it.
+    ///   - size: bytes of what was written.
+    ///   - write: writes it with such limits.
+    /// - Returns: the payload; longer than the room when the rest alone is.
+    static func fitting<Payload>(
+        _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
+    ) -> Payload {
+        let bare = write(TextLimits(title: 0, text: 0))
+        let left = room - size(bare)
+        guard left > 0 else { return bare }
+        let title = min(longestTitle, left / (titles + 1))
+        let rest = room - size(write(TextLimits(title: title, text: 0)))
+        return write(TextLimits(title: title, text: min(longestText, max(0, rest))))
+    }
+}
+
+extension PayloadContext {
+    /// What is left of a notification's life, in whole seconds.
+    func life(of notification: PushNotification) -> Int64 {
+        let left = (notification.expiresAt - now).components
+        return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
+    }
+
+    /// The last moment at which Apple may deliver it, in Unix seconds; 0: now or never.
+    func expiration(of notification: PushNotification) -> Int64 {
+        now < notification.expiresAt ? notification.expiresAt.seconds : 0
+    }
+}
+
+extension PushNotification {
+    /// What tells apps in profiles without a word of their own that it is no call.
+    var type: String { isSilent ? "silent" : "message" }
+
+    var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
+
+    /// Destination and image, where there is one.
+    var leads: [PayloadField] {
+        [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
+            value.isEmpty ? nil : PayloadField(name, value, atMost: .max)
+        }
+    }
+
+    var customField: [PayloadField] { custom.map { [PayloadField("ctm", json: $0.json)] } ?? [] }
+}
+
+extension PayloadContext {
+    var isSilentNotification: Bool {
+        guard case .notification(let notification) = push.message else { return false }
+        return notification.isSilent
+    }
+}

@@ -1,0 +1,75 @@
+package import JSON
+package import SIPGrammar
+package import Timekeeping
+
+/// What an application server lets a device know: a message to show, or nothing but a wake-up. Never a call.
+///
+/// Strings are empty where there is nothing to say. Title and text are cut to what the provider takes; nothing else is.
+package struct PushNotification: Hashable, Sendable {
+    package var title = ByteString.empty
+    package var text = ByteString.empty
+    /// The app is woken and shows nothing.
+    package var isSilent = false
+    /// The app is asked to report its arrival.
+    package var wantsConfirmation = false
+    /// It is one of the device's unread pushes.
+    package var countsInBadge = true
+    /// Where in the app it leads: what kind of thing, and which.
+    package var destinationType = ByteString.empty
+    package var destinationContent = ByteString.empty
+    package var imageURL = ByteString.empty
+    package var custom: CustomData?
+    /// A file of the app, or `default`, which it is without one.
+    package var sound = ByteString.empty
+    /// The sender's own count in place of ours.
+    package var badge: Int?
+    /// What only Acrobits' mediator understands; other providers pass it over.
+    package var mediated: MediatedMessage?
+    /// Nobody wants it any more then.
+    package let expiresAt: UnixTime
+
+    package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
+
+    /// A silent one is nothing that anybody could read.
+    package var isInBadge: Bool { countsInBadge && !isSilent }
+
+    package static let longestLife: Duration = .seconds(28 * 86_400)
+}
+
+/// A JSON object of the sender's, which is passed on to the app as it is.
+package struct CustomData: Hashable, Sendable {
+    /// Without blanks.
+    package let json: [UInt8]
+
+    /// More fits no provider's push.
+    package static let longest = 4096
+
+    /// `nil` for what is no object, or too long.
+    package init?(_ value: JSONValue) {
+        guard case .object = value else { return nil }
+        var json: [UInt8] = []
+        json.append(json: value)
+        guard json.count <= Self.longest else { return nil }
+        self.json = json
+    }
+}
+
+/// The mediator's own members of a message.
+package struct MediatedMessage: Hashable, Sendable {
+    package enum Verb: String, Hashable, Sendable, CaseIterable {
+        /// The app fetches its messages and then shows them; its account is named by the selector.
+        case text = "NotifyTextMessage"
+        /// The text is shown, nothing else happens.
+        case genericText = "NotifyGenericTextMessage"
+    }
+
+    package var verb: Verb
+    /// The sender.
+    package var userName = ByteString.empty
+    package var userDisplayName = ByteString.empty
+    package var contentType = ByteString.empty
+    package var id = ByteString.empty
+    package var threadID = ByteString.empty
+
+    package init(_ verb: Verb) { self.verb = verb }
+}

@@ -1,0 +1,68 @@
+internal import JSON
+internal import SIPGrammar
+
+/// Notifications as the 10darts platform words them: the profile's own kind of push.
+extension TenDartsPayload {
+    /// Android's `data`; a silent one differs by `sil` alone.
+    static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
+        TextLimits.fitting(room, titles: 1, size: \.size) { limits in
+            var fields = [
+                PayloadField("id", context.code.description),
+                PayloadField("message", notification.text, atMost: limits.text),
+                PayloadField("title", notification.title, atMost: limits.title),
+                PayloadField("badge", Int64(context.push.badge)),
+            ]
+            fields += destination(notification)
+            if !notification.imageURL.isEmpty {
+                fields.append(PayloadField("img", notification.imageURL, atMost: .max))
+            }
+            return fields + flags(notification) + notification.customField
+        }
+    }
+
+    static func apple(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [UInt8] {
+        let id = PayloadField("id", context.code.description)
+        guard !notification.isSilent else {
+            var body: [UInt8] = []
+            body.append("{\"aps\":{\"content-available\":1},")
+            ([id] + destination(notification) + flags(notification)).append(membersTo: &body)
+            body.append("}")
+            return body
+        }
+        return TextLimits.fitting(room, titles: 2, size: \.count) { limits in
+            var body: [UInt8] = []
+            body.append("{\"aps\":{\"alert\":{\"title\":")
+            body.append(jsonString: notification.title, atMost: limits.title)
+            body.append(",\"body\":")
+            body.append(jsonString: notification.text, atMost: limits.text)
+            body.append("},\"sound\":")
+            body.append(jsonString: notification.soundName)
+            body.append(",\"badge\":")
+            body.append(decimal: context.push.badge)
+            body.append("},")
+            var members = [id, PayloadField("title", notification.title, atMost: limits.title)]
+            members += destination(notification)
+            if !notification.imageURL.isEmpty {
+                members.append(PayloadField("img", notification.imageURL, atMost: .max))
+            }
+            (members + flags(notification) + notification.customField).append(membersTo: &body)
+            body.append("}")
+            return body
+        }
+    }
+
+    /// There, be they empty.
+    private static func destination(_ notification: PushNotification) -> [PayloadField] {
+        [
+            PayloadField("dst", notification.destinationType, atMost: .max),
+            PayloadField("dsc", notification.destinationContent, atMost: .max),
+        ]
+    }
+
+    private static func flags(_ notification: PushNotification) -> [PayloadField] {
+        [
+            PayloadField("cfm", notification.wantsConfirmation ? 1 : 0),
+            PayloadField("sil", notification.isSilent ? 1 : 0), PayloadField("org", "10d"),
+        ]
+    }
+}

@@ -1,0 +1,219 @@
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Testing
+import Timekeeping
+
+@Suite struct `Notifications that application servers order` {
+    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+    private let nobody = AddressOfRecord(user: ByteString("nobody"), host: ByteString("example.net"))
+
+    private func notification(_ bench: EngineBench, life: Duration = .seconds(86_400)) -> PushNotification {
+        var notification = PushNotification(expiresAt: bench.now.date + life)
+        notification.text = ByteString("hi")
+        return notification
+    }
+
+    private func order(
+        _ bench: EngineBench, for recipients: [NotificationRecipient]? = nil, room: Int = 100,
+        life: Duration = .seconds(86_400), verdict: (PushRequest) -> PushVerdict = { _ in .possible }
+    ) throws -> NotificationReceipt {
+        try bench.engine.notificationOrdered(
+            notification(bench, life: life), for: recipients ?? [.user(bob)], room: room, verdict: verdict,
+            now: bench.now)
+    }
+
+    /// Bob's phone, his tablet and a desk phone without push parameters.
+    private func registered(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
+        let bench = EngineBench(change)
+        bench.register()
+        _ = bench.pass(.seconds(1))
+        bench.register(token: "tok2", callID: "r2")
+        return bench
+    }
+
+    private func requests(_ actions: [ProxyAction]) -> [PushRequest] {
+        actions.compactMap { action in
+            guard case .push(let request) = action else { return nil }
+            return request
+        }
+    }
+
+    private func records(_ actions: [ProxyAction]) -> [TimelineRecord] {
+        actions.flatMap { action -> [TimelineRecord] in
+            guard case .record(let changes) = action else { return [] }
+            return changes.compactMap { change in
+                guard case .timeline(let record) = change else { return nil }
+                return record
+            }
+        }
+    }
+
+    @Test func `go to all devices of a user, and to no ordinary contact`() throws {
+        let bench = registered()
+        bench.register(token: nil, callID: "r3")
+        let receipt = try order(bench, for: [.user(bob), .user(nobody)])
+        #expect(receipt.sent == 2)
+        #expect(receipt.skipped == [.ordinaryContact])
+        #expect(receipt.absent == [.user(nobody)])
+        let actions = bench.take()
+        #expect(Set(story(actions)) == ["push hi tok1", "push hi tok2"])
+        let pushes = requests(actions)
+        #expect(Set(pushes.map(\.id)).count == 2)
+        #expect(pushes.allSatisfy { $0.deadline == bench.now.date + .seconds(86_400) })
+        let omitted = try #require(records(actions).first)
+        #expect(omitted.kind == .notification && omitted.code == receipt.code && omitted.isComplete)
+        #expect(omitted.omission == .ordinaryContact)
+    }
+
+    @Test func `go to one device, once, also when its user is named too`() throws {
+        let bench = registered()
+        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        #expect(try order(bench, for: [.device(device.id)]).sent == 1)
+        #expect(story(bench.take()) == ["push hi tok2"])
+        #expect(try order(bench, for: [.device(device.id), .user(bob)]).sent == 2)
+        let unknown = NotificationRecipient.device(BindingID(rawValue: 7))
+        #expect(try order(bench, for: [unknown]).absent == [unknown])
+    }
+
+    @Test func `go to nobody when one device could not take it, or there is no room for all`() throws {
+        let bench = registered()
+        #expect(throws: NotificationRefusal.payload("too long")) {
+            try order(bench) { $0.token.prid == ByteString("tok1") ? .refused("too long") : .possible }
+        }
+        #expect(throws: NotificationRefusal.noRoom) { try order(bench, room: 1) }
+        #expect(bench.take().isEmpty)
+        #expect(try order(bench, room: 2).sent == 2)
+    }
+
+    @Test func `pass over devices whose token carries none`() throws {
+        let bench = registered()
+        let receipt = try order(bench) { $0.token.prid == ByteString("tok1") ? .notCarried : .possible }
+        #expect(receipt.sent == 1 && receipt.skipped == [.notCarried])
+        #expect(story(bench.take()) == ["push hi tok2"])
+    }
+
+    @Test func `a dead token takes its contact with it, a new one is kept, and nothing else happens`() throws {
+        let bench = registered()
+        _ = try order(bench)
+        let pushes = requests(bench.take())
+        let dead = try #require(pushes.first { $0.token.prid == ByteString("tok1") })
+        let moved = try #require(pushes.first { $0.token.prid == ByteString("tok2") })
+        bench.engine.pushFinished(dead.id, outcome: .tokenDead(since: nil), now: bench.now)
+        bench.engine.pushFinished(moved.id, outcome: .acceptedWithNewToken(ByteString("tok3")), now: bench.now)
+        #expect(story(bench.take()).isEmpty)
+        #expect(try order(bench).sent == 1)
+        #expect(story(bench.take()) == ["push hi tok3"])
+        #expect(bench.engine.counters.tokensDropped == 1)
+    }
+
+    @Test func `a device that registered since keeps its contact`() throws {
+        let bench = registered()
+        _ = try order(bench)
+        let push = try #require(requests(bench.take()).first)
+        bench.engine.pushFinished(
+            push.id, outcome: .tokenDead(since: bench.now.date + .seconds(-100)), now: bench.now)
+        #expect(bench.engine.targets(of: bob, now: bench.now).count == 2)
+    }
+
+    @Test func `have a share of their own, and take nothing of a call's`() throws {
+        let bench = EngineBench {
+            $0.pushesPerDevice = 3
+            $0.notificationsPerDevice = 2
+        }
+        bench.register()
+        for _ in 1...2 { #expect(try order(bench).sent == 1) }
+        #expect(try order(bench).skipped == [.deviceLimit])
+        _ = bench.take()
+        for call in 1...3 { #expect(bench.invite(callID: "c\(call)", branch: "c\(call)").pushIDs.count == 1) }
+        _ = bench.pass(.seconds(30))
+        #expect(try order(bench).sent == 1)
+    }
+
+    @Test func `stop while calls have used up theirs`() throws {
+        let bench = EngineBench { $0.pushesPerDevice = 2 }
+        bench.register()
+        for call in 1...2 { bench.invite(callID: "c\(call)", branch: "c\(call)") }
+        #expect(try order(bench).skipped == [.deviceLimit])
+        _ = bench.pass(.seconds(31))
+        #expect(try order(bench).sent == 1)
+    }
+
+    @Test func `what nobody shall keep is tried for a while all the same`() throws {
+        let bench = registered()
+        _ = try order(bench, life: .zero)
+        #expect(requests(bench.take()).allSatisfy { $0.deadline == bench.now.date + .seconds(30) })
+    }
+
+    @Test func `leave a record each, with the one code`() throws {
+        let bench = registered()
+        let code = try order(bench).code
+        let pushes = requests(bench.take())
+        #expect(pushes.allSatisfy { $0.code == code })
+        for push in pushes {
+            bench.engine.pushNoted(push.id, .queued(app: "fcm"), now: bench.now)
+            bench.engine.pushNoted(push.id, .sent, now: bench.now)
+            bench.engine.pushNoted(push.id, .finished(.accepted(nil)), now: bench.now)
+        }
+        let records = records(bench.take())
+        #expect(records.count == 2)
+        #expect(
+            records.allSatisfy {
+                $0.kind == .notification && $0.code == code && $0.user == ByteString("bob")
+            })
+        #expect(Set(records.map(\.device)).count == 2)
+        #expect(records.allSatisfy { $0.answer == .accepted && $0.app == "fcm" })
+    }
+
+    @Test func `count as unread until they are read, unless they are silent or shall not`() throws {
+        let bench = EngineBench()
+        bench.register()
+        func badge(_ change: (inout PushNotification) -> Void = { _ in }) throws -> (code: PushCode, badge: Int?) {
+            var notification = notification(bench)
+            change(&notification)
+            let receipt = try bench.engine.notificationOrdered(
+                notification, for: [.user(bob)], room: 9, verdict: { _ in .possible }, now: bench.now)
+            let push = try #require(requests(bench.take()).first)
+            bench.engine.pushFinished(push.id, outcome: .accepted(nil), now: bench.now)
+            return (receipt.code, push.badge)
+        }
+        let first = try badge()
+        #expect(first.badge == 1)
+        #expect(try badge().badge == 2)
+        #expect(try badge { $0.isSilent = true }.badge == 2)
+        #expect(try badge { $0.countsInBadge = false }.badge == 2)
+        #expect(try badge { $0.badge = 7 }.badge == 7)
+        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        #expect(bench.engine.pushMarked(first.code, .read, by: device.id, now: bench.now) != .unknownDevice)
+        #expect(try badge().badge == 3)
+    }
+
+    @Test func `one that its provider did not take is not unread`() throws {
+        let bench = EngineBench()
+        bench.register()
+        _ = try order(bench)
+        let push = try #require(requests(bench.take()).first)
+        bench.engine.pushFinished(push.id, outcome: .payloadRefused("x"), now: bench.now)
+        _ = try order(bench)
+        #expect(requests(bench.take()).first?.badge == 1)
+    }
+
+    @Test func `devices are found by their tokens, step by step`() {
+        let bench = EngineBench()
+        for user in 1...50 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
+        bench.register(user: "plain", token: nil, callID: "plain")
+        var cursor: BindingCursor? = BindingCursor()
+        var found: [ByteString] = []
+        var steps = 0
+        while let place = cursor {
+            let step = bench.engine.devices(of: [.fcm], from: place, limit: 7) { $0.prid != ByteString("t3") }
+            found += step.found.map(\.token.prid)
+            cursor = step.next
+            steps += 1
+        }
+        #expect(found.count == 49 && Set(found).count == 49)
+        #expect(steps > 6)
+        #expect(bench.engine.devices(of: [.apns], from: BindingCursor(), limit: 1000) { _ in true }.found.isEmpty)
+    }
+}

@@ -1,0 +1,96 @@
+import LoopTesting
+import PushDelivery
+import SIPGrammar
+import Telemetry
+import Testing
+
+/// Notifications beside calls, at a provider without TLS: 32 requests at a time, of which notifications get eight.
+@Suite("Delivery of notifications", .timeLimit(.minutes(1)))
+struct NotificationDeliveryTests {
+    private func withService(
+        reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply,
+        _ body: (PushBench, FakeProvider) async throws -> Void
+    ) async throws {
+        try await withFolder { folder in
+            try await withLoop { loop in
+                let provider = FakeProvider(loop, reply: reply)
+                let url = try await provider.listen()
+                let bench = PushBench(loop)
+                try await bench.start(try folder.settings(url))
+                try await body(bench, provider)
+                await bench.close()
+                await provider.close()
+            }
+        }
+    }
+
+    @Test func `a call overtakes all but the few that are under way`() async throws {
+        try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
+            await bench.notify(1...500, at: token(.apns, "AB"))
+            await bench.send(501, to: token(.apns, "CD"))
+            var paths: [String] = []
+            for _ in 1...9 { paths.append(try await provider.requests.next().path) }
+            #expect(paths.count { $0 == "/3/device/ab" } == 8)
+            #expect(paths.contains("/3/device/cd"))
+            #expect(await bench.counters[.pushesInFlight] == 9)
+            #expect(await bench.counters[.pushQueue] == 492)
+        }
+    }
+
+    @Test func `all of them arrive`() async throws {
+        try await withService(reply: { _, _ in .answer(200) }) { (bench, _) async throws in
+            await bench.notify(1...300, at: token(.apns, "AB"))
+            var accepted = Set<PushID>()
+            for _ in 1...300 {
+                let (id, outcome) = try await bench.outcomes.next()
+                if outcome.isAccepted { accepted.insert(id) }
+            }
+            #expect(accepted.count == 300)
+            #expect(await bench.notificationRoom == 10_000)
+            #expect(await bench.counters[.pushesInFlight] == 0)
+        }
+    }
+
+    @Test func `those that cannot be sent make way for the others`() async throws {
+        try await withService(reply: { _, _ in .answer(200) }) { (bench, _) async throws in
+            // By a token for calls there is no notification.
+            let calls = PushToken(
+                provider: .apns, param: ByteString("T.com.example.phone.voip"), prid: ByteString("AB"))
+            await bench.notify(1...2000, at: calls)
+            await bench.notify(2001...2001, at: token(.apns, "AB"))
+            for _ in 1...2000 {
+                let outcome = try await bench.outcomes.next().1
+                #expect(outcome == .noSuitableToken)
+            }
+            let (id, outcome) = try await bench.outcomes.next()
+            #expect(id == PushID(rawValue: 2001) && outcome == .accepted(nil))
+        }
+    }
+
+    @Test func `ten thousand at a time, and calls have their places all the same`() async throws {
+        try await withService(reply: { request, _ in
+            request.path.hasSuffix("cd") ? .answer(200) : .silence
+        }) { bench, _ in
+            await bench.notify(1...10_000, at: token(.apns, "AB"))
+            #expect(await bench.notificationRoom == 0)
+            await bench.notify(10_001...10_001, at: token(.apns, "AB"))
+            let (refused, refusal) = try await bench.outcomes.next()
+            #expect(refused == PushID(rawValue: 10_001) && refusal == .retry(after: nil))
+            await bench.send(10_002, to: token(.apns, "CD"))
+            let (id, outcome) = try await bench.outcomes.next()
+            #expect(id == PushID(rawValue: 10_002) && outcome == .accepted(nil))
+        }
+    }
+
+    @Test func `one that is taken back gives its place to the next`() async throws {
+        try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
+            await bench.notify(1...10, at: token(.apns, "AB"))
+            for _ in 1...8 { _ = try await provider.requests.next() }
+            await bench.cancel(1)
+            await bench.cancel(9)
+            #expect(try await provider.requests.next().path == "/3/device/ab")
+            #expect(await bench.notificationRoom == 10_000 - 8)
+            #expect(await bench.counters[.pushQueue] == 0)
+        }
+    }
+}
