@@ -25,9 +25,9 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
 }
 
 /// libFuzzer brings `main`.
-func fuzzer(_ name: String) -> Target {
+func fuzzer(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(
-        name: name, dependencies: ["SIPMessage", "SIPGrammar", "Addressing"],
+        name: name, dependencies: dependencies,
         swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags([sanitized, "-use-ld=lld"])])
 }
@@ -41,7 +41,10 @@ let package = Package(
         module("Addressing"),
         module("SIPGrammar", ["Addressing"]),
         module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
-        fuzzer("FuzzSIP"),
-        fuzzer("FuzzFramer"),
+        module("JSON", ["SIPGrammar"]),
+        fuzzer("FuzzSIP", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        fuzzer("FuzzFramer", ["SIPMessage", "SIPGrammar", "Addressing"]),
+        fuzzer("FuzzHTTP", ["Addressing"]),
+        fuzzer("FuzzJSON", ["JSON"]),
     ]
 )

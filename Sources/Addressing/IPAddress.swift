@@ -25,6 +25,9 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
+    /// What counts as one peer where peers are limited: whoever has an IPv6 address has all of its /64.
+    package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
+
     package static let anyV4 = IPAddress(v4: 0)
     package static let anyV6 = IPAddress(high: 0, low: 0)
     package static let loopbackV4 = IPAddress(v4: 0x7f00_0001)

@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, memory, allocations, push
+        case register, hold, slow, api, memory, allocations, push
     }
 
     /// Which of the two ways pushes take.
@@ -26,6 +26,8 @@ package struct BenchmarkOptions: Sendable {
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
+    /// Connections to the API, each with one report under way.
+    package var connections = 64
     /// Where pushes go, whose certificate authority is in the file, how many in each round.
     package var url: String?
     package var authority: String?
@@ -52,6 +54,7 @@ package struct BenchmarkOptions: Sendable {
             case "--rate": bulkRate = Double(try Self.number(word, &rest))
             case "--low-rate": lowRate = Double(try Self.number(word, &rest))
             case "--bindings": bindings = try Self.number(word, &rest)
+            case "--connections": connections = try Self.number(word, &rest)
             case "--url": url = try Self.value(word, &rest)
             case "--authority": authority = try Self.value(word, &rest)
             case "--pushes": pushes = try Self.number(word, &rest)
@@ -84,6 +87,7 @@ package struct BenchmarkOptions: Sendable {
           hold         calls held at once, and how fast pushes leave and woken phones get their calls
           slow         pushes at 1000 calls a second, what the daemon adds to a relay that does nothing but send them, and
                        pushes beside an app whose provider takes 5 s to answer
+          api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
@@ -96,6 +100,7 @@ package struct BenchmarkOptions: Sendable {
           --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
+          --connections N  api: connections, each with one report under way (default 64)
           --url URL       push: an https server that answers POST with 200; the device token is put behind it
           --authority FILE  push: the authority of its certificate (default: the system's)
           --client NAME   push: nghttp2, as the daemon does it, or curl (default nghttp2)

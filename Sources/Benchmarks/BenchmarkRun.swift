@@ -14,6 +14,7 @@ package enum BenchmarkRun {
             case .register: try RegisterBenchmark.run(options, into: &report)
             case .hold: try HoldBenchmark.run(options, into: &report)
             case .slow: try SlowProviderBenchmark.run(options, into: &report)
+            case .api: try APIBenchmark.run(options, into: &report)
             case .memory: try MemoryBenchmark.run(options, into: &report)
             case .allocations: try AllocationBenchmark.run(options, allocationCount, into: &report)
             case .push: try PushBenchmark.run(options, allocationCount, into: &report)

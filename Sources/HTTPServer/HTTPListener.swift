@@ -32,6 +32,8 @@ package final class HTTPListener: @unchecked Sendable {
         package var connectionsPerSource = 1000
         /// How long a connection stays after a request that was refused, so that the answer arrives.
         package var lingerTimeout: Duration = .seconds(2)
+        /// Requests that are handled before whatever else is on the loop has its turn again; the others wait in order.
+        package var requestsPerTurn = Int.max
 
         package init() {}
     }
@@ -47,6 +49,10 @@ package final class HTTPListener: @unchecked Sendable {
     private var sources: [IPAddress: Int] = [:]
     private var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
+    /// Requests that wait for a turn, from `queueHead` on; each connection has one at most.
+    private var queue: [(number: UInt64, request: HTTPRequest)] = []
+    private var queueHead = 0
+    private var isTurnPlanned = false
 
     /// One answer may be as long as its handler makes it; a connection has one at a time.
     private static let outputLimit = 256 << 20
@@ -98,6 +104,8 @@ package final class HTTPListener: @unchecked Sendable {
         loop.checkThread()
         sockets = []
         waiting = [:]
+        queue = []
+        queueHead = 0
         for connection in connections.values { connection.close() }
     }
 
@@ -139,7 +147,35 @@ package final class HTTPListener: @unchecked Sendable {
     func received(_ request: HTTPRequest, on connection: HTTPConnection) {
         lastNumber += 1
         waiting[lastNumber] = connection
-        handler(request, HTTPReply(to: lastNumber, on: loop, of: self))
+        guard limits.requestsPerTurn < .max else {
+            return handler(request, HTTPReply(to: lastNumber, on: loop, of: self))
+        }
+        queue.append((lastNumber, request))
+        planTurn()
+    }
+
+    /// What is posted runs when everything that is ready now has been looked at.
+    private func planTurn() {
+        guard !isTurnPlanned else { return }
+        isTurnPlanned = true
+        loop.post { [weak self] in self?.takeTurn() }
+    }
+
+    private func takeTurn() {
+        isTurnPlanned = false
+        var left = limits.requestsPerTurn
+        while left > 0, queueHead < queue.count {
+            let (number, request) = queue[queueHead]
+            queueHead += 1
+            // Its client may have gone.
+            guard waiting[number] != nil else { continue }
+            left -= 1
+            handler(request, HTTPReply(to: number, on: loop, of: self))
+        }
+        if queueHead < queue.count { planTurn() }
+        guard queueHead == queue.count || queueHead > 256 else { return }
+        queue.removeSubrange(..<queueHead)
+        queueHead = 0
     }
 
     func answer(_ number: UInt64, with response: HTTPResponse) {
@@ -162,9 +198,4 @@ package final class HTTPListener: @unchecked Sendable {
         requestCount += 1
         if status >= 400 { refusedCount += 1 }
     }
-}
-
-extension IPAddress {
-    /// What counts as one source: whoever has an IPv6 address has all of its /64.
-    fileprivate var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 }

@@ -8,7 +8,7 @@ package struct JSONReader {
         package var bytes = 1 << 20
         /// Arrays and objects inside each other; at most 64.
         package var depth = 32
-        /// Keys and values together.
+        /// Those of members and elements, and what they stand in.
         package var values = 50_000
 
         package init() {}

@@ -105,7 +105,8 @@ extension ProxyEngine {
     /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
     /// take a call's place, and a phone is not woken more often than both shares say.
     private func mayNotify(_ device: BindingID, now: Moment) -> Bool {
-        notificationLimit.hasRoom(for: device, now: now.instant) && deviceLimit.hasRoom(for: device, now: now.instant)
+        notificationLimit.wait(for: device, now: now.instant) == nil
+            && deviceLimit.wait(for: device, now: now.instant) == nil
     }
 
     private func request(
@@ -136,8 +137,7 @@ extension ProxyEngine {
     }
 
     func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
-        if noteToken(outcome, of: device, aor: aor, now: now) { return }
-
+        _ = noteToken(outcome, of: device, aor: aor, now: now)
     }
 
     // MARK: Finding devices

@@ -53,6 +53,8 @@ package final class Daemon {
     var undescribedRoutes: [String] {
         (api.router.routes + admin.router.routes).filter { $0.description == nil }.map { "\($0.method) \($0.pattern)" }
     }
+    /// What it serves.
+    var apiRoutes: [(method: String, pattern: String)] { api.router.routes.map { ($0.method, $0.pattern) } }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 
@@ -68,7 +70,7 @@ package final class Daemon {
         store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
-        admin = APIService(settings.admin.access(settings.api.httpLimits), loop: loop, keys: keys, log: log)
+        admin = APIService(settings.admin.access(like: settings.api.access), loop: loop, keys: keys, log: log)
         apps = try Self.apps(settings, in: store, log: log)
         do {
             queries = try StoreQueries(path: settings.store)

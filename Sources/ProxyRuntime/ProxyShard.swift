@@ -145,11 +145,18 @@ package actor ProxyShard {
     /// Those who wait for what becomes of a report.
     private var reporters: [ReportTicket: (ReportResult) -> Void] = [:]
     private var lastReport: UInt64 = 0
+    /// Reports that wait until others are on the disk, from `queuedReportsHead` on: as many as their services admit.
+    private var queuedReports: [(done: (ReportResult) -> Void, body: (ProxyEngine, ReportTicket, Moment) -> Void)] = []
+    private var queuedReportsHead = 0
+
+    /// On their way to the disk at once: a REGISTER is committed after no more than these.
+    private static let reportLimit = 16
 
     /// Tells the engine of a device, or of its removal; `done` is called once, on the loop.
     func report(
-        _ done: @escaping (ReportResult) -> Void, _ body: (ProxyEngine, ReportTicket, Moment) -> Void
+        _ done: @escaping (ReportResult) -> Void, _ body: @escaping (ProxyEngine, ReportTicket, Moment) -> Void
     ) {
+        guard reporters.count < Self.reportLimit else { return queuedReports.append((done, body)) }
         lastReport += 1
         let ticket = ReportTicket(lastReport)
         reporters[ticket] = done
@@ -159,6 +166,20 @@ package actor ProxyShard {
 
     private func reported(_ ticket: ReportTicket, _ result: ReportResult) {
         reporters.removeValue(forKey: ticket)?(result)
+        guard queuedReportsHead < queuedReports.count else { return }
+        // The engine is not entered while its actions run.
+        loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
+    }
+
+    private func startQueuedReports() {
+        while queuedReportsHead < queuedReports.count, reporters.count < Self.reportLimit {
+            let (done, body) = queuedReports[queuedReportsHead]
+            queuedReportsHead += 1
+            report(done, body)
+        }
+        guard queuedReportsHead == queuedReports.count || queuedReportsHead > 256 else { return }
+        queuedReports.removeSubrange(..<queuedReportsHead)
+        queuedReportsHead = 0
     }
 
     // MARK: Actions

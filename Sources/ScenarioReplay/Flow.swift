@@ -43,13 +43,15 @@ package struct TokenFault: Hashable, Sendable {
     package let plan: [String: String]
 }
 
-/// One thing that is done once in a flow: a SIPp file is played, a phone's program is run, or a control command.
+/// One thing that is done once in a flow: a SIPp file is played, a phone's program is run, a control command is given, or
+/// something is asked over HTTP.
 package struct FlowStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(PhoneProgram)
         /// The words after `sippushd`, without `--config`.
         case command([String])
+        case request(APIRequest)
     }
 
     package let name: String
@@ -63,15 +65,49 @@ package struct FlowStep: Hashable, Sendable {
         return actor
     }
 
-    package var isCommand: Bool { actor == nil && program == nil }
+    package var isCommand: Bool {
+        if case .command = work { true } else { false }
+    }
 
-    /// Whose step this is; `nil` for a command.
+    package var request: APIRequest? {
+        guard case .request(let request) = work else { return nil }
+        return request
+    }
+
+    /// Whose step this is; `nil` for a command or a request.
     var role: Actor.Role? { program == nil ? actor?.role : .phone }
+    /// The place whose column it has.
     var place: String? { program?.place ?? actor?.place }
 
     package var program: PhoneProgram? {
         guard case .run(let program) = work else { return nil }
         return program
+    }
+}
+
+/// A request to the daemon's HTTP API, as an app or an application server sends it; curl does.
+package struct APIRequest: Hashable, Sendable {
+    package let method: String
+    /// Path and query. In it and in the body `%user%` and `%domain%` stand for those of the flow.
+    package let target: String
+    package let fields: [String: String]
+    /// Scopes with commas between them: an API key that has them is shown; `nil` for none.
+    package let scopes: String?
+    package let body: String?
+    /// What it must be answered with.
+    package let status: Int
+    /// Paths into the answer's JSON and the value there: see ``JSONValue/text(at:)``.
+    package let answer: [String: String]
+
+    /// Why an answer is not the one that was expected; `nil` when it is.
+    package func difference(status: Int, answer text: String) -> String? {
+        guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
+        let value = JSONValue(text)
+        for (path, wanted) in answer.sorted(by: { $0.key < $1.key }) {
+            let found = value?.text(at: path)
+            if found != wanted { return "\(path) in the answer is \(found ?? "not there"), expected \(wanted)" }
+        }
+        return nil
     }
 }
 

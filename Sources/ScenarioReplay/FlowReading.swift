@@ -22,16 +22,17 @@ private struct FlowReader {
     var problems: SettingsProblems
 
     mutating func flow(_ root: YAMLNode, name: String) -> Flow {
-        let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "pushes", "quiet"]
+        let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "requests", "pushes", "quiet"]
         let entries = known(keys, in: root, "a flow")
         let actors = list(entries["actors"]).compactMap { $0["run"] == nil ? actor($0) : program($0) }
         let commands = list(entries["commands"]).compactMap { command($0) }
+        let requests = list(entries["requests"]).compactMap { request($0) }
         if actors.isEmpty { problems.report("expected at least one actor", at: root.position) }
-        checkNames(actors + commands)
+        checkNames(actors + commands + requests)
         return Flow(
             name: name, about: text(entries["about"]) ?? "", daemon: entries["daemon"] ?? Flow(name: name).daemon,
             users: users(entries["users"]), tokens: tokens(entries["tokens"]),
-            steps: (actors + commands).map(\.step), pushes: list(entries["pushes"]).flatMap { pushes($0) },
+            steps: (actors + commands + requests).map(\.step), pushes: list(entries["pushes"]).flatMap { pushes($0) },
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
@@ -76,6 +77,23 @@ private struct FlowReader {
         let step = FlowStep(
             name: text(entries["name"]) ?? run, start: start(entries["start"]),
             work: .command(run.split(separator: " ").map(String.init)), exit: integer(entries["exit"]) ?? 0)
+        return (step, node.position)
+    }
+
+    private mutating func request(_ node: YAMLNode) -> PlacedStep? {
+        let keys = ["name", "send", "key", "fields", "body", "status", "answer", "start"]
+        let entries = known(keys, in: node, "a request")
+        guard let send = required("send", entries, node) else { return nil }
+        let words = send.split(separator: " ").map(String.init)
+        guard words.count == 2, words[1].hasPrefix("/") else {
+            problems.report("expected a method and a path, such as GET /healthz", at: node.position)
+            return nil
+        }
+        let request = APIRequest(
+            method: words[0], target: words[1], fields: texts(entries["fields"]), scopes: text(entries["key"]),
+            body: text(entries["body"]), status: integer(entries["status"]) ?? 200, answer: texts(entries["answer"]))
+        let step = FlowStep(
+            name: text(entries["name"]) ?? send, start: start(entries["start"]), work: .request(request), exit: 0)
         return (step, node.position)
     }
 

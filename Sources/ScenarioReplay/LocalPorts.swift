@@ -18,6 +18,9 @@ struct LocalPorts {
     /// Whether somebody takes datagrams and connections there.
     static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
 
+    /// Whether somebody takes connections there.
+    static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
+
     private static func used(by table: String) -> [Int] {
         (try? String(contentsOfFile: "/proc/net/" + table, encoding: .ascii)).map { ports(in: $0) } ?? []
     }

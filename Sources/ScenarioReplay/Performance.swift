@@ -74,6 +74,12 @@ final class Performance {
             guard let exit = ended[step.name], exit != step.exit else { continue }
             outcome.complaints.append("\(step.name) ended with \(exit), expected \(step.exit)" + why(step))
         }
+        for step in flow.steps {
+            guard let request = step.request, ended[step.name] == 0,
+                let difference = request.difference(status: status(of: step), answer: Self.text(file(step, "answer")))
+            else { continue }
+            outcome.complaints.append("\(step.name) \(difference)")
+        }
         if stage.record != nil {
             outcome.complaints += PushCheck.complaints(about: pushes(), expected: flow.pushes)
         }
@@ -125,6 +131,8 @@ final class Performance {
         let log = file(step, "log")
         switch step.work {
         case .command(let words): running[step.name] = try stage.command(words, log: log)
+        case .request(let request):
+            running[step.name] = try stage.request(request, step.name, log: log, answer: file(step, "answer"))
         case .play(let actor):
             running[step.name] = try Child(step.name, "sipp", arguments(for: step, actor), log: log)
         case .run(let program):
@@ -193,6 +201,10 @@ extension Performance {
             case .play: break
             case .command(let words):
                 events += remark(words.joined(separator: " "), of: "sippushd", at: started[step.name])
+            case .request(let request):
+                events += remark(
+                    "\(request.method) \(request.target.prefix { $0 != "?" }): \(status(of: step))", of: "sippushd",
+                    at: started[step.name])
             case .run(let program):
                 events += remark("\(program.needs ?? program.script) starts", of: program.place, at: started[step.name])
                 events += remark("is killed", of: program.place, at: killed[step.name])
@@ -214,6 +226,9 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
+    /// 0 without an answer.
+    private func status(of request: FlowStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
+
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
@@ -226,7 +241,7 @@ extension Performance {
     }
 
     private func file(_ step: FlowStep, _ ending: String) -> URL {
-        folder.appending(path: step.name.replacing(" ", with: "-").replacing("/", with: "-") + "." + ending)
+        folder.appending(path: String(step.name.map { $0.isLetter || $0.isNumber ? $0 : "-" }) + "." + ending)
     }
 
     private static func text(_ file: URL) -> String {

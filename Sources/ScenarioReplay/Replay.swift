@@ -99,6 +99,9 @@ package struct Replay {
         if !flow.users.isEmpty { return "it needs its own users" }
         if target.record == nil, !flow.pushes.isEmpty { return "it needs --record to see pushes" }
         if target.configuration == nil, flow.steps.contains(where: \.isCommand) { return "it needs --config" }
+        let requests = flow.steps.compactMap(\.request)
+        if target.api == nil, !requests.isEmpty { return "it needs --api" }
+        if target.apiKey == nil, requests.contains(where: { $0.scopes != nil }) { return "it needs --api-key" }
         if Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place)).count > 1 {
             return "it needs two trusted ports"
         }

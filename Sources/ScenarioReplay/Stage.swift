@@ -14,6 +14,11 @@ final class Stage {
     let hooked: URL?
     /// The configuration that control commands name; `nil` when there can be none.
     let configuration: String?
+    /// The HTTP API's address; `nil` when it cannot be asked.
+    let api: String?
+    /// API keys by their scopes; with another's daemon one for all.
+    private var keys: [String: String] = [:]
+    private let anyKey: String?
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
@@ -25,6 +30,8 @@ final class Stage {
         hooked = nil
         configuration = target.configuration
         domain = target.domain
+        api = target.api
+        anyKey = target.apiKey
         user = "bob-\(Int.random(in: 1000...9999))"
         sippushd = programs.appending(path: "sippushd").path
         self.folder = folder
@@ -45,6 +52,9 @@ final class Stage {
         let record = folder.appending(path: "pushes.jsonl")
         let configuration = folder.appending(path: "sippushd.yaml")
         let port = ports.take()
+        let apiPort = ports.take()
+        api = "127.0.0.1:\(apiPort)"
+        anyKey = nil
         sippushd = programs.appending(path: "sippushd").path
         target = "127.0.0.1:\(port)"
         self.record = record
@@ -70,14 +80,16 @@ final class Stage {
             }
             for fault in flow.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
             try Self.write(
-                Self.configuration(for: flow, folder: folder, port: port, places: places, tls: tls, plain: plain),
+                Self.configuration(
+                    for: flow, folder: folder, ports: (sip: port, api: apiPort), places: places, tls: tls, plain: plain),
                 to: configuration)
             let daemon = try Child(
                 "sippushd", sippushd, ["serve", "--config", configuration.path],
                 log: folder.appending(path: "sippushd.log"))
             children.append(daemon)
-            try daemon.wait(for: "its ports") { LocalPorts.isServed(port) }
+            try daemon.wait(for: "its ports") { LocalPorts.isServed(port) && LocalPorts.isListening(apiPort) }
             for user in flow.users { try add(user) }
+            for scopes in Set(flow.steps.compactMap { $0.request?.scopes }).sorted() { try addKey(scopes) }
         } catch {
             stop()
             throw error
@@ -89,6 +101,28 @@ final class Stage {
         guard let configuration else { throw ReplayError("control commands need --config") }
         let arguments = words + ["--config", configuration]
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
+    }
+
+    /// Starts a request to the HTTP API; its output is the status, and the answer's body goes to a file.
+    func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
+        guard let api else { throw ReplayError("requests need --api") }
+        var words = [
+            "--silent", "--show-error", "--max-time", "10", "--output", answer.path, "--write-out", "%{http_code}",
+        ]
+        words += request.method == "HEAD" ? ["--head"] : ["--request", request.method]
+        for (name, value) in request.fields.sorted(by: { $0.key < $1.key }) {
+            words += ["--header", "\(name): \(value)"]
+        }
+        if let scopes = request.scopes {
+            guard let key = anyKey ?? keys[scopes] else { throw ReplayError("requests need --api-key") }
+            words += ["--header", "Authorization: Bearer \(key)"]
+        }
+        if let body = request.body { words += ["--data-raw", filled(body)] }
+        return try Child(name, "curl", words + ["http://\(api)\(filled(request.target))"], log: log)
+    }
+
+    private func filled(_ text: String) -> String {
+        text.replacing("%user%", with: user).replacing("%domain%", with: domain)
     }
 
     func stop() {
@@ -108,6 +142,16 @@ final class Stage {
             ["user", "add", "\(user.name)@\(domain)", "--password-stdin"],
             log: folder.appending(path: "user-\(user.name).log"), input: user.password + "\n")
         try Self.finish(command)
+    }
+}
+
+extension Stage {
+    private func addKey(_ scopes: String) throws(ReplayError) {
+        let command = try command(
+            ["apikey", "add", "replay-\(keys.count)", "--scope", scopes],
+            log: folder.appending(path: "key-\(keys.count).log"))
+        try Self.finish(command)
+        keys[scopes] = command.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }
 
@@ -150,7 +194,7 @@ extension Stage {
     }
 
     private static func configuration(
-        for flow: Flow, folder: URL, port: Int, places: [String: Int], tls: String, plain: String
+        for flow: Flow, folder: URL, ports: (sip: Int, api: Int), places: [String: Int], tls: String, plain: String
     ) throws(ReplayError) -> String {
         let pbxes = Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place))
             .compactMap { places[$0] }.sorted()
@@ -158,7 +202,7 @@ extension Stage {
         let upstream = pbxes.first.map { "upstream: \"sip:127.0.0.1:\($0)\"" } ?? ""
         let usual = """
             domains: [\(Target.usualDomain)]
-            listen: ["udp:127.0.0.1:\(port)", "tcp:127.0.0.1:\(port)"]
+            listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)"]
             store: "\(folder.path)/store.db"
             control: "\(folder.path)/control.sock"
             auth: off
@@ -168,6 +212,8 @@ extension Stage {
               ring-timeout: 5s
             log:
               level: info
+            api:
+              listen: ["127.0.0.1:\(ports.api)"]
             push:
               fcm:
                 enabled: true
@@ -181,6 +227,8 @@ extension Stage {
                 team-id: TEAM123456
                 key-id: KEY1234567
                 key-file: "\(folder.path)/apns-key.p8"
+              acrobits:
+                endpoint: "http://\(plain)"
             """
         do throws(SettingsError) {
             return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: flow.daemon).yaml

@@ -9,6 +9,9 @@ package struct Target: Hashable, Sendable {
     /// The local port that it trusts as its PBX.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
+    /// Where its HTTP API listens, `host:port`, and a key that may do what flows ask for.
+    package var api: String?
+    package var apiKey: String?
 
     /// The domain of daemons that are started here.
     package static let usualDomain = "example.net"
@@ -28,7 +31,7 @@ package struct ReplayOptions: Hashable, Sendable {
     package static let usage = """
         usage: scenario-replay [NAME ...] [--scenarios FOLDER] [--programs FOLDER] [--list]
                                [--target HOST:PORT [--record FILE] [--config FILE] [--pbx-port PORT]
-                                [--domain NAME]]
+                                [--domain NAME] [--api HOST:PORT [--api-key KEY]]]
         """
 
     /// Reads the words after the program's name.
@@ -40,7 +43,8 @@ package struct ReplayOptions: Hashable, Sendable {
         while let word = rest.popFirst() {
             switch word {
             case "--list": isListOnly = true
-            case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port", "--domain":
+            case "--scenarios", "--programs", "--target", "--record", "--config", "--pbx-port", "--domain",
+                "--api", "--api-key":
                 guard let value = rest.popFirst() else { throw ReplayError("\(word) needs a value\n\(Self.usage)") }
                 values[word] = value
             default:
@@ -55,8 +59,10 @@ package struct ReplayOptions: Hashable, Sendable {
         if let address = values["--target"] {
             target = Target(
                 address: address, record: values["--record"], configuration: values["--config"], pbxPort: port,
-                domain: values["--domain"] ?? Target.usualDomain)
-        } else if let option = ["--record", "--config", "--pbx-port", "--domain"].first(where: { values[$0] != nil }) {
+                domain: values["--domain"] ?? Target.usualDomain, api: values["--api"], apiKey: values["--api-key"])
+        } else if let option = ["--record", "--config", "--pbx-port", "--domain", "--api", "--api-key"]
+            .first(where: { values[$0] != nil })
+        {
             throw ReplayError("\(option) needs --target\n\(Self.usage)")
         }
     }

@@ -225,6 +225,43 @@ struct HTTPListenerTests {
         }
     }
 
+    @Test func `between two requests everything else has its turn, and none is lost`() async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let events = Mailbox<Bool>()
+            let (listener, endpoint, session) = try await bench.run { bench in
+                var limits = Self.limits
+                limits.requestsPerTurn = 1
+                let listener = try HTTPListener(on: bench.loop, limits: limits) { _, reply in
+                    events.put(true)
+                    loop.post { events.put(false) }
+                    reply.send(HTTPResponse(status: 200))
+                }
+                var sessionLimits = HTTPSession.Limits()
+                sessionLimits.connectionsPerHost = 50
+                return (
+                    listener, try listener.listen(on: Endpoint(.loopbackV4, 0)),
+                    HTTPSession(on: bench.loop, limits: sessionLimits)
+                )
+            }
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<50 {
+                    group.addTask {
+                        try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/")).status
+                    }
+                }
+                for try await status in group { #expect(status == 200) }
+            }
+            var order: [Bool] = []
+            for _ in 0..<100 { order.append(try await events.next()) }
+            #expect(order == (0..<100).map { $0 % 2 == 0 })
+            await bench.run { _ in
+                session.close()
+                listener.close()
+            }
+        }
+    }
+
     @Test func `TLS is spoken with the certificate of the moment`() async throws {
         let first = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let second = try SelfSignedCertificate(hosts: ["127.0.0.1"])

@@ -7,11 +7,13 @@ private final class Gate {
     var limit: RateLimit<Int>
     private let start = Instant(nanoseconds: 1_000_000_000)
 
-    init(perMinute: Int) { limit = RateLimit(perMinute: perMinute) }
+    init(perMinute: Int, capacity: Int = .max) { limit = RateLimit(perMinute: perMinute, capacity: capacity) }
+
+    func wait(_ key: Int, after time: Duration = .zero) -> Duration? { limit.wait(for: key, now: start + time) }
 
     func admits(_ key: Int, after time: Duration = .zero) -> Bool { limit.admit(key, now: start + time) }
 
-    func hasRoom(_ key: Int, after time: Duration = .zero) -> Bool { limit.hasRoom(for: key, now: start + time) }
+    func hasRoom(_ key: Int, after time: Duration = .zero) -> Bool { wait(key, after: time) == nil }
 }
 
 @Suite struct `Limits of pushes a minute` {
@@ -61,5 +63,28 @@ private final class Gate {
         let gate = Gate(perMinute: 0)
         for _ in 0..<1_000 { #expect(gate.admits(1)) }
         #expect(gate.limit.count == 0)
+    }
+
+    @Test func `tells how long it takes until one more is admitted`() {
+        let gate = Gate(perMinute: 20)
+        #expect(gate.wait(1) == nil)
+        for _ in 0..<20 { _ = gate.admits(1) }
+        #expect(gate.wait(1) == .seconds(3))
+        #expect(gate.wait(1, after: .milliseconds(2_999)) == .milliseconds(1))
+        #expect(gate.wait(1, after: .seconds(3)) == nil)
+        // Asking costs nothing.
+        #expect(gate.admits(1, after: .seconds(3)))
+        #expect(gate.wait(2) == nil)
+        #expect(Gate(perMinute: 0).wait(1) == nil)
+    }
+
+    @Test func `of too many keys the busiest are remembered`() {
+        let gate = Gate(perMinute: 20, capacity: 2_000)
+        for _ in 0..<20 { _ = gate.admits(-1) }
+        for key in 0..<100_000 {
+            #expect(gate.admits(key))
+            #expect(gate.limit.count <= 2_000)
+        }
+        #expect(!gate.admits(-1))
     }
 }

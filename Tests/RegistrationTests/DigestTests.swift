@@ -253,20 +253,36 @@ struct DigestTests {
 
     // MARK: T7
 
-    @Test func `an unknown user costs the same work and gets the same answer`() throws {
+    @Test(arguments: [DigestAlgorithm.sha256, .md5])
+    func `an unknown user costs the same work and gets the same answer`(algorithm: DigestAlgorithm) throws {
         var work: [[Int]] = []
         var answers: [Int] = []
         for name in ["bob", "bab"] {
             let counter = HashCounter()
             var gate = Gate(functions: .real(counter: counter))
             let before = counter.total
-            let client = DigestClient(name: name, password: "wrong")
+            let client = DigestClient(name: name, password: "wrong", algorithm: algorithm)
             #expect(try gate.check(client.answer(gate.challenge()), user: name) == .challenged)
             work.append(zip(counter.total, before).map { $0 - $1 })
             answers.append(gate.challenge().reduce(0) { $0 + $1.value.count })
         }
         #expect(work[0] == work[1] && work[0][0] == 2)
         #expect(answers[0] == answers[1])
+    }
+
+    @Test func `a password itself is looked at with the same work for every user`() {
+        var work: [[Int]] = []
+        for (name, password, isRight) in [("bob", "s3cret", true), ("bob", "wrong!", false), ("bab", "s3cret", false)] {
+            let counter = HashCounter()
+            let gate = Gate(functions: .real(counter: counter))
+            let before = counter.total
+            #expect(
+                gate.authenticator.isPassword(
+                    ByteString(password), of: ByteString(name), realm: ByteString("pn.test"), users: gate.users)
+                    == isRight)
+            work.append(zip(counter.total, before).map { $0 - $1 })
+        }
+        #expect(Set(work).count == 1 && work[0][0] > 0)
     }
 
     // MARK: Limits

@@ -85,6 +85,32 @@ import Testing
         #expect(flow.steps.contains { $0.isCommand } == false)
     }
 
+    @Test func `a request says what is sent and what must come back`() throws {
+        let flow = try Self.read(
+            """
+            actors:
+              - {name: calls, play: call.xml, start: {after: reports}}
+            requests:
+              - name: reports
+                send: POST /v1/push-tokens?username=%user%
+                key: tokens.report
+                fields: {Content-Type: application/json}
+                body: '{"username":"%user%"}'
+                status: 202
+                answer: {next: "1"}
+              - send: GET /healthz
+            """)
+        let reports = try #require(flow.steps[1].request)
+        #expect(reports.method == "POST" && reports.target == "/v1/push-tokens?username=%user%")
+        #expect(reports.scopes == "tokens.report" && reports.body == #"{"username":"%user%"}"#)
+        #expect(reports.fields == ["Content-Type": "application/json"] && reports.status == 202)
+        #expect(flow.steps[2].name == "GET /healthz" && flow.steps[2].request?.status == 200)
+        #expect(flow.steps.map(\.isCommand) == [false, false, false])
+        #expect(reports.difference(status: 202, answer: #"{"next":1}"#) == nil)
+        #expect(reports.difference(status: 401, answer: "")?.contains("401, expected 202") == true)
+        #expect(reports.difference(status: 202, answer: "{}")?.contains("next in the answer is not there") == true)
+    }
+
     @Test func `an unknown key is refused where it stands`() {
         let found = Self.problems(in: "actors:\n  - {name: bob, play: a.xml, tarnsport: udp}\n")
         #expect(found.count == 1)
@@ -111,6 +137,9 @@ import Testing
         ("actors: [{name: a, run: x, kill: {answered: a}}]", "cannot wait for \"a\""),
         ("actors: [{name: a, run: x, says: ok, start: {answered: a}, kill: {}}]", "cannot wait for \"a\""),
         ("actors: {name: a}", "expected a list"),
+        ("actors: [{name: a, play: x}]\nrequests: [{name: b}]", "expected a send"),
+        ("actors: [{name: a, play: x}]\nrequests: [{send: /healthz}]", "expected a method and a path"),
+        ("actors: [{name: a, play: x, start: {answered: b}}]\nrequests: [{name: b, send: GET /}]", "cannot wait for"),
         ("actors: [a]", "expected a group of keys"),
     ])
     func `a mistake has a sentence`(text: String, sentence: String) {

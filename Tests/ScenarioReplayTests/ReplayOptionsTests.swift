@@ -41,6 +41,19 @@ import Testing
         #expect(try reason("sh") == nil)
     }
 
+    @Test func `a flow is skipped without the API that it asks`() throws {
+        func reason(_ request: String, _ words: String...) throws -> String? {
+            let replay = Replay(
+                try ReplayOptions(["--target", "127.0.0.1:5060", "--config", "c"] + words), program: "scenario-replay")
+            let text = "actors: [{name: a, play: x}]\nrequests: [\(request)]"
+            return replay.reasonToSkip(try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml"))
+        }
+        #expect(try reason("{send: GET /healthz}") == "it needs --api")
+        #expect(try reason("{send: GET /healthz}", "--api", "127.0.0.1:8088") == nil)
+        #expect(try reason("{send: GET /x, key: admin}", "--api", "a:1") == "it needs --api-key")
+        #expect(try reason("{send: GET /x, key: admin}", "--api", "a:1", "--api-key", "k") == nil)
+    }
+
     @Test func `the sandbox's addresses are read from its greeting`() {
         let found = Stage.addresses(in: "listening tls=127.0.0.1:1 plain=127.0.0.1:2\n")
         #expect(found == ["tls": "127.0.0.1:1", "plain": "127.0.0.1:2"])

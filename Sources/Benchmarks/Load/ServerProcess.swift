@@ -6,6 +6,8 @@ import Reactor
 final class ServerProcess {
     /// Where it speaks SIP over UDP.
     let endpoint: Endpoint
+    /// Where its HTTP API is, and a key that may report tokens there.
+    let api: (endpoint: Endpoint, key: String)?
     private let process: Process
     private let words: LastWords
     private let loop: EventLoop
@@ -18,18 +20,21 @@ final class ServerProcess {
     ///
     /// - Parameters:
     ///   - daemon: the path of `sippushd`.
+    ///   - servesAPI: whether it serves its HTTP API, too.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
     ///   - slowPort: where those of the slow app go.
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
     convenience init(
-        daemon: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
+        daemon: String, servesAPI: Bool, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
     ) throws(BenchmarkError) {
         try self.init(
             program: daemon,
-            settings: { Self.settings(folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort) },
-            arguments: { ["serve", "--config", $0, "--log-format", "text"] }, on: loop)
+            settings: {
+                Self.settings(folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort)
+                    + (servesAPI ? Self.apiSettings(pushPort: pushPort) : "")
+            }, arguments: { ["serve", "--config", $0, "--log-format", "text"] }, servesAPI: servesAPI, on: loop)
     }
 
     /// Starts the ``Relay``, which this program is too.
@@ -40,7 +45,8 @@ final class ServerProcess {
 
     /// The settings' text is made for its folder, the arguments for the file that the text is in.
     private init(
-        program: String, settings: (String) -> String, arguments: (String) -> [String], on loop: EventLoop
+        program: String, settings: (String) -> String, arguments: (String) -> [String], servesAPI: Bool = false,
+        on loop: EventLoop
     ) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: program) else {
             throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
@@ -48,12 +54,14 @@ final class ServerProcess {
         let wait = LoopWait(on: loop)
         let words = LastWords()
         let process = Process()
+        var key = ""
         do {
             folder = FileManager.default.temporaryDirectory.appending(path: "sippushd-benchmark-\(UUID().uuidString)")
             try FileManager.default.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
             let file = folder.appending(path: "sippushd.yaml")
             try settings(folder.path).write(to: file, atomically: true, encoding: .utf8)
+            if servesAPI { key = try Self.makeKey(program, file) }
             let pipe = Pipe()
             process.executableURL = URL(filePath: program)
             process.arguments = arguments(file.path)
@@ -86,6 +94,8 @@ final class ServerProcess {
             throw BenchmarkError("\(program) does not start\n\(words.text)")
         }
         endpoint = listener
+        api = words.api.map { ($0, key) }
+        if servesAPI, api == nil { throw BenchmarkError("\(program) serves no API\n\(words.text)") }
     }
 
     deinit {
@@ -107,6 +117,34 @@ final class ServerProcess {
         guard try !wait.wait(atMost: .seconds(20), until: { words.hasEnded }) else { return }
         kill(process.processIdentifier, SIGKILL)
         throw BenchmarkError("what was under load does not end on SIGTERM")
+    }
+
+    /// Into the store, before the daemon has it.
+    private static func makeKey(_ program: String, _ file: URL) throws -> String {
+        let process = Process()
+        let pipe = Pipe()
+        process.executableURL = URL(filePath: program)
+        process.arguments = ["apikey", "add", "benchmark", "--scope", "tokens.report", "--config", file.path]
+        process.standardOutput = pipe
+        try process.run()
+        let output = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw BenchmarkError("no API key") }
+        return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Goes on where the other settings end, within `push`.
+    private static func apiSettings(pushPort: UInt16) -> String {
+        """
+          acrobits:
+            enabled: true
+            endpoint: http://127.0.0.1:\(pushPort)
+        api:
+          listen: ["127.0.0.1:0"]
+          connections: 10000
+          connections-per-source: 10000
+
+        """
     }
 
     private static func settings(folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16) -> String {
@@ -141,6 +179,7 @@ private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
     private(set) var text = ""
     private(set) var listener: Endpoint?
+    private(set) var api: Endpoint?
     private(set) var hasEnded = false
 
     private static let limit = 100_000
@@ -152,6 +191,15 @@ private final class LastWords: @unchecked Sendable {
             // Whole once its line is.
             let rest = text[range.upperBound...]
             if let end = rest.firstIndex(where: \.isWhitespace) { listener = Endpoint(rest[..<end]) }
+        }
+        // Said before the other one.
+        if api == nil, let line = text.firstRange(of: "API listens") {
+            let rest = text[line.upperBound...]
+            if let range = rest.firstRange(of: "listener="),
+                let end = rest[range.upperBound...].firstIndex(where: \.isWhitespace)
+            {
+                api = Endpoint(rest[range.upperBound..<end])
+            }
         }
         changed()
     }

@@ -11,13 +11,15 @@ final class Workbench {
     private let caller: UDPSocket
     private let sink: PushSink
     private let slowSink: PushSink
+    private let wait: LoopWait
 
     /// How long the slow app's provider takes to answer.
     static let slowness: Duration = .seconds(5)
 
     /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app.
     init(
-        _ options: BenchmarkOptions, calls callCount: Int = 0, isSlow: @escaping (Int) -> Bool = { _ in false }
+        _ options: BenchmarkOptions, calls callCount: Int = 0, servesAPI: Bool = false,
+        isSlow: @escaping (Int) -> Bool = { _ in false }
     ) throws(BenchmarkError) {
         do {
             loop = try EventLoop()
@@ -25,11 +27,13 @@ final class Workbench {
         } catch {
             throw BenchmarkError("no loop: \(error)")
         }
+        wait = LoopWait(on: loop)
         let hooks = Hooks()
         sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
         slowSink = try PushSink(on: loop, delay: Self.slowness) { _ in }
         daemon = try ServerProcess(
-            daemon: options.daemon, caller: caller.local, pushPort: sink.port, slowPort: slowSink.port, on: loop)
+            daemon: options.daemon, servesAPI: servesAPI, caller: caller.local, pushPort: sink.port,
+            slowPort: slowSink.port, on: loop)
         phones = try PhoneSockets(daemon: daemon.endpoint, isSlow: isSlow, on: loop) { bytes, socket in
             switch Arrival(bytes) {
             case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)
@@ -46,6 +50,11 @@ final class Workbench {
             on: loop)
         hooks.client = client
         hooks.calls = calls
+    }
+
+    /// Nothing to be done here for so long.
+    func pause(_ duration: Duration) throws(BenchmarkError) {
+        _ = try wait.wait(atMost: duration) { false }
     }
 
     /// The least that could stand in the daemon's place.

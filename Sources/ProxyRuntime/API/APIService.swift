@@ -2,6 +2,8 @@ package import Addressing
 import Crypto
 import HTTPServer
 import Reactor
+import Registration
+import SIPGrammar
 import Telemetry
 
 /// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.
@@ -16,6 +18,7 @@ package final class APIService {
     private let log: Log
     private var listener: HTTPListener?
     private var refusals = LogRateLimit()
+    private var logins: LoginLimit
 
     /// Where it listens, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
@@ -29,6 +32,7 @@ package final class APIService {
         self.loop = loop
         self.keys = keys
         self.log = log
+        logins = LoginLimit(perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser)
     }
 
     func listen() throws(StartError) {
@@ -145,13 +149,7 @@ package final class APIService {
     ) -> Admission {
         if let login = route.login {
             do throws(ServiceProblem) {
-                switch try login(request, parameters) {
-                case .none: break
-                case .user(let name): return .caller(.user(name))
-                case .wrong:
-                    return refuse(
-                        request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
-                }
+                if let attempt = try login(request, parameters) { return judge(attempt, request, route) }
             } catch {
                 return .refusal(error.response())
             }
@@ -164,6 +162,10 @@ package final class APIService {
         // Two of them could be read in two ways.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
+            let source = request.remote.address
+            // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
+            if let wait = logins.wait(from: source, now: loop.now) { return refuse(request, route, after: wait) }
+            logins.failed(from: source, now: loop.now)
             return refuse(
                 request, route, 401, "this key is not known",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
@@ -177,6 +179,19 @@ package final class APIService {
         return .caller(.key(key.name))
     }
 
+    /// Passwords can be guessed: beyond the limit none is looked at, not even the right one.
+    private func judge(
+        _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
+    ) -> Admission {
+        let (source, user) = (request.remote.address, ByteString(attempt.user))
+        if let wait = logins.wait(from: source, for: user, now: loop.now) { return refuse(request, route, after: wait) }
+        guard attempt.isRight() else {
+            logins.failed(from: source, for: user, now: loop.now)
+            return refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
+        }
+        return .caller(.user(attempt.user))
+    }
+
     /// RFC 6750 section 2.1, where the route says nothing else.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.split(separator: " ")
@@ -187,16 +202,28 @@ package final class APIService {
     private func refuse(
         _ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int, _ title: String, challenge: String
     ) -> Admission {
-        if let suppressed = refusals.admit(now: loop.now) {
-            log.info(
-                "API request refused",
-                [
-                    .source: .described(request.remote), .method: .text(route.method), .route: .text(route.pattern),
-                    .status: .number(status), .suppressed: .number(suppressed),
-                ])
-        }
+        noteRefusal(request, route, status)
         return .refusal(
             ServiceProblem(status, title).response(fields: [HTTPField("WWW-Authenticate", challenge)]))
+    }
+
+    private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Admission {
+        noteRefusal(request, route, 429)
+        let seconds = wait.components.seconds + 1
+        return .refusal(
+            ServiceProblem(429, "too many wrong passwords or keys").response(fields: [
+                HTTPField("Retry-After", "\(seconds)")
+            ]))
+    }
+
+    private func noteRefusal(_ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int) {
+        guard let suppressed = refusals.admit(now: loop.now) else { return }
+        log.info(
+            "API request refused",
+            [
+                .source: .described(request.remote), .method: .text(route.method), .route: .text(route.pattern),
+                .status: .number(status), .suppressed: .number(suppressed),
+            ])
     }
 }
 

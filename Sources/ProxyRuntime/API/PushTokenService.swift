@@ -46,17 +46,19 @@ struct PushTokenService {
     /// By the password of the user that the report is about.
     private func login(
         _ request: HTTPRequest, _ parameters: [String]
-    ) throws(ServiceProblem) -> ServiceRouter.LoginVerdict {
+    ) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         let report = try TokenReport(request, parameters)
-        guard let password = report.password else { return .none }
+        guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
-        return shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in
-                guard let aor = engine.aor(of: user, in: domain), engine.isPassword(password, of: aor) else {
-                    return .wrong
-                }
-                return .user("\(aor)")
+        let known = aor(of: user, in: domain)
+        // A domain that is not ours has no users, and costs as much.
+        let aor = known ?? AddressOfRecord(user: user, host: (domain ?? .empty).lowercased())
+        let shard = shard
+        return ServiceRouter.LoginAttempt(user: "\(aor)") {
+            let isRight = shard.assumeIsolated { shard in
+                shard.withEngine { engine, _ in engine.isPassword(password, of: aor) }
             }
+            return isRight && known != nil
         }
     }
 
@@ -96,9 +98,14 @@ struct PushTokenService {
 
     private func aor(of report: TokenReport) throws(ServiceProblem) -> AddressOfRecord {
         let (user, domain) = try report.account()
-        let aor = shard.assumeIsolated { shard in shard.withEngine { engine, _ in engine.aor(of: user, in: domain) } }
-        guard let aor else { throw ServiceProblem(404, "the user's domain is not served here") }
+        guard let aor = aor(of: user, in: domain) else {
+            throw ServiceProblem(404, "the user's domain is not served here")
+        }
         return aor
+    }
+
+    private func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
+        shard.assumeIsolated { shard in shard.withEngine { engine, _ in engine.aor(of: user, in: domain) } }
     }
 
     /// Success has neither body nor type: a body would have to match its type.

@@ -1,5 +1,5 @@
 package import Addressing
-package import HTTPServer
+import HTTPServer
 package import Settings
 
 /// Where an HTTP service listens, and what it allows its clients.
@@ -10,16 +10,21 @@ struct ServiceAccess {
     let certFile: String?
     let keyFile: String?
     let limits: HTTPListener.Limits
+    let wrongLoginsPerSource: Int
+    let wrongLoginsPerUser: Int
 }
 
 extension APISettings {
     var access: ServiceAccess {
-        ServiceAccess(name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: httpLimits)
+        ServiceAccess(
+            name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: httpLimits,
+            wrongLoginsPerSource: wrongLoginsPerSource, wrongLoginsPerUser: wrongLoginsPerUser)
     }
 
-    /// The admin API keeps to the same.
-    package var httpLimits: HTTPListener.Limits {
+    private var httpLimits: HTTPListener.Limits {
         var limits = HTTPListener.Limits()
+        // Calls do not wait for more than one: they share the loop.
+        limits.requestsPerTurn = 1
         limits.connections = connections
         limits.connectionsPerSource = connectionsPerSource
         limits.headTimeout = headTimeout
@@ -50,8 +55,11 @@ package struct AdminSettings: SettingsGroup, Equatable {
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    func access(_ limits: HTTPListener.Limits) -> ServiceAccess {
-        ServiceAccess(name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: limits)
+    /// Limits are those of the API.
+    func access(like api: ServiceAccess) -> ServiceAccess {
+        ServiceAccess(
+            name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
+            wrongLoginsPerSource: api.wrongLoginsPerSource, wrongLoginsPerUser: api.wrongLoginsPerUser)
     }
 }
 

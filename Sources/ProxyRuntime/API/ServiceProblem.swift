@@ -16,7 +16,10 @@ package struct ServiceProblem: Error, Codable, Sendable {
     }
 
     func response(fields: [HTTPField] = []) -> HTTPResponse {
-        let body = (try? JSONEncoder().encode(self)) ?? Data()
+        let encoder = JSONEncoder()
+        // The same problem is the same bytes: their order tells nothing.
+        encoder.outputFormatting = .sortedKeys
+        let body = (try? encoder.encode(self)) ?? Data()
         var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
         response.fields += fields
         return response

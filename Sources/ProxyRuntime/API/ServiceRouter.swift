@@ -38,14 +38,14 @@ package struct ServiceRouter {
         let handler: Handler
     }
 
-    /// Whether a request proves by itself who asks, without a key. Called on the loop.
-    package typealias Login = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> LoginVerdict
+    /// Who a request claims to come from, when it shows a password in place of a key. Called on the loop.
+    package typealias Login = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> LoginAttempt?
 
-    package enum LoginVerdict: Hashable, Sendable {
-        /// It does not try to: a key is needed.
-        case none
-        case user(String)
-        case wrong
+    package struct LoginAttempt {
+        /// As it stands in the log; the same for every spelling, since wrong passwords are counted by it.
+        let user: String
+        /// Looks at the password. Takes as long for users who do not exist.
+        let isRight: () -> Bool
     }
 
     enum Segment: Hashable {

@@ -92,7 +92,9 @@ package struct DigestAuthenticator: Sendable {
             guard let answer = answer(credentials, to: request) else { continue }
             let user = users.user(named: credentials.username, realm: realm)
             let ha1 = user?.ha1[answer.algorithm]
-            let expected = response(to: credentials, answer, method: request.method, ha1: ha1?.array ?? dummy)
+            let expected = response(
+                to: credentials, answer, method: request.method,
+                ha1: ha1?.array ?? Array(dummy.prefix(answer.algorithm.digitCount)))
             let isRight = equalInConstantTime(expected, credentials.response)
             guard isRight, let user, ha1 != nil else { continue }
             guard admits(credentials, answer, request, on: flow, now: now) else {

@@ -69,7 +69,7 @@ struct AdminAPITests {
         try await withAdmin { daemon async throws in
             for (method, path) in try await routes(of: daemon) {
                 let answer = try await daemon.answer(
-                    "\(method) \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(RunningDaemon.bossKey)\r\n"
+                    "\(method) \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(RunningDaemon.adminKey)\r\n"
                         + "Connection: close\r\n\r\n")
                 #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(method) \(path)")
             }

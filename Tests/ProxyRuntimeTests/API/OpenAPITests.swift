@@ -93,7 +93,7 @@ struct OpenAPITests {
         #expect(operation?["operationId"] == "putThing")
         #expect(operation?["x-scope"] == "pushes")
         #expect(operation?["security"] == [["key": ["pushes"]]])
-        #expect(keys(operation?["responses"]) == ["200", "400", "401", "403", "404", "413", "431"])
+        #expect(keys(operation?["responses"]) == ["200", "400", "401", "403", "404", "413", "429", "431"])
         #expect(operation?["parameters"]?.array?.map { $0["in"]?.string } == ["path", "query"])
         let size = operation?["requestBody"]?["content"]?["application/json"]?["schema"]?["properties"]?["size"]
         #expect(size == ["type": "integer", "minimum": .number(1), "maximum": .number(9)])

@@ -26,7 +26,14 @@ struct RunningDaemon: Sendable {
     let log: MemoryLogSink
     let undescribedRoutes: [String]
     let apps: MobileApps
+    /// What the API serves.
+    let routes: [Route]
     private let ended: Mailbox<Bool>
+
+    struct Route: Hashable, Sendable {
+        let method: String
+        let pattern: String
+    }
 
     static let password = "se cret+1"
     private static let functions = DigestFunctions(
@@ -39,8 +46,8 @@ struct RunningDaemon: Sendable {
     ) async throws -> RunningDaemon {
         let key = try APIKeySecret.make()
         let reader = try #require(APIKeySecret(readerKey))
-        let boss = try #require(APIKeySecret(bossKey))
         let sender = try #require(APIKeySecret(senderKey))
+        let admin = try #require(APIKeySecret(adminKey))
         let date = UnixTime(seconds: 0)
         let user = DigestUser(
             name: ByteString("100"), realm: ByteString("example.net"), password: ByteString(password),
@@ -48,8 +55,8 @@ struct RunningDaemon: Sendable {
         let keys = [
             APIKey(name: "server", hash: key.hash, scopes: [.tokensReport], createdAt: date),
             APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
-            APIKey(name: "boss", hash: boss.hash, scopes: [.admin], createdAt: date),
             APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
+            APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
         ].compactMap(\.self)
         let writer = try ObservedWriter(folder.path)
         #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
@@ -79,7 +86,9 @@ struct RunningDaemon: Sendable {
                         RunningDaemon(
                             loop: daemon.loop, shard: daemon.shard, api: api,
                             admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
-                            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps, ended: ended)))
+                            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps,
+                            routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
+                            ended: ended)))
                 daemon.run()
             } catch {
                 started.put(.failure(error))
@@ -91,11 +100,11 @@ struct RunningDaemon: Sendable {
 
     /// Of somebody who may read and not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
-    /// Of somebody who may do everything.
-    static let bossKey = "spd_" + String(repeating: "C", count: 43)
+    /// Of somebody who may everything.
+    static let adminKey = "spd_" + String(repeating: "B", count: 43)
 
     /// Of somebody who may send pushes, and say what became of them.
-    static let senderKey = "spd_" + String(repeating: "B", count: 43)
+    static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {
         loop.stop()
@@ -140,12 +149,20 @@ struct RunningDaemon: Sendable {
 
     /// Sends a request as it is written here, and returns the answer as it came.
     func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
-        let endpoint = other ?? api
-        return try await withLoop { loop in
+        try await Self.answer(Array(request.utf8), from: other ?? api)
+    }
+
+    func answer(_ request: [UInt8]) async throws -> String { try await Self.answer(request, from: api) }
+
+    /// All that a server says on a connection until it closes it; nothing when there is none.
+    static func answer(_ request: [UInt8], from endpoint: Endpoint) async throws -> String {
+        try await withLoop { loop in
             let received = Mailbox<String?>()
             let connection = try await Bench(loop).run { bench in
+                var limits = StreamConnection.Limits()
+                limits.output = 4 << 20
                 let connection = try StreamConnection.connect(
-                    to: endpoint, on: bench.loop,
+                    to: endpoint, on: bench.loop, limits: limits,
                     handlers: .init(
                         connected: { _ in },
                         received: { _, bytes in
@@ -153,7 +170,7 @@ struct RunningDaemon: Sendable {
                                 unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
                             return bytes.count
                         }, closed: { _, _ in received.put(nil) }))
-                connection.send(Array(request.utf8))
+                connection.send(request)
                 return connection
             }
             var all = ""
@@ -165,7 +182,7 @@ struct RunningDaemon: Sendable {
 
     /// Asks the admin API.
     func order(
-        _ method: String, _ target: String, _ body: String = "", key: String? = bossKey
+        _ method: String, _ target: String, _ body: String = "", key: String? = adminKey
     ) async throws -> (status: Int, body: String) {
         let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         let endpoint = try #require(admin)

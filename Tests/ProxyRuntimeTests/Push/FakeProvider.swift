@@ -23,6 +23,8 @@ actor FakeProvider {
     nonisolated let requests = Mailbox<Request>()
     private let reply: @Sendable (Request, Int) -> Reply
     private var count = 0
+    /// All that ever came.
+    private(set) var connectionCount = 0
     private var listener: StreamListener?
     private var connections: [UInt64: StreamConnection] = [:]
 
@@ -33,8 +35,8 @@ actor FakeProvider {
     }
 
     /// Gives the URL's beginning.
-    func listen() throws -> String {
-        let listener = try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100) { self.accept($0) }
+    func listen(at address: IPAddress = .loopbackV4) throws -> String {
+        let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, limit: 100) { self.accept($0) }
         self.listener = listener
         return "http://\(listener.local)"
     }
@@ -49,6 +51,7 @@ actor FakeProvider {
 
     private func accept(_ connection: StreamConnection) {
         connections[connection.id] = connection
+        connectionCount += 1
         try? connection.start(
             StreamConnection.Handlers(
                 connected: { _ in },

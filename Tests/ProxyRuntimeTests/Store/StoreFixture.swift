@@ -5,21 +5,40 @@ import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
+import Storage
 import Telemetry
 import Timekeeping
 
-/// A folder of its own with the path of a store in it; removed at the end.
+/// A folder of its own with the path of a store in it; removed with the object, or earlier.
 final class StoreFolder: Sendable {
     let folder = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
     var path: String { folder + "/store.db" }
 
     init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
 
-    deinit { try? FileManager.default.removeItem(atPath: folder) }
+    deinit { remove() }
+
+    /// For whoever gives the object away to what may outlive the test.
+    func remove() { try? FileManager.default.removeItem(atPath: folder) }
 
     func read() throws -> StoreContent {
         var reader = try StoreReader(path: path, mayMigrate: false)
         return try StoreContent(&reader)
+    }
+}
+
+extension StoreFolder {
+    /// How many rows each table has; also while somebody writes.
+    func rowCounts() throws -> [String: Int64] {
+        var options = ConnectionOptions()
+        options.access = .readOnly
+        let connection = try Connection(path: path, options: options)
+        let tables = try connection.statement("SELECT name FROM sqlite_master WHERE type = 'table'")
+        var names: [String] = []
+        while try tables.step() { names.append(tables.text(0)) }
+        var counts: [String: Int64] = [:]
+        for name in names { counts[name] = try connection.integer("SELECT count(*) FROM \"\(name)\"") }
+        return counts
     }
 }
 

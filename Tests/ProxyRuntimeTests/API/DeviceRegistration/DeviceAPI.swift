@@ -249,7 +249,9 @@ func withDeviceAPI(
     _ change: @Sendable (inout APISettings) -> Void = { _ in }, _ body: (DeviceAPI) async throws -> Void
 ) async throws {
     try await withLoop { loop in
-        let api = DeviceAPI(loop, folder: try StoreFolder(), change)
+        let folder = try StoreFolder()
+        defer { folder.remove() }
+        let api = DeviceAPI(loop, folder: folder, change)
         try await api.start()
         try await body(api)
         await api.stop()

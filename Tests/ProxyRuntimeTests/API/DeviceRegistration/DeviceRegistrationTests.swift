@@ -431,6 +431,7 @@ struct DeviceRegistrationTests {
     @Test func `outcomes survive a restart, and what was accepted is done after it`() async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
+            defer { folder.remove() }
             let first = DeviceAPI(loop, folder: folder)
             try await first.start()
             let done = try await first.post("/devices", DeviceAPI.body(fcm: "f1"), headers: [.tracked])

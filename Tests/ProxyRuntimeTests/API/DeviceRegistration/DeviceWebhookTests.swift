@@ -19,7 +19,9 @@ struct DeviceWebhookTests {
         try await withLoop { loop in
             let receiver = FakeProvider(loop, reply: reply)
             let url = try await receiver.listen()
-            let api = DeviceAPI(loop, folder: try StoreFolder(), change)
+            let folder = try StoreFolder()
+            defer { folder.remove() }
+            let api = DeviceAPI(loop, folder: folder, change)
             try await api.start()
             try await body(api, receiver, url)
             await api.stop()
@@ -167,7 +169,9 @@ struct DeviceWebhookTests {
         try await withLoop { loop in
             let receiver = FakeProvider(loop) { _, _ in .answer(202) }
             let port = try await receiver.listen().split(separator: ":").last ?? ""
-            let api = DeviceAPI(loop, folder: try StoreFolder())
+            let folder = try StoreFolder()
+            defer { folder.remove() }
+            let api = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
             // The second answer would lead inside.
             let count = Locked(0)

@@ -1,0 +1,1 @@
+../../../Sources/HTTPServer/HTTPRequestHead.swift

@@ -1,0 +1,69 @@
+import JSON
+
+/// Whatever comes in: nothing traps, limits hold, what is taken is UTF-8, and what was read and written again reads the
+/// same.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    var limits = JSONReader.Limits()
+    limits.bytes = 4096
+    limits.values = 500
+    let tokens = depth(of: bytes, limits)
+    guard let value = try? JSONValue(bytes, limits: limits) else {
+        precondition(tokens == nil, "token by token it was taken")
+        return 0
+    }
+    guard let tokens else { fatalError("token by token it was not taken") }
+    precondition(tokens <= limits.depth, "deeper than allowed")
+    precondition(String(validating: bytes, as: UTF8.self) != nil, "no UTF-8")
+    var written: [UInt8] = []
+    append(value, to: &written)
+    // Escapes may make it longer.
+    limits.bytes = 100_000
+    guard let again = try? JSONValue(written, limits: limits) else { fatalError("not read again") }
+    precondition(again == value, "another value")
+    return 0
+}
+
+/// The greatest depth on the way; `nil` when the text is not taken.
+private func depth(of bytes: [UInt8], _ limits: JSONReader.Limits) -> Int? {
+    guard var reader = try? JSONReader(bytes, limits: limits) else { return nil }
+    var deepest = 0
+    while let token = try? reader.next() {
+        deepest = max(deepest, reader.depth)
+        switch token {
+        case .end: return deepest
+        case .key(let text), .string(let text):
+            let string = reader.string(text)
+            precondition(reader.isEqual(text, to: string), "not equal to itself")
+        case .number(let range): precondition(!reader.number(range).isEmpty, "an empty number")
+        default: break
+        }
+    }
+    return nil
+}
+
+private func append(_ value: JSONValue, to out: inout [UInt8]) {
+    switch value {
+    case .null: out += Array("null".utf8)
+    case .bool(let flag): out += Array((flag ? "true" : "false").utf8)
+    case .number(let text): out += Array(text.utf8)
+    case .string(let text): out.append(jsonString: text)
+    case .array(let elements):
+        out.append(UInt8(ascii: "["))
+        for (index, element) in elements.enumerated() {
+            if index > 0 { out.append(UInt8(ascii: ",")) }
+            append(element, to: &out)
+        }
+        out.append(UInt8(ascii: "]"))
+    case .object(let members):
+        out.append(UInt8(ascii: "{"))
+        for (index, member) in members.enumerated() {
+            if index > 0 { out.append(UInt8(ascii: ",")) }
+            out.append(jsonString: member.key)
+            out.append(UInt8(ascii: ":"))
+            append(member.value, to: &out)
+        }
+        out.append(UInt8(ascii: "}"))
+    }
+}

@@ -1,0 +1,83 @@
+/// How many token reports a second the HTTP API takes, each on the disk before its 200, and whether calls feel it: the
+/// same calls without them and beside them, in turns.
+enum APIBenchmark {
+    private static let calls = 1000
+    private static let rate = 200.0
+    private static let reportTime: Duration = .seconds(5)
+
+    static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let users = 2 * calls * options.rounds
+        let bench = try Workbench(options, calls: users, servesAPI: true)
+        _ = try bench.registers.run(0..<users, cseq: 1, window: options.window)
+        guard let api = bench.daemon.api else { throw BenchmarkError("the daemon serves no API") }
+        let load = try ReportLoad(at: api.endpoint, key: api.key)
+
+        var rates: [Double] = []
+        var costs: [Double] = []
+        var latency = Samples()
+        // The first round warms up.
+        for round in 0...options.rounds {
+            let before = try bench.daemon.figures()
+            load.start(connections: options.connections)
+            try bench.pause(reportTime)
+            let result = try load.stop()
+            let after = try bench.daemon.figures()
+            guard round > 0 else { continue }
+            rates.append(Double(result.count) / result.time.seconds)
+            costs.append((after.cpu - before.cpu).seconds * 1e6 / Double(max(result.count, 1)))
+            latency = result.latency
+        }
+        let name = "reports, \(options.connections) under way"
+        report.add("api", name, "/s", rates)
+        report.add("api", name + ", daemon's CPU", "µs", costs)
+        report.add("api", name + ", answer", latency)
+
+        var alone = Rounds()
+        var beside = Rounds()
+        var reports: [Double] = []
+        for number in 0..<options.rounds {
+            let start = 2 * calls * number
+            try alone.add(bench, start..<start + calls)
+            load.start(connections: options.connections)
+            try beside.add(bench, start + calls..<start + 2 * calls)
+            let result = try load.stop()
+            reports.append(Double(result.count) / result.time.seconds)
+        }
+        alone.report("alone", into: &report)
+        beside.report("beside reports", into: &report)
+        report.add("api", "reports beside calls", "/s", reports)
+        report.add("api", "push p99 beside reports, of p99 alone", "ratio", ratio(beside.pushP99, alone.pushP99))
+        report.add("api", "wake p99 beside reports, of p99 alone", "ratio", ratio(beside.wakeP99, alone.wakeP99))
+        let lost = (0..<users).count { !bench.calls.calls[$0].isAcknowledged }
+        if lost > 0 { report.complain("\(lost) of \(users) calls LOST") }
+        load.close()
+        try bench.close()
+    }
+
+    private static func ratio(_ beside: [Double], _ alone: [Double]) -> Double {
+        beside.median / max(alone.median, 0.001)
+    }
+
+    private struct Rounds {
+        var pushP50: [Double] = []
+        var pushP99: [Double] = []
+        var wakeP50: [Double] = []
+        var wakeP99: [Double] = []
+
+        mutating func add(_ bench: Workbench, _ users: Range<Int>) throws(BenchmarkError) {
+            _ = try bench.calls.hold(users, rate: rate)
+            pushP50.append(bench.calls.pushLatencies.percentile(50).milliseconds)
+            pushP99.append(bench.calls.pushLatencies.percentile(99).milliseconds)
+            try bench.calls.wake(users, rate: rate)
+            wakeP50.append(bench.calls.wakeLatencies.percentile(50).milliseconds)
+            wakeP99.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
+        }
+
+        func report(_ name: String, into report: inout Report) {
+            report.add("api", "INVITE to push at 200/s, \(name), p50", "ms", pushP50)
+            report.add("api", "INVITE to push at 200/s, \(name), p99", "ms", pushP99)
+            report.add("api", "REGISTER to INVITE at 200/s, \(name), p50", "ms", wakeP50)
+            report.add("api", "REGISTER to INVITE at 200/s, \(name), p99", "ms", wakeP99)
+        }
+    }
+}
