@@ -133,15 +133,8 @@ let package = Package(
             "ProxyRuntimeTests",
             [
                 "ProxyRuntime", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration",
-                "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings",
-                "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
-                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery",
-                "Registration", "HTTPClient",
-                "ProxyRuntime", "PushSandbox", "TestSupport", "LoopTesting", "ProxyCore", "PushDelivery",
-                "Registration", "HTTPClient",
-                "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Addressing",
-                "Timekeeping", "Telemetry",
+                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
+                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(

@@ -122,6 +122,7 @@ final class HTTPConnection {
 
     func answer(_ response: HTTPResponse, at date: UnixTime) {
         guard case .answering(let head) = phase else { return }
+        listener?.answered(response.status)
         stream.send(
             response.bytes(at: date, staysOpen: head.staysOpen, withoutBody: head.method == "HEAD"))
         guard head.staysOpen else {
@@ -137,6 +138,7 @@ final class HTTPConnection {
 
     private func refuse(_ fault: HTTPFault) {
         let response = HTTPResponse(status: fault.status, text: fault.reason)
+        listener?.answered(fault.status)
         stream.send(response.bytes(at: listener?.date ?? UnixTime(milliseconds: 0), staysOpen: false))
         phase = .lingering
         pending = []

@@ -188,4 +188,14 @@ package final class HTTPListener: @unchecked Sendable {
     package var waitingCount: Int { waiting.count }
 
     package var connectionCount: Int { connections.count }
+
+    /// Requests since the start, those that were refused before they were complete included.
+    package private(set) var requestCount: UInt64 = 0
+    /// Those that were answered with 400 or more.
+    package private(set) var refusedCount: UInt64 = 0
+
+    func answered(_ status: Int) {
+        requestCount += 1
+        if status >= 400 { refusedCount += 1 }
+    }
 }

@@ -28,7 +28,9 @@ struct HTTPRequestHead {
     /// The connection may carry another request afterwards.
     let staysOpen: Bool
 
-    private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
+    private static let methods: Set<String> = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY",
+    ]
     private static let fieldLimit = 100
 
     /// Reads the lines of a head, without their CRLFs and without the empty one.

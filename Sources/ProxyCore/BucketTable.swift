@@ -23,10 +23,13 @@ package struct StoredBucketChange: Sendable {
 /// The buckets of all users; a user without entries has none.
 package struct BucketTable: Sendable {
     private var buckets: [AddressOfRecord: PushBucket] = [:]
+    /// Of all users.
+    private(set) var entryCount: Int
     package var settings: BucketSettings
 
     package init(settings: BucketSettings, restoring rows: [StoredBucketEntry]) {
         self.settings = settings
+        entryCount = rows.count
         for (aor, rows) in Dictionary(grouping: rows, by: \.aor) {
             buckets[aor] = PushBucket(restoring: rows.map(\.entry))
         }
@@ -62,7 +65,9 @@ package struct BucketTable: Sendable {
         _ aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
     ) -> [StoredChange] {
         var bucket = buckets.removeValue(forKey: aor) ?? PushBucket()
+        let count = bucket.entries.count
         let changes = event(&bucket, settings)
+        entryCount += bucket.entries.count - count
         if !bucket.isEmpty { buckets[aor] = bucket }
         return changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
     }

@@ -163,19 +163,3 @@ package struct StoredState {
         self.disabledProviders = disabledProviders
     }
 }
-
-/// What the engine counts; sizes are read from its tables.
-package struct EngineCounters: Sendable {
-    package var requests: UInt64 = 0
-    package var unusable: UInt64 = 0
-    package var strayResponses: UInt64 = 0
-    package var registersAccepted: UInt64 = 0
-    package var registersRefused: UInt64 = 0
-    package var callsHeld: UInt64 = 0
-    package var callsReleased: UInt64 = 0
-    package var callsExpired: UInt64 = 0
-    package var pushesRequested: UInt64 = 0
-    package var pushesFailed: UInt64 = 0
-    package var tokensDropped: UInt64 = 0
-    package var missedCallsReported: UInt64 = 0
-}

@@ -30,6 +30,8 @@ package struct Fork: Sendable {
         case answeredElsewhere
         case declinedElsewhere(Status)
         case callerCancelled
+        /// An operator ended the call.
+        case dismissed(Status)
     }
 
     package enum Order: Sendable {
@@ -126,6 +128,16 @@ package struct Fork: Sendable {
         guard phase == .proceeding else { return [] }
         phase = .cancelled
         return endOthers(.callerCancelled) + closeIfDone()
+    }
+
+    /// An operator ends it: the caller gets this status when the phones that ring have been cancelled.
+    ///
+    /// It has to be better than the 487 with which they answer that.
+    package mutating func dismissed(with status: Status) -> [Order] {
+        guard phase == .proceeding else { return [] }
+        phase = .declined
+        best = (status, nil)
+        return endOthers(.dismissed(status)) + closeIfDone()
     }
 
     /// The time to wait for devices is over (R18).

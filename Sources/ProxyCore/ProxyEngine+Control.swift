@@ -8,6 +8,8 @@ package import Timekeeping
 extension ProxyEngine {
     /// One INVITE that is being offered to a user.
     package struct HeldCall: Sendable {
+        /// For ``callDismissed(_:with:now:)`` and for the next page; later calls have higher ones.
+        package let id: UInt64
         package let callRef: CallRef
         package let aor: AddressOfRecord
         package let callID: ByteString
@@ -17,15 +19,60 @@ extension ProxyEngine {
     }
 
     /// All calls that wait or ring, oldest first.
-    package var heldCalls: [HeldCall] {
-        forks.values.compactMap { context -> HeldCall? in
-            guard let call = context.call, context.fork.phase == .proceeding else { return nil }
-            let branches = context.fork.branches
-            return HeldCall(
-                callRef: call.ref, aor: call.aor, callID: call.key.callID, receivedAt: call.receivedAt,
-                sleeping: branches.count(where: \.isSleeping),
-                ringing: branches.count { !$0.isSleeping && !$0.isEnded })
-        }.sorted { ($0.receivedAt, $0.callRef.rawValue) < ($1.receivedAt, $1.callRef.rawValue) }
+    package var heldCalls: [HeldCall] { heldCalls(after: 0, limit: .max).calls }
+
+    /// Some of the calls that wait or ring, oldest first. There may be hundreds of thousands: one page reads the numbers of
+    /// all, and no more of them than it shows.
+    ///
+    /// - Parameters:
+    ///   - id: the `next` of the page before.
+    ///   - limit: calls on a page; it may show fewer although there are more.
+    /// - Returns: the calls, and where the next page begins; `nil` when this was the last.
+    package func heldCalls(after id: UInt64, limit: Int) -> (calls: [HeldCall], next: UInt64?) {
+        // The lowest numbers beyond `id`, in their order.
+        var page: [UInt64] = []
+        if limit >= forks.count {
+            page = forks.keys.map(\.number).filter { $0 > id }.sorted()
+        } else {
+            for number in forks.keys.lazy.map(\.number) where number > id {
+                if page.count == limit {
+                    guard let last = page.last, number < last else { continue }
+                    page.removeLast()
+                }
+                page.insert(number, at: page.partitionPoint { $0 > number })
+            }
+        }
+        let calls = page.compactMap { number in forks[ForkID(number)].flatMap { HeldCall(number, $0) } }
+        return (calls, page.count == limit ? page.last : nil)
+    }
+
+    /// The same for one user, or one Call-ID.
+    package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [HeldCall] {
+        offers.filter { $0.key.aor == aor || $0.key.callID == callID }
+            .compactMap { _, fork in forks[fork].flatMap { HeldCall(fork.number, $0) } }
+            .sorted { $0.id < $1.id }
+    }
+
+    /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
+    ///
+    /// - Parameters:
+    ///   - id: see ``HeldCall/id``.
+    ///   - status: for the caller; 480, 486, 600 or 603.
+    ///   - now: both clocks.
+    /// - Returns: whether there was such a call.
+    package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
+        let fork = ForkID(id)
+        guard let context = forks[fork], HeldCall(id, context) != nil else { return false }
+        change(fork, now: now) { $0.dismissed(with: status) }
+        settle(now: now)
+        return true
+    }
+
+    /// Forgets a user's missed calls; those that are being offered stay.
+    ///
+    /// - Returns: what to write: whoever asks waits for the disk.
+    package func bucketEmptied(of aor: AddressOfRecord) -> [StoredChange] {
+        buckets.change(aor) { bucket, _ in bucket.emptied() }
     }
 
     /// The devices of a user as a call would find them.
@@ -67,5 +114,28 @@ extension ProxyEngine {
         deviceLimit.perMinute = changed.pushesPerDevice
         callerLimit.perMinute = changed.pushesPerCaller
         notificationLimit.perMinute = changed.notificationsPerDevice
+    }
+}
+
+extension ProxyEngine.HeldCall {
+    /// `nil` for what is no call to a user of ours, or is over.
+    init?(_ id: UInt64, _ context: ForkContext) {
+        guard let call = context.call, context.fork.phase == .proceeding else { return nil }
+        let branches = context.fork.branches
+        self.init(
+            id: id, callRef: call.ref, aor: call.aor, callID: call.key.callID, receivedAt: call.receivedAt,
+            sleeping: branches.count(where: \.isSleeping), ringing: branches.count { !$0.isSleeping && !$0.isEnded })
+    }
+}
+
+extension [UInt64] {
+    /// The first place whose element, and with it all that follow, fulfils the condition.
+    fileprivate func partitionPoint(_ isBeyond: (UInt64) -> Bool) -> Int {
+        var range = 0..<count
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            range = isBeyond(self[middle]) ? range.lowerBound..<middle : middle + 1..<range.upperBound
+        }
+        return range.lowerBound
     }
 }

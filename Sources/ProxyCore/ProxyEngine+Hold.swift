@@ -34,7 +34,8 @@ extension ProxyEngine {
                 continue
             }
             dropPush(of: branch, in: fork)
-            counters.callsReleased += 1
+            counters.count(.heldDelivered)
+            counters.observe(.delivery, now.date - call.receivedAt)
             log.info(
                 "call released",
                 [
@@ -60,7 +61,7 @@ extension ProxyEngine {
     func holdDeadlineReached(_ fork: ForkID, now: Moment) {
         forks[fork]?.deadline = nil
         guard let context = forks[fork], context.fork.branches.contains(where: \.isSleeping) else { return }
-        counters.callsExpired += 1
+        counters.count(.heldTimedOut)
         if let call = context.call {
             log.info("no device came back in time", [.aor: .described(call.aor), .callID: .bytes(call.key.callID)])
         }
@@ -77,8 +78,10 @@ extension ProxyEngine {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
         unread.deviceRemoved(device.rawValue)
         forgetFailedReport(to: device)
+        counters.count(.bindingRemoved)
         for fork in waiting.removeValue(forKey: device) ?? [] {
             guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }
+            counters.count(.heldDeviceGone)
             dropPush(of: branch, in: fork)
             traceEnded(branch, of: fork, cause, now: now)
             branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
@@ -92,6 +95,7 @@ extension ProxyEngine {
             return
         }
         refuse(incoming, .ok, now: now)
+        if forks[fork]?.fork.branches.contains(where: \.isSleeping) == true { counters.count(.heldCancelled) }
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
         change(fork, callerReasons: reasons, now: now) { $0.cancelReceived() }
     }

@@ -46,6 +46,7 @@ extension ProxyEngine {
         let realm = digest.realm(for: home)
         let verdict = digest.check(
             incoming.request, as: .proxy, realm: realm, owner: nil, on: incoming.flow, users: users, now: now.instant)
+        count(verdict)
         switch verdict {
         case .authenticated(let user):
             // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
@@ -159,7 +160,7 @@ extension ProxyEngine {
         let branches = targets.map { ForkBranch(state: .sleeping, device: $0.id) }
         let fork = makeFork(incoming, branches: branches, call: call)
         offers[key] = fork
-        counters.callsHeld += 1
+        counters.count(.call)
         log.info(
             "call offered",
             [
@@ -170,6 +171,7 @@ extension ProxyEngine {
         let caller = CallerIdentity(request, format: settings.callerIDFormat)
         let sleepers = targets.filter { mustBeWoken($0, now: now) }
         if !sleepers.isEmpty {
+            counters.count(.missedCallStored)
             tellBucket(of: aor) { bucket, settings in
                 bucket.callOffered(
                     call.ref, caller: caller.remoteURI, at: now.date, devices: sleepers.map(\.id.rawValue),

@@ -22,7 +22,6 @@ extension ProxyEngine {
         let id = traceBegan(call, target, nil, code, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(code, fork, branch: branch, device: target.id, aor: call.aor)
-        counters.pushesRequested += 1
         let badge = unread.asked(code, .call(call.ref), by: target.id.rawValue, at: now.date)
         let incomingCall = IncomingCall(
             callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
@@ -55,7 +54,6 @@ extension ProxyEngine {
         let code = newPushCode()
         pushes[id] = .missedCalls(code, device: device, aor: aor, missed.refs)
         traceBegan(id, code, missed.refs, device, of: aor, now: now)
-        counters.pushesRequested += 1
         let badge = unread.listAsked(code, of: missed.refs, by: device.rawValue, at: now.date)
         act(
             .push(
@@ -131,7 +129,6 @@ extension ProxyEngine {
         forks[fork]?.fork.branches[branch].push = nil
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         guard !outcome.isAccepted else { return }
-        counters.pushesFailed += 1
         guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
         stopWaiting(for: device, fork: fork)
         traceEnded(branch, of: fork, .pushFailed, now: now)
@@ -144,14 +141,12 @@ extension ProxyEngine {
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         switch outcome {
         case .accepted, .acceptedWithNewToken:
-            counters.missedCallsReported += UInt64(refs.count)
+            counters.count(.missedCallReported, by: UInt64(refs.count))
             forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused:
-            counters.pushesFailed += 1
             retryReport(to: device, of: aor, now: now)
         // Trying again would end the same way. The calls wait for the device's next REGISTER.
         case .tokenDead, .payloadRefused, .noSuitableToken:
-            counters.pushesFailed += 1
             forgetFailedReport(to: device)
         }
         tellBucket(of: aor) { bucket, _ in
@@ -188,7 +183,7 @@ extension ProxyEngine {
         _ device: BindingID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
     ) {
-        counters.tokensDropped += 1
+        counters.count(.tokenDropped)
         log.notice(
             "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
         if let change = bindings.remove(device) {

@@ -69,10 +69,11 @@ extension ProxyEngine {
         let verdict = digest.check(
             incoming.request, as: .registrar, realm: realm, owner: aor.user, on: incoming.flow, users: users,
             now: now.instant)
+        count(verdict)
         switch verdict {
         case .authenticated: return true
         case .forbidden:
-            counters.registersRefused += 1
+            counters.count(.registerRefused)
             refuse(incoming, .forbidden, now: now)
         case .challenge(let isStale):
             let fields = digest.challenge(realm: realm, stale: isStale, as: .registrar, now: now.instant)
@@ -103,7 +104,7 @@ extension ProxyEngine {
         if !waiting.isEmpty, case .accepted(let plan) = decision { traceRegistered(plan.refreshed, now: now) }
         switch decision {
         case .rejected(let status, let fields):
-            counters.registersRefused += 1
+            counters.count(.registerRefused)
             refuse(incoming, status, fields: fields, now: now)
         case .accepted(let plan) where plan.persist.isEmpty:
             completeRegister(incoming, plan, for: aor, now: now)
@@ -126,7 +127,7 @@ extension ProxyEngine {
         if succeeded {
             complete(queue.current, queue.plan, for: aor, now: now)
         } else {
-            counters.registersRefused += 1
+            counters.count(.registerRefused)
             bindings.cancel(queue.plan)
             refuse(queue.current, retryAfter: 10, now: now)
         }
@@ -146,6 +147,7 @@ extension ProxyEngine {
         case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)
         case .report(_, let ticket), .removal(_, let ticket):
             bindings.apply(plan)
+            count(plan.facts)
             for fact in plan.facts {
                 log.info("device reported", [.aor: .described(aor), .outcome: .text("\(fact)")])
             }
@@ -161,7 +163,8 @@ extension ProxyEngine {
         bindings.apply(plan)
         note(plan, for: aor, on: incoming.flow)
         noteBookkeeping(of: plan, now: now)
-        counters.registersAccepted += 1
+        count(plan.facts)
+        counters.count(.registerAccepted)
         let fields = bindings.okFields(for: plan, date: dateField.field(at: now.date), now: now)
         if let server = incoming.server {
             respond(server, .ok, incoming.response(.ok, toTag: newTag(), fields: fields), now: now)

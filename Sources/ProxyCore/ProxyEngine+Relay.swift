@@ -143,6 +143,7 @@ extension ProxyEngine {
         switch reason {
         case .answeredElsewhere: [ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")]
         case .declinedElsewhere(let status): [ByteString("SIP;cause=\(status.code)")]
+        case .dismissed(let status): [ByteString("SIP;cause=\(status.code)")]
         case .callerCancelled: callerReasons
         }
     }

@@ -146,6 +146,7 @@ extension ProxyEngine {
         case .cancelled(.answeredElsewhere): (.answeredElsewhere, nil)
         case .cancelled(.declinedElsewhere): (.declinedElsewhere, nil)
         case .cancelled(.callerCancelled): (.callerGaveUp, nil)
+        case .cancelled(.dismissed): (.dismissed, nil)
         }
     }
 

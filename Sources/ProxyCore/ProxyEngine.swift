@@ -56,7 +56,7 @@ package final class ProxyEngine {
     var dateField = DateField()
     private let tagKey: UInt64
 
-    package internal(set) var counters = EngineCounters()
+    package internal(set) var counters = CounterSet()
     private var actions: [ProxyAction] = []
     private var outputs: [TransactionOutput] = []
     /// Outputs before it are carried out.
@@ -113,7 +113,7 @@ package final class ProxyEngine {
 
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
         let incoming = IncomingRequest(request, on: flow)
-        counters.requests += 1
+        counters.count(Counter(request.method))
         let match = transactions.requestReceived(
             request, respondOn: incoming.responseFlow, now: now.instant, into: &outputs)
         switch match {
@@ -121,7 +121,9 @@ package final class ProxyEngine {
         case .cancel(let server, let invite): cancelReceived(incoming.matched(server), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .absorbed, .acknowledged: break
-        case .overloaded: sendStateless(incoming, .serviceUnavailable)
+        case .overloaded:
+            counters.count(.rejectedOverload)
+            sendStateless(incoming, .serviceUnavailable)
         }
         settle(now: now)
     }
@@ -133,8 +135,9 @@ package final class ProxyEngine {
 
     /// A message that could not be served; its answer, if there is one, goes out without a transaction.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
-        counters.unusable += 1
+        counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
+        counters.count(Counter(answer.status))
         let via = answer.frame.viaAddition(source: flow.remote)
         act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: []), on: flow))
     }
@@ -176,8 +179,7 @@ package final class ProxyEngine {
             case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
             case .clientEnded(let client): legEnded(client)
             case .serverEnded(let server): serverEnded(server)
-            case .serverTimedOut: break
-            case .strayResponse: counters.strayResponses += 1
+            case .serverTimedOut, .strayResponse: break
             }
         }
         outputs.removeAll(keepingCapacity: true)
@@ -230,11 +232,13 @@ package final class ProxyEngine {
     }
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
+        counters.count(Counter(status))
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
     func sendStateless(_ incoming: IncomingRequest, _ status: Status) {
         guard incoming.request.method != .ack else { return }
+        counters.count(Counter(status))
         act(.send(incoming.response(status, toTag: newTag(), fields: []), on: incoming.responseFlow))
     }
 

@@ -32,6 +32,8 @@ package final class Daemon {
     private let push: PushService
     private let keys: APIKeyRing
     private let api: APIService
+    private let admin: APIService
+    let apps: MobileApps
     private let queries: StoreQueries
     private let deviceCodes: DeviceCodes
     private var deadTokens: DeadTokenService?
@@ -45,6 +47,12 @@ package final class Daemon {
 
     /// Where the HTTP API listens.
     var apiEndpoints: [Endpoint] { api.endpoints }
+    /// And the admin API.
+    var adminEndpoints: [Endpoint] { admin.endpoints }
+    /// What `/openapi.json` does not tell of, as method and pattern.
+    var undescribedRoutes: [String] {
+        (api.router.routes + admin.router.routes).filter { $0.description == nil }.map { "\($0.method) \($0.pattern)" }
+    }
     /// What it serves.
     var apiRoutes: [(method: String, pattern: String)] { api.router.routes.map { ($0.method, $0.pattern) } }
     /// What listens, as others reach it.
@@ -62,6 +70,8 @@ package final class Daemon {
         store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
+        admin = APIService(settings.admin.access(like: settings.api.access), loop: loop, keys: keys, log: log)
+        apps = try Self.apps(settings, in: store, log: log)
         do {
             queries = try StoreQueries(path: settings.store)
         } catch {
@@ -195,7 +205,9 @@ package final class Daemon {
                         streams.accepted(stream, by: number)
                     })
             }
-            control = try ControlService(path: settings.control, loop: loop, router: controlRouter())
+            var router = ServiceRouter()
+            registerOperatorRoutes(in: &router)
+            control = try ControlService(path: settings.control, loop: loop, router: router)
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
@@ -206,27 +218,58 @@ package final class Daemon {
         }
         try registerServices()
         try api.listen()
+        try admin.listen()
         let sockets = sockets
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
     }
 
-    private func controlRouter() -> ServiceRouter {
-        var router = ServiceRouter()
-        ControlRoutes(shard: shard, store: store, push: push).register(in: &router)
+    /// The same over the control socket and the admin API.
+    private func registerOperatorRoutes(in router: inout ServiceRouter) {
+        let (loop, store) = (loop, store)
+        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &router)
+        ControlRoutes(shard: shard, store: store, queries: queries, push: push, settings: settings)
+            .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
+        MetricsRoute { [weak self] in self?.figures ?? CounterSet() }.register(in: &router)
         Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
-        router.add("POST", "/v1/feedback/pull", scope: .admin) { call throws(ServiceProblem) in
+        router.add(
+            "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
+        ) { call throws(ServiceProblem) in
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
             feedback.pull { call.answer($0) }
         }
-        return router
+    }
+
+    /// Of all parts.
+    private var figures: CounterSet {
+        var figures = shard.assumeIsolated { $0.withEngine { engine, _ in engine.figures } }
+        for part in [store.figures, push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        figures.count(.logLineDropped, by: UInt64(log.droppedLines))
+        return figures
+    }
+
+    /// Those of the settings and those of the store, which must not get into each other's way.
+    private static func apps(
+        _ settings: DaemonSettings, in store: StoreService, log: Log
+    ) throws(StartError) -> MobileApps {
+        let apps = MobileApps(settings.api.mobileApps, domains: settings.domains)
+        for app in try store.loadApps() {
+            if let conflict = MobileApps.conflict(of: app, with: settings.api.mobileApps) {
+                log.warning("a stored app is not used", [.topic: .text(app.name), .reason: .text(conflict)])
+            } else {
+                apps.add(app)
+            }
+        }
+        return apps
     }
 
     private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
         PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
+        registerOperatorRoutes(in: &admin.router)
         if settings.api.notifications.enabled {
             NotificationService(
                 shard: shard, push: push, queries: queries, codes: deviceCodes,
@@ -253,9 +296,9 @@ package final class Daemon {
         DeviceCodeRoutes(shard: shard, codes: deviceCodes, search: DeviceSearch(shard)).register(in: &api.router)
     }
 
-    /// Only where apps are declared: elsewhere the paths are not served.
+    /// Also without apps, since they may be added at any time: to strangers all requests are unknown.
     private func registerDeviceRegistration() throws(StartError) {
-        guard !settings.api.mobileApps.isEmpty else { return }
+        guard !settings.api.listen.isEmpty || !apps.isEmpty else { return }
         let resolver: DNSResolver
         do throws(SystemError) {
             resolver = try DNSResolver(on: loop)
@@ -263,12 +306,12 @@ package final class Daemon {
             throw StartError("no resolver: \(error)")
         }
         let service = try DeviceRegistrationService(
-            settings: settings.api, domains: settings.domains, loop: loop, directory: DeviceDirectory(shard),
+            settings: settings.api, apps: apps, loop: loop, directory: DeviceDirectory(shard),
             store: store, queries: queries,
             dryRuns: dryRuns, log: log,
             ownEndpoints: { [weak self] in
                 guard let self else { return [] }
-                return api.endpoints + listeners.map(\.bound)
+                return api.endpoints + admin.endpoints + listeners.map(\.bound)
             }, resolve: { resolver.addresses(of: $0, $1) })
         service.register(in: &api.router)
         deviceRegistration = service
@@ -292,6 +335,7 @@ package final class Daemon {
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
         api.reloadCertificate()
+        admin.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])
     }
 }

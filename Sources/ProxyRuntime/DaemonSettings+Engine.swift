@@ -43,6 +43,7 @@ extension DaemonSettings {
         if bucket != other.bucket { keys.append("bucket") }
         if push != other.push { keys.append("push") }
         if api != other.api { keys.append("api") }
+        if admin != other.admin { keys.append("admin") }
         if log.format != other.log.format { keys.append("log.format") }
         if limits.connections != other.limits.connections { keys.append("limits.connections") }
         return keys

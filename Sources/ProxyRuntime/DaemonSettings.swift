@@ -54,6 +54,7 @@ package struct DaemonSettings: SettingsGroup {
     package var bucket = BucketSettings()
     package var push = PushSettings()
     package var api = APISettings()
+    package var admin = AdminSettings()
     package var log = LogSettings()
     package var limits = LimitSettings()
 
@@ -88,6 +89,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("bucket", \.bucket, "The missed-call bucket."),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
+        .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
         .group("limits", \.limits, "Limits that protect the daemon."),
     ]
@@ -95,6 +97,9 @@ package struct DaemonSettings: SettingsGroup {
     package func complaints() -> [SettingComplaint] {
         var found: [SettingComplaint] = []
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        if admin.listen.contains(where: { $0.port != 0 && api.listen.contains($0) }) {
+            found.append(SettingComplaint("expected other addresses than those of api.listen", key: "admin"))
+        }
         return found
     }
 }

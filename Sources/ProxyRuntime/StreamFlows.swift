@@ -15,6 +15,7 @@ package final class StreamFlows: @unchecked Sendable {
     private var connections: [UInt64: Connected] = [:]
     /// Connections made by us, by where they lead.
     private var outgoing: [Endpoint: UInt64] = [:]
+    private var counters = CounterSet()
 
     /// A new connection must bring its first message soon; later it may be quiet for as long as phones keep it (T17).
     private static let firstMessage: Duration = .seconds(10)
@@ -81,7 +82,16 @@ package final class StreamFlows: @unchecked Sendable {
         }
     }
 
-    private func add(_ connected: Connected) { connections[connected.stream.id] = connected }
+    private func add(_ connected: Connected) {
+        counters.count(.flowOpened)
+        connections[connected.stream.id] = connected
+    }
+
+    var figures: CounterSet {
+        var figures = counters
+        figures.set(.connections, to: connections.count)
+        return figures
+    }
 
     private var handlers: StreamConnection.Handlers {
         StreamConnection.Handlers(
@@ -139,6 +149,7 @@ package final class StreamFlows: @unchecked Sendable {
     /// The connection is gone: whoever waits for it is told.
     private func ended(_ stream: StreamConnection) {
         guard let connected = connections.removeValue(forKey: stream.id) else { return }
+        counters.count(.flowClosed)
         let flow = connected.flow
         var gone = [flow]
         if connected.isOutgoing {

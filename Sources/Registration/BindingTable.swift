@@ -19,6 +19,8 @@ package struct BindingTable: ~Copyable, Sendable {
     var expiry = DeadlineQueue<UInt32>()
     /// By slot: the entry in the queue. Only as long as ordinary bindings need it: push contacts have none.
     private var deadlines: [DeadlineID] = []
+    /// By the number of the provider they ask for; 0: none.
+    private var countByProvider = [Int](repeating: 0, count: 256)
     /// Providers that are switched on: only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The id that the next new binding gets.
@@ -35,6 +37,16 @@ package struct BindingTable: ~Copyable, Sendable {
     }
 
     package var count: Int { byID.count }
+
+    /// Those that are woken by a push.
+    package var pushCount: Int {
+        countByProvider.indices.reduce(0) { sum, number in
+            enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum
+        }
+    }
+
+    /// AORs that have any.
+    package var addressCount: Int { byAOR.count }
 
     /// When ``removeExpired(limit:now:)`` next has something to look at.
     package var nextExpiry: Instant? { expiry.nextDeadline }
@@ -123,6 +135,7 @@ extension BindingTable {
     mutating func insert(_ binding: consuming Binding, for aor: AddressOfRecord) {
         let id = binding.id
         binding.next = Self.noSlot
+        countByProvider[Int(binding.provider)] += 1
         let slot = takeSlot(for: binding)
         byID.insert(hash: Self.hash(id), slot: slot)
         if var last = firstSlot(of: aor) {
@@ -138,6 +151,8 @@ extension BindingTable {
     /// Puts a new record of the same device and AOR in place.
     mutating func replace(slot: UInt32, with binding: consuming Binding) {
         binding.next = self[slot].next
+        countByProvider[Int(self[slot].provider)] -= 1
+        countByProvider[Int(binding.provider)] += 1
         self[slot] = binding
         scheduleExpiry(of: slot)
     }
@@ -175,6 +190,7 @@ extension BindingTable {
         }
         byID.remove(hash: Self.hash(self[slot].id), slot: slot)
         cancelExpiry(of: slot)
+        countByProvider[Int(self[slot].provider)] -= 1
         self[slot] = .vacant(next: freeSlot)
         freeSlot = slot
     }

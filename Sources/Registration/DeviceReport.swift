@@ -51,6 +51,8 @@ package enum DeviceSelection: Hashable, Sendable {
     case token(ByteString)
     /// By its selector; a device without one by a token.
     case told(ReportedTokens)
+    /// By its number, also when it is an ordinary contact.
+    case device(BindingID)
 }
 
 extension RegisterProcessor {
@@ -109,14 +111,14 @@ extension RegisterProcessor {
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
         var plan = RegisterPlan(aor: aor)
-        for contact in StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
-        where contact.isPush {
+        for contact in StoredContact.all(of: aor, in: table, settings: settings, now: now.instant) {
             let isMeant =
                 switch selection {
-                case .all: true
-                case .label(let label): contact.isReported(as: label)
-                case .token(let token): contact.token?.prid == token
-                case .told(let told): contact.isMeant(by: told)
+                case .all: contact.isPush
+                case .label(let label): contact.isPush && contact.isReported(as: label)
+                case .token(let token): contact.isPush && contact.token?.prid == token
+                case .told(let told): contact.isPush && contact.isMeant(by: told)
+                case .device(let id): contact.id == id
                 }
             guard isMeant else { continue }
             plan.remove(contact.id)

@@ -17,15 +17,15 @@ package enum Counter: Int, CaseIterable, Sendable {
     case requestRegister, requestInvite, requestAck, requestCancel, requestBye, requestOptions, requestMessage
     case requestOther
     case response1xx, response2xx, response3xx, response4xx, response5xx, response6xx
-    case rejectedMalformed, rejectedTooLarge, rejectedForbidden, rejectedOverload, rejectedBanned
-    case retransmissionReceived, retransmissionSent
-    case bindingCreated, bindingRefreshed, bindingRemoved, bindingRefused
+    case rejectedMalformed, rejectedTooLarge, rejectedOverload
+    case registerAccepted, registerRefused
+    case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
-    case heldCall, heldDelivered, heldCancelled, heldTimedOut, heldDeadToken
+    case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case pushSentAPNs, pushSentFCM, pushSentWebPush, pushSentAcrobits, pushSentHTTP
     case pushAccepted, pushTokenDead, pushFailed, pushCredentialsRefused, pushPayloadRefused, pushRetried, pushDropped
     case missedCallStored, missedCallReported
-    case flowOpened, flowClosed, flowRefused
+    case flowOpened, flowClosed
     case httpRequest, httpRefused
     case storeCommit, storeChange, storeFailure
     case logLineDropped
@@ -48,23 +48,21 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .response6xx: Self.response("6xx")
         case .rejectedMalformed: Self.rejected("malformed")
         case .rejectedTooLarge: Self.rejected("too-large")
-        case .rejectedForbidden: Self.rejected("forbidden")
         case .rejectedOverload: Self.rejected("overload")
-        case .rejectedBanned: Self.rejected("banned")
-        case .retransmissionReceived: Self.retransmission("received")
-        case .retransmissionSent: Self.retransmission("sent")
+        case .registerAccepted: Self.register("accepted")
+        case .registerRefused: Self.register("refused")
         case .bindingCreated: Self.binding("created")
-        case .bindingRefreshed: Self.binding("refreshed")
         case .bindingRemoved: Self.binding("removed")
-        case .bindingRefused: Self.binding("refused")
+        case .tokenDropped:
+            MetricName("sippushd_tokens_dropped_total", "Bindings removed because their push token is dead.")
         case .challengeSent: Self.authentication("challenged")
         case .credentialsAccepted: Self.authentication("accepted")
         case .credentialsRefused: Self.authentication("refused")
-        case .heldCall: MetricName("sippushd_held_calls_total", "Calls that were held for a sleeping device.")
+        case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")
-        case .heldDeadToken: Self.held("dead-token")
+        case .heldDeviceGone: Self.held("device-gone")
         case .pushSentAPNs: Self.pushSent("apns")
         case .pushSentFCM: Self.pushSent("fcm")
         case .pushSentWebPush: Self.pushSent("webpush")
@@ -81,7 +79,6 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .missedCallReported: Self.missedCall("reported")
         case .flowOpened: Self.flow("opened")
         case .flowClosed: Self.flow("closed")
-        case .flowRefused: Self.flow("refused")
         case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the HTTP interface.")
         case .httpRefused:
             MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
@@ -105,12 +102,12 @@ package enum Counter: Int, CaseIterable, Sendable {
             "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"", "Messages refused before any rule saw them.")
     }
 
-    private static func retransmission(_ direction: String) -> MetricName {
-        MetricName("sippushd_sip_retransmissions_total", labels: "direction=\"\(direction)\"", "Repeated SIP messages.")
+    private static func register(_ outcome: String) -> MetricName {
+        MetricName("sippushd_registers_total", labels: "outcome=\"\(outcome)\"", "How REGISTERs ended.")
     }
 
     private static func binding(_ outcome: String) -> MetricName {
-        MetricName("sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "What REGISTER did to bindings.")
+        MetricName("sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "Bindings that came and went.")
     }
 
     private static func authentication(_ outcome: String) -> MetricName {
@@ -149,14 +146,13 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case bucketEntries
     case pushQueue, pushesInFlight
     case storeQueue
-    case bannedSources
 
     package var name: MetricName {
         switch self {
         case .bindings: MetricName("sippushd_bindings", "Bindings, push ones included.")
         case .pushBindings: MetricName("sippushd_push_bindings", "Bindings with push parameters.")
         case .addresses: MetricName("sippushd_addresses_of_record", "Addresses-of-record with a binding.")
-        case .heldCalls: MetricName("sippushd_held_calls", "Calls waiting for a device.")
+        case .heldCalls: MetricName("sippushd_held_calls", "Calls that wait for a device or ring.")
         case .transactions: MetricName("sippushd_transactions", "SIP transactions.")
         case .forks: MetricName("sippushd_forks", "Proxied requests without a final response.")
         case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
@@ -164,22 +160,19 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")
         case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
         case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")
-        case .bannedSources: MetricName("sippushd_banned_sources", "Sources refused for guessing passwords.")
         }
     }
 }
 
 /// What is measured as a duration.
 package enum Timing: Int, CaseIterable, Sendable {
-    case storeCommit, pushAnswer, wake, delivery, loopTurn
+    case storeCommit, pushAnswer, delivery
 
     package var name: MetricName {
         switch self {
         case .storeCommit: MetricName("sippushd_store_commit_seconds", "Length of a commit.")
         case .pushAnswer: MetricName("sippushd_push_answer_seconds", "From a push to the provider's answer.")
-        case .wake: MetricName("sippushd_wake_seconds", "From a push accepted to the device's REGISTER.")
         case .delivery: MetricName("sippushd_delivery_seconds", "From a held INVITE to its delivery.")
-        case .loopTurn: MetricName("sippushd_loop_turn_seconds", "Length of one turn of the event loop.")
         }
     }
 }

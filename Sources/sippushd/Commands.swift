@@ -1,6 +1,8 @@
 /// Every subcommand, in the order `--help` lists them.
 let commands: [Command] = [
     serveCommand, checkConfigCommand, userAddCommand, userRemoveCommand, userListCommand, userPasswordCommand,
-    providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, bucketShowCommand,
-    bindingShowCommand, explainCommand, feedbackPullCommand, keyAddCommand, keyListCommand, keyRemoveCommand,
+    providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
+    bucketShowCommand, bucketEmptyCommand, bindingShowCommand, bindingRemoveCommand, explainCommand,
+    feedbackPullCommand, metricsCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
+    appListCommand, appRemoveCommand,
 ]

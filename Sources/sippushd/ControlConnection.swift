@@ -38,6 +38,14 @@ struct ControlConnection {
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }
 
+    func delete<Value: Decodable>(_ resource: String) async throws(Command.Failure) -> Value {
+        try decode(exchange("DELETE", resource, body: []))
+    }
+
+    func text(_ resource: String) async throws(Command.Failure) -> String {
+        String(decoding: try exchange("GET", resource, body: []), as: UTF8.self)
+    }
+
     private func exchange(
         _ method: String, _ resource: String, body: [UInt8], timeout: Duration? = nil
     ) throws(Command.Failure) -> [UInt8] {
@@ -53,11 +61,12 @@ struct ControlConnection {
         }
         guard response.status == 200 else {
             let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
-            throw .failed(problem?.title ?? "the daemon answers \(response.status)")
+            let sentence = problem.map { $0.title + ($0.detail.map { ": \($0)" } ?? "") }
+            throw .failed(sentence ?? "the daemon answers \(response.status)")
         }
         return response.body
     }
 
     /// Whether a daemon is listening.
-    var isAlive: Bool { (try? exchange("GET", "/v1/held", body: [])) != nil }
+    var isAlive: Bool { (try? exchange("GET", "/healthz", body: [])) != nil }
 }

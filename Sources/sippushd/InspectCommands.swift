@@ -8,13 +8,35 @@ let heldListCommand = Command(
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
-    let held: [HeldCallReport] = try await ControlConnection(invocation).get("/v1/held")
-    print("CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22) + "SLEEPING".padded(to: 10) + "RINGING")
-    for call in held {
-        print(
-            call.callRef.padded(to: 18) + call.aor.padded(to: 32) + timeText(call.receivedAt).padded(to: 22)
-                + "\(call.sleeping)".padded(to: 10) + "\(call.ringing)")
+    let control = try ControlConnection(invocation)
+    print(
+        "ID".padded(to: 12) + "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
+            + "SLEEPING".padded(to: 10) + "RINGING")
+    var next: UInt64? = 0
+    while let after = next {
+        let page: HeldCallPage = try await control.get("/v1/held?limit=1000&after=\(after)")
+        for call in page.calls {
+            print(
+                "\(call.id)".padded(to: 12) + call.callRef.padded(to: 18) + call.aor.padded(to: 32)
+                    + timeText(call.receivedAt).padded(to: 22) + "\(call.sleeping)".padded(to: 10) + "\(call.ringing)")
+        }
+        next = page.next
     }
+}
+
+let heldEndCommand = Command(
+    name: "held end", summary: "End a call that waits for a phone or rings; it becomes a missed call.",
+    arguments: "ID",
+    options: [
+        Command.configOption,
+        Command.Option(
+            name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603."),
+    ]
+) { invocation throws(Command.Failure) in
+    let id = try invocation.onlyArgument("ID")
+    let status = invocation.value("--status") ?? "480"
+    try await ControlConnection(invocation).delete("/v1/held/\(pathSegment(id))?status=\(pathSegment(status))")
+    print("ended")
 }
 
 let bucketShowCommand = Command(
@@ -29,8 +51,17 @@ let bucketShowCommand = Command(
         print(
             entry.callRef.padded(to: 18) + entry.caller.padded(to: 32) + timeText(entry.date).padded(to: 22)
                 + (entry.isOver ? "missed" : "offered").padded(to: 10)
-                + entry.devices.map(String.init).joined(separator: ","))
+                + entry.devices.joined(separator: ","))
     }
+}
+
+let bucketEmptyCommand = Command(
+    name: "bucket empty", summary: "Forget a user's missed calls; those that are being offered stay.",
+    arguments: "AOR", options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let aor = try invocation.onlyArgument("AOR")
+    let report: RemovalReport = try await ControlConnection(invocation).delete("/v1/users/\(pathSegment(aor))/bucket")
+    print("\(report.removed) forgotten")
 }
 
 let bindingShowCommand = Command(
@@ -39,13 +70,24 @@ let bindingShowCommand = Command(
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyArgument("AOR")
     let bindings: [BindingReport] = try await ControlConnection(invocation).get(
-        "/v1/users/\(pathSegment(aor))/bindings")
+        "/v1/users/\(pathSegment(aor))/devices")
     print("DEVICE".padded(to: 21) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
     for binding in bindings {
         print(
-            "\(binding.id)".padded(to: 21) + (binding.token ?? "-").padded(to: 24) + binding.flow.padded(to: 32)
+            binding.id.padded(to: 21) + (binding.token ?? "-").padded(to: 24)
+                + (binding.flow ?? "reported").padded(to: 32)
                 + (binding.isFresh ? "yes" : "no").padded(to: 8) + binding.contact)
     }
+}
+
+let bindingRemoveCommand = Command(
+    name: "binding remove", summary: "Remove a user's contact, as if the phone had signed out.",
+    arguments: "AOR DEVICE", options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 2)
+    let (aor, device) = (pathSegment(invocation.arguments[0]), pathSegment(invocation.arguments[1]))
+    try await ControlConnection(invocation).delete("/v1/users/\(aor)/devices/\(device)")
+    print("removed")
 }
 
 let providerListCommand = Command(
@@ -101,6 +143,14 @@ let feedbackPullCommand = Command(
     print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
     print("unknown".padded(to: 20) + "\(report.unknown)")
     guard report.failures.isEmpty else { throw .failed(report.failures.joined(separator: "\n")) }
+}
+
+let metricsCommand = Command(
+    name: "metrics", summary: "Print the daemon's figures as Prometheus reads them.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    print(try await ControlConnection(invocation).text("/metrics"), terminator: "")
 }
 
 // MARK: Text

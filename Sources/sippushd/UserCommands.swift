@@ -19,8 +19,13 @@ let userPasswordCommand = Command(
     options: [Command.configOption, passwordOption]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("USER@DOMAIN")
-    let known = try await userList(invocation)
-    guard known.contains(where: { $0.name == name }) else { throw .failed("no user is called \(name)") }
+    let control = ControlConnection(path: try invocation.settings().control)
+    if control.isAlive {
+        let _: UserReport = try await control.get("/v1/users/\(pathSegment(name))")
+    } else {
+        let known = try await userList(invocation)
+        guard known.contains(where: { $0.name == name }) else { throw .failed("no user is called \(name)") }
+    }
     try await setPassword(invocation)
     print("changed")
 }
@@ -50,7 +55,16 @@ let userListCommand = Command(
 private func userList(_ invocation: Command.Invocation) async throws(Command.Failure) -> [UserReport] {
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
-    if control.isAlive { return try await control.get("/v1/users") }
+    if control.isAlive {
+        var users: [UserReport] = []
+        var after = ""
+        while true {
+            let page: UserPage = try await control.get("/v1/users?limit=1000" + after)
+            users += page.users
+            guard let next = page.next else { return users }
+            after = "&after=" + pathSegment(next)
+        }
+    }
     return try offline { () throws(StartError) in try OfflineStore(settings).users() }
 }
 

@@ -2,6 +2,7 @@ import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
+import Telemetry
 import Testing
 import Timekeeping
 
@@ -105,7 +106,7 @@ import Timekeeping
         #expect(story(bench.take()).isEmpty)
         #expect(try order(bench).sent == 1)
         #expect(story(bench.take()) == ["push hi tok3"])
-        #expect(bench.engine.counters.tokensDropped == 1)
+        #expect(bench.engine.counters[.tokenDropped] == 1)
     }
 
     @Test func `a device that registered since keeps its contact`() throws {

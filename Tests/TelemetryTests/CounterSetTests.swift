@@ -8,16 +8,16 @@ struct CounterSetTests {
         one.count(.requestInvite)
         one.count(.requestInvite, by: 2)
         one.set(.bindings, to: 5)
-        one.observe(.wake, .milliseconds(3))
+        one.observe(.delivery, .milliseconds(3))
         var other = CounterSet()
         other.count(.requestInvite)
         other.set(.bindings, to: 2)
-        other.observe(.wake, .seconds(1))
+        other.observe(.delivery, .seconds(1))
         one.merge(other)
         #expect(one[.requestInvite] == 4)
         #expect(one[.bindings] == 7)
-        #expect(one[.wake].total == 2)
-        #expect(one[.wake].sum == .milliseconds(1003))
+        #expect(one[.delivery].total == 2)
+        #expect(one[.delivery].sum == .milliseconds(1003))
         #expect(one.dictionary["sippushd_sip_requests_total{method=\"INVITE\"}"] == 4)
     }
 
@@ -60,6 +60,6 @@ struct CounterSetTests {
         var observer = NoObserver()
         observer.count(.requestBye)
         observer.set(.forks, to: 1)
-        observer.observe(.wake, .zero)
+        observer.observe(.delivery, .zero)
     }
 }

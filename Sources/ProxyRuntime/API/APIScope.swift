@@ -10,6 +10,8 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case pushes
     /// Report and read what became of pushes on the device.
     case lifecycle
+    /// Read the daemon's figures.
+    case metrics
     /// Everything, the other scopes included.
     case admin
 

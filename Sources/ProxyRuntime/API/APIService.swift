@@ -6,16 +6,13 @@ import Registration
 import SIPGrammar
 import Telemetry
 
-/// The HTTP API: asks for keys, finds the service, keeps the audit log.
+/// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.
 ///
 /// Lives on the shard's loop. Services register in ``router`` before ``listen()``.
 package final class APIService {
     var router = ServiceRouter()
 
-    /// Calls do not wait for more than one: they share the loop.
-    private static let requestsPerTurn = 1
-
-    private let settings: APISettings
+    private let access: ServiceAccess
     private let loop: EventLoop
     private let keys: APIKeyRing
     private let log: Log
@@ -26,47 +23,50 @@ package final class APIService {
     /// Where it listens, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
 
-    init(settings: APISettings, loop: EventLoop, keys: APIKeyRing, log: Log) {
-        self.settings = settings
+    convenience init(settings: APISettings, loop: EventLoop, keys: APIKeyRing, log: Log) {
+        self.init(settings.access, loop: loop, keys: keys, log: log)
+    }
+
+    init(_ access: ServiceAccess, loop: EventLoop, keys: APIKeyRing, log: Log) {
+        self.access = access
         self.loop = loop
         self.keys = keys
         self.log = log
-        logins = LoginLimit(perSource: settings.wrongLoginsPerSource, perUser: settings.wrongLoginsPerUser)
+        logins = LoginLimit(perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser)
     }
 
     func listen() throws(StartError) {
-        guard !settings.listen.isEmpty else { return }
+        guard !access.listen.isEmpty else { return }
+        router.addDocument(title: access.name == "api" ? "sippushd" : "sippushd, for operators")
         let tls = try makeTLS()
-        var limits = HTTPListener.Limits()
-        limits.connections = settings.connections
-        limits.connectionsPerSource = settings.connectionsPerSource
-        limits.headTimeout = settings.headTimeout
-        limits.bodyTimeout = settings.bodyTimeout
-        limits.idleTimeout = settings.idleTimeout
-        limits.requestsPerTurn = Self.requestsPerTurn
         do throws(SystemError) {
-            let listener = try HTTPListener(on: loop, limits: limits) { [weak self] request, reply in
+            let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
                 self?.received(request, reply)
             }
-            for endpoint in settings.listen { endpoints.append(try listener.listen(on: endpoint, tls: tls)) }
+            for endpoint in access.listen { endpoints.append(try listener.listen(on: endpoint, tls: tls)) }
             self.listener = listener
         } catch {
-            throw StartError("the API cannot listen: \(error)")
+            throw StartError("\(access.name).listen: \(error)")
         }
         let list = endpoints.map(\.description).joined(separator: " ")
-        log.notice("API listens", [.listener: .text(list), .transport: .text(tls == nil ? "http" : "https")])
+        log.notice(
+            "API listens",
+            [
+                .setting: .text(access.name), .listener: .text(list),
+                .transport: .text(tls == nil ? "http" : "https"),
+            ])
         if tls == nil, endpoints.contains(where: { !$0.address.isLoopback }) {
-            log.warning("API keys are sent without TLS", [.listener: .text(list)])
+            log.warning("API keys are sent without TLS", [.setting: .text(access.name), .listener: .text(list)])
         }
     }
 
     private func makeTLS() throws(StartError) -> TLSContext? {
-        guard let certFile = settings.certFile, let keyFile = settings.keyFile else { return nil }
+        guard let certFile = access.certFile, let keyFile = access.keyFile else { return nil }
         do throws(TLSError) {
             return try TLSContext.server(
                 certificate: .file(certFile), key: .file(keyFile), protocols: ["http/1.1"])
         } catch {
-            throw StartError("API certificate: \(error)")
+            throw StartError("\(access.name).cert-file: \(error)")
         }
     }
 
@@ -81,6 +81,13 @@ package final class APIService {
     }
 
     func close() { listener?.close() }
+
+    var figures: CounterSet {
+        var figures = CounterSet()
+        figures.count(.httpRequest, by: listener?.requestCount ?? 0)
+        figures.count(.httpRefused, by: listener?.refusedCount ?? 0)
+        return figures
+    }
 
     // MARK: Requests
 

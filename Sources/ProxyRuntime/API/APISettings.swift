@@ -22,18 +22,9 @@ package struct APISettings: SettingsGroup, Equatable {
 
     package init() {}
 
-    private static let endpoint = SettingType<Endpoint>.parsed("address:port") { text throws(SettingComplaint) in
-        guard let endpoint = Endpoint(text) else {
-            throw SettingComplaint("expected ADDRESS:PORT, IPv6 in brackets")
-        }
-        return endpoint
-    } print: {
-        $0.description
-    }
-
     package static let schema: [Setting<APISettings>] = [
         .list(
-            "listen", of: endpoint, \.listen, example: "[127.0.0.1:8088]",
+            "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8088]",
             "Where the HTTP API listens: a list of address:port. Empty: nowhere."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
@@ -75,12 +66,7 @@ package struct APISettings: SettingsGroup, Equatable {
     ]
 
     package func complaints() -> [SettingComplaint] {
-        var found: [SettingComplaint] = []
-        switch (certFile, keyFile) {
-        case (_?, nil): found.append(SettingComplaint("expected key-file beside it", key: "cert-file"))
-        case (nil, _?): found.append(SettingComplaint("expected cert-file beside it", key: "key-file"))
-        case (nil, nil), (_?, _?): break
-        }
+        var found = SettingComplaint.ofPair(certFile, keyFile)
         let ids = mobileApps.values.compactMap(\.id)
         if Set(ids).count != ids.count {
             found.append(SettingComplaint("expected each id once", key: "mobile-apps"))

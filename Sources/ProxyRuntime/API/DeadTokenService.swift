@@ -39,7 +39,8 @@ final class DeadTokenService {
 
     func register(in router: inout ServiceRouter) {
         let queries = queries
-        router.add("GET", "/v1/dead-tokens", scope: .tokensRead) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/dead-tokens", scope: .tokensRead, described: Self.description) {
+            call throws(ServiceProblem) in
             let page = try DeadTokenPage(call, defaultLimit: Self.defaultPage, limits: 1...Self.pageLimit)
             let isTaken = queries.run { connection throws(SQLError) in
                 call.answer(page.response(try connection.deadTokens(page)))
@@ -49,6 +50,30 @@ final class DeadTokenService {
             if !isTaken { throw .notRead }
         }
     }
+
+    private static let description = RouteDescription(
+        "listDeadTokens", "Tokens whose contacts were dropped because the app is gone",
+        detail: "In the order in which they were dropped. Asking takes nothing away."
+    )
+    .query("since", "Unix seconds: only tokens recorded at that time or later.", .number(0...Int64.max / 1000))
+    .query("after", "The `next` of the page before.", .number(0...Int64.max))
+    .query("limit", "Tokens on a page.", .number(1...Int64(pageLimit)))
+    .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "binary"]))
+    .answer(
+        200, "A page of tokens",
+        .object(
+            [
+                "tokens": .list(
+                    of: .shared(
+                        "DeadToken",
+                        .object([
+                            "token": .text, "provider": .text, "param": .text, "since": .date, "recorded": .date,
+                            "source": .choice(["provider", "feedback"]),
+                        ])))
+            ], optional: ["next": .number])
+    )
+    .answer(200, "A page of tokens", .text, type: "application/octet-stream")
+    .notRead()
 }
 
 extension ServiceProblem {

@@ -19,16 +19,27 @@ struct PushTokenService {
 
     func register(in router: inout ServiceRouter) {
         for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
-            add(pattern, to: &router) { call throws(ServiceProblem) in try reported(call) }
+            add(pattern, to: &router, RouteDescription("reportPushTokens", "An app tells of its push tokens")) {
+                call throws(ServiceProblem) in
+                try reported(call)
+            }
         }
         for pattern in Self.patterns(["/v1/account-removals"]) {
-            add(pattern, to: &router) { call throws(ServiceProblem) in try removed(call) }
+            add(pattern, to: &router, RouteDescription("reportAccountRemoval", "An account was removed from an app")) {
+                call throws(ServiceProblem) in
+                try removed(call)
+            }
         }
     }
 
-    private func add(_ pattern: String, to router: inout ServiceRouter, _ handler: @escaping ServiceRouter.Handler) {
+    private func add(
+        _ pattern: String, to router: inout ServiceRouter, _ description: RouteDescription,
+        _ handler: @escaping ServiceRouter.Handler
+    ) {
         for method in ["GET", "POST"] {
-            router.add(method, pattern, scope: .tokensReport, isChange: true, login: login, handler)
+            router.add(
+                method, pattern, scope: .tokensReport, isChange: true, login: login,
+                described: TokenReport.described(description, method: method, pattern: pattern), handler)
         }
     }
 

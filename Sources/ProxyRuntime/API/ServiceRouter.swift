@@ -32,6 +32,8 @@ package struct ServiceRouter {
         let isChange: Bool
         /// Asked before a key is.
         let login: Login?
+        /// For `/openapi.json`.
+        let description: RouteDescription?
         let segments: [Segment]
         let handler: Handler
     }
@@ -52,6 +54,8 @@ package struct ServiceRouter {
         case parameter
         /// One or more segments, with the slashes between them; the last one.
         case rest
+
+        var isParameter: Bool { self == .parameter || self == .rest }
     }
 
     enum Match {
@@ -75,10 +79,11 @@ package struct ServiceRouter {
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
     ///   - login: another way in than a key.
+    ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, login: Login? = nil,
+        isChange: Bool? = nil, login: Login? = nil, described description: RouteDescription? = nil,
         _ handler: @escaping Handler
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
@@ -86,11 +91,15 @@ package struct ServiceRouter {
         }
         precondition(
             !routes.contains { $0.method == method && $0.segments == segments }, "\(method) \(pattern) is served twice")
+        precondition(
+            description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
+                ?? true,
+            "the description of \(method) \(pattern) names other parameters")
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
-                isChange: isChange ?? (method != "GET"), login: login,
-                segments: segments, handler: handler))
+                isChange: isChange ?? (method != "GET"), login: login, description: description, segments: segments,
+                handler: handler))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
@@ -103,7 +112,7 @@ package struct ServiceRouter {
             if route.method == wanted, method == wanted || !route.isChange {
                 return .found(route, parameters: parameters)
             }
-            others.append(route.method)
+            if route.description?.isLeftOut != true { others.append(route.method) }
         }
         return others.isEmpty ? .nothing : .otherMethod(others)
     }

@@ -13,13 +13,25 @@ struct SystemRoutes {
 
     func register(in router: inout ServiceRouter) {
         // That the loop answers is what the question is about.
-        router.add("GET", "/healthz", scope: nil) { call throws(ServiceProblem) in call.answer(State(status: "ok")) }
-        router.add("GET", "/readyz", scope: nil) { call throws(ServiceProblem) in
+        router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
+            call.answer(State(status: "ok"))
+        }
+        router.add("GET", "/readyz", scope: nil, described: .readiness) { call throws(ServiceProblem) in
             guard isReady() else { throw ServiceProblem(503, "not ready") }
             call.answer(State(status: "ready"))
         }
-        router.add("GET", "/version", scope: nil) { call throws(ServiceProblem) in
+        router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
             call.answer(VersionReport(version: Version.current))
         }
     }
+}
+
+extension RouteDescription {
+    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop turns")
+        .answer(200, "It does", .object(["status": .choice(["ok"])]))
+    fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
+        .answer(200, "It does", .object(["status": .choice(["ready"])]))
+        .problem(503, "The store has fallen behind.")
+    fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
+        .answer(200, "The version", .object(["version": .text]))
 }

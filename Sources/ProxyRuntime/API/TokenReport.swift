@@ -31,6 +31,18 @@ struct TokenReport {
         var limit: Int { isToken ? 2000 : 256 }
         var isToken: Bool { self == .callsToken || self == .otherToken }
 
+        var meaning: String {
+            switch self {
+            case .username: "`user`, `user@domain` or `sip:user@domain`; without a domain the first of ours is meant."
+            case .password: "The user's password, instead of a key."
+            case .selector: "The account on the device."
+            case .callsToken: "The token for calls; also `pushTokenIncomingCall`."
+            case .callsApp: "The app id of the token for calls; also `pushappid_incoming_call`."
+            case .otherToken: "The token for everything else; also `pushTokenOther`, `pushToken`, `token`."
+            case .otherApp: "Its app id; also `pushappid_other`, `pushappid`, `appid`."
+            }
+        }
+
         /// Words that stand for nothing; a name or a password may be one.
         var mayBeNull: Bool { self != .username && self != .password }
     }
@@ -124,6 +136,45 @@ struct TokenReport {
         values[field] = value
     }
 
+    // MARK: What it is told to others as
+
+    /// A route that takes reports: where each value may stand.
+    static func described(_ base: RouteDescription, method: String, pattern: String) -> RouteDescription {
+        var description = base
+        let names: [(String, Field)] = [("username", .username), ("selector", .selector), ("token", .otherToken)]
+        for (name, field) in names.prefix(pattern.count { $0 == "{" }) {
+            description = description.path(name, field.meaning, .text(1...field.limit))
+        }
+        let inPath = names.prefix(pattern.count { $0 == "{" }).map(\.1)
+        if method == "GET" {
+            for field in Field.allCases where !inPath.contains(field) {
+                description = description.query(field.rawValue, field.meaning, field.schema)
+            }
+        } else {
+            for type in ["application/json", "application/x-www-form-urlencoded"] {
+                description = description.body(body, type: type, isRequired: inPath.isEmpty)
+            }
+        }
+        return description.answer(200, "It is stored, or there was nothing to store.")
+            .problem(404, "The user's domain is not served here.")
+            .problem(409, "The push service of this token is switched off here.")
+            .problem(422, "The tokens cannot be used.").notStored()
+    }
+
+    private static let body = JSONSchema.shared(
+        "TokenReport",
+        .object(
+            [:],
+            optional: [
+                "username": Field.username.schema.described(Field.username.meaning),
+                "password": Field.password.schema.described(Field.password.meaning),
+                "selector": Field.selector.schema.orNull.described(Field.selector.meaning),
+                "token_calls": Field.callsToken.schema.orNull.described(Field.callsToken.meaning),
+                "appid_calls": Field.callsApp.schema.orNull.described(Field.callsApp.meaning),
+                "token_msgs": Field.otherToken.schema.orNull.described(Field.otherToken.meaning),
+                "appid_msgs": Field.otherApp.schema.orNull.described(Field.otherApp.meaning),
+            ]))
+
     // MARK: What it says
 
     var password: ByteString? { bytes(.password) }
@@ -151,6 +202,16 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
+    /// What ``accepts(_:)`` accepts, and nothing.
+    fileprivate var schema: JSONSchema {
+        switch self {
+        case .username, .password: .text(0...limit)
+        case .selector: .text(0...limit, pattern: "^[!-~]*$")
+        case .callsApp, .otherApp: .text(0...limit, pattern: "^[!-%'-9;-~]*$")
+        case .callsToken, .otherToken: .text(0...limit, pattern: "^[A-Za-z0-9+/_=-]*$")
+        }
+    }
+
     fileprivate func accepts(_ value: String) -> Bool {
         switch self {
         case .username, .password:

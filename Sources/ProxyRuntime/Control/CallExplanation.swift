@@ -166,6 +166,7 @@ struct DeviceExplanation {
         case .noAnswer: "the phone gave no answer to the INVITE"
         case .unreachable: "the INVITE could not be sent to the phone"
         case .callerGaveUp: "the caller gave up"
+        case .dismissed: "an operator ended the call"
         case .timeOver: "nobody had come, the call was given up"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
@@ -209,8 +210,8 @@ struct DeviceExplanation {
         case .noAnswer:
             return "The phone is gone without a word, or something between drops what is sent to it: "
                 + "a NAT that forgets, a firewall, a message too long for UDP."
-        case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .signedOut, .tokenDead, .providerOff,
-            .pushFailed, .notOffered, .stopped, nil:
+        case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .dismissed, .signedOut, .tokenDead,
+            .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil
         }
     }

@@ -4,6 +4,8 @@ import Timekeeping
 /// What the control socket says and takes, as JSON. The command line reads the same types.
 
 package struct HeldCallReport: Codable, Sendable {
+    /// To end it with; later calls have higher ones.
+    package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
     package var callID: String
@@ -21,16 +23,20 @@ package struct BucketEntryReport: Codable, Sendable {
     /// The call ended unanswered; false while it is being offered.
     package var isOver: Bool
     /// The devices the call is still to be reported to.
-    package var devices: [UInt64]
+    package var devices: [String]
 }
 
 package struct BindingReport: Codable, Sendable {
-    package var id: UInt64
+    /// A number beyond 2^53, which not every reader of JSON takes for a number.
+    package var id: String
     package var contact: String
-    package var flow: String
+    /// Where it registered from; `nil` when it was reported over HTTP and has not registered.
+    package var flow: String?
     /// Provider and the start of the token; `nil` for an ordinary contact.
     package var token: String?
     package var isFresh: Bool
+    /// Unix seconds: when it last registered or was reported.
+    package var registeredAt: Int64
 }
 
 package struct ProviderReport: Codable, Sendable {
@@ -61,6 +67,44 @@ package struct PushAppFigures: Codable, Sendable {
 package struct UserReport: Codable, Sendable {
     /// `user@domain`.
     package var name: String
+}
+
+/// Some of the users, by domain and name.
+package struct UserPage: Codable, Sendable {
+    package var users: [UserReport]
+    /// For `after`; `nil` on the last page.
+    package var next: String?
+}
+
+/// Some of the calls that wait or ring, oldest first; a page may be short, or empty, although there is another.
+package struct HeldCallPage: Codable, Sendable {
+    package var calls: [HeldCallReport]
+    /// For `after`; `nil` on the last page.
+    package var next: UInt64?
+}
+
+/// What was removed.
+package struct RemovalReport: Codable, Sendable {
+    package var removed: Int
+}
+
+/// A user to add or change, by password or as ``UserCredentials``.
+package struct UserRequest: Codable, Sendable {
+    package var name: String
+    package var password: String?
+    package var ha1MD5: String?
+    package var ha1SHA256: String?
+
+    /// - Throws: a sentence for whoever asked.
+    func credentials(_ settings: DaemonSettings) throws(StartError) -> UserCredentials {
+        switch (password, ha1MD5, ha1SHA256) {
+        case (let password?, nil, nil):
+            guard !password.isEmpty else { throw StartError("the password is empty") }
+            return try UserCredentials(name: name, password: password, settings: settings)
+        case (nil, let md5?, let sha256?): return UserCredentials(name: name, ha1MD5: md5, ha1SHA256: sha256)
+        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256")
+        }
+    }
 }
 
 /// A user to add or change; hashes only, never the password (RFC 7616 section 3.4.2: HA1).

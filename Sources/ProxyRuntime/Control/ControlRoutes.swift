@@ -1,64 +1,70 @@
-import Addressing
-import Foundation
+import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
+import Storage
 import Timekeeping
 
-/// What operators ask and order over the control socket.
+/// What operators ask and order, over the control socket and over the admin API: calls, providers, and the parts in
+/// `ControlRoutes+Users` and `+Devices`.
+///
+/// Nothing here walks through all contacts or users on the loop: lists come in pages.
 struct ControlRoutes {
     let shard: ProxyShard
     let store: StoreService
+    let queries: StoreQueries
     let push: PushService
+    /// As at the start: domains and realm cannot change later.
+    let settings: DaemonSettings
+
+    static let pageLimits = 1...1000
+    static let defaultPage = 100
 
     func register(in router: inout ServiceRouter) {
-        func get(_ pattern: String, _ value: @escaping (ServiceCall) throws(ServiceProblem) -> some Encodable) {
-            router.add("GET", pattern, scope: .admin) { call throws(ServiceProblem) in call.answer(try value(call)) }
+        registerUsers(in: &router)
+        registerDevices(in: &router)
+        router.add("GET", "/v1/held", scope: .admin, described: .heldCalls) { call throws(ServiceProblem) in
+            call.answer(try heldCalls(call))
         }
-        get("/v1/held") { _ in heldCalls() }
-        get("/v1/users") { _ in users() }
-        get("/v1/users/{}/bucket") { bucket(of: $0.parameter()) }
-        get("/v1/users/{}/bindings") { bindings(of: $0.parameter()) }
-        get("/v1/providers") { _ in providers() }
-        router.add("PUT", "/v1/users", scope: .admin, putUser)
-        router.add("DELETE", "/v1/users/{}", scope: .admin, removeUser)
-        router.add("POST", "/v1/providers/{}/disable", scope: .admin) { call throws(ServiceProblem) in
-            try switchProvider(call, on: false)
+        router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall, endCall)
+        router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
+            call.answer(providers())
         }
-        router.add("POST", "/v1/providers/{}/enable", scope: .admin) { call throws(ServiceProblem) in
-            try switchProvider(call, on: true)
-        }
-    }
-
-    // MARK: Looking
-
-    private func heldCalls() -> [HeldCallReport] {
-        withEngine { engine, _ in engine.heldCalls.map { HeldCallReport($0) } }
-    }
-
-    private func bucket(of name: String) -> [BucketEntryReport] {
-        guard let aor = Self.aor(name) else { return [] }
-        return withEngine { engine, _ in
-            engine.buckets.entries(of: aor).map { entry in
-                BucketEntryReport(
-                    callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
-                    isOver: entry.isOver, devices: entry.devices)
+        for (word, isOn) in [("disable", false), ("enable", true)] {
+            router.add(
+                "POST", "/v1/providers/{}/\(word)", scope: .admin, described: .providerSwitch(word)
+            ) { call throws(ServiceProblem) in
+                try switchProvider(call, on: isOn)
             }
         }
     }
 
-    private func bindings(of name: String) -> [BindingReport] {
-        guard let aor = Self.aor(name) else { return [] }
-        return withEngine { engine, now in
-            engine.targets(of: aor, now: now).map { target in
-                BindingReport(
-                    id: target.id.rawValue, contact: target.requestURI.string,
-                    flow: "\(target.flow.transport.parameterName):\(target.flow.remote)",
-                    token: target.pushToken?.description, isFresh: target.isFresh)
-            }
-        }
+    // MARK: Calls
+
+    private func heldCalls(_ call: ServiceCall) throws(ServiceProblem) -> HeldCallPage {
+        let after = try call.number("after", in: 0...UInt64.max) ?? 0
+        let limit = try call.pageLimit()
+        let page = withEngine { engine, _ in engine.heldCalls(after: after, limit: limit) }
+        return HeldCallPage(calls: page.calls.map { HeldCallReport($0) }, next: page.next)
     }
+
+    private func endCall(_ call: ServiceCall) throws(ServiceProblem) {
+        guard let id = UInt64(call.parameter()) else { throw ServiceProblem(404, "no such call") }
+        let text = call.request.query("status") ?? "480"
+        guard let status = Self.endings[text] else {
+            throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
+        }
+        guard withEngine({ engine, now in engine.callDismissed(id, with: status, now: now) }) else {
+            throw ServiceProblem(404, "no such call")
+        }
+        call.answerDone()
+    }
+
+    /// What a phone that is cancelled answers must not be better.
+    static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
+
+    // MARK: Providers
 
     private func providers() -> [ProviderReport] {
         let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
@@ -68,12 +74,6 @@ struct ControlRoutes {
             return provider
         }
     }
-
-    private func users() -> [UserReport] {
-        withEngine { engine, _ in engine.users.all.map { UserReport(name: "\($0.name)@\($0.realm)") } }
-    }
-
-    // MARK: Changing
 
     private func switchProvider(_ call: ServiceCall, on isOn: Bool) throws(ServiceProblem) {
         let name = call.parameter()
@@ -88,40 +88,17 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    private func putUser(_ call: ServiceCall) throws(ServiceProblem) {
-        let expected = "name, ha1MD5 and ha1SHA256"
-        guard let added = try call.body(as: UserCredentials.self, expected: expected).digestUser else {
-            throw ServiceProblem(400, "expected \(expected)")
-        }
-        write(.addUser(added), for: call) { $0.userAdded(added) }
-    }
-
-    private func removeUser(_ call: ServiceCall) throws(ServiceProblem) {
-        let name = call.parameter()
-        guard let at = name.lastIndex(of: "@") else { throw ServiceProblem(400, "expected user@domain") }
-        let user = ByteString(String(name[..<at]))
-        let realm = ByteString(String(name[name.index(after: at)...]))
-        let isKnown = withEngine { engine, _ in engine.users.user(named: user, realm: realm) != nil }
-        guard isKnown else { throw ServiceProblem(404, "no user is called \(name)") }
-        write(.removeUser(name: user, realm: realm), for: call) { $0.userRemoved(name: user, realm: realm) }
-    }
-
-    /// Tells the engine when the change is on the disk, and then whoever ordered it.
-    private func write(
-        _ change: StoreChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
-    ) {
-        let shard = shard
-        store.write([change]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
-            shard.assumeIsolated { $0.withEngine { engine, _ in tell(engine) } }
-            call.answerDone()
-        }
-    }
-
     // MARK: Helpers
 
-    private func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
+    func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
         shard.assumeIsolated { $0.withEngine(body) }
+    }
+
+    /// Reads the store on its own thread; `body` answers the call there.
+    func query(_ call: ServiceCall, _ body: @escaping @Sendable (Connection) throws(SQLError) -> Void)
+        throws(ServiceProblem)
+    {
+        guard queries.run(body, failed: { call.answer(.notRead) }) else { throw .notRead }
     }
 
     /// `user@domain`, or the same after `sip:`.
@@ -134,6 +111,18 @@ struct ControlRoutes {
     }
 }
 
+extension ServiceCall {
+    func pageLimit() throws(ServiceProblem) -> Int {
+        try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
+    }
+
+    /// The first parameter as the address of a user.
+    func aor() throws(ServiceProblem) -> AddressOfRecord {
+        guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
+        return aor
+    }
+}
+
 extension ServiceProblem {
     static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
 }
@@ -141,7 +130,7 @@ extension ServiceProblem {
 extension HeldCallReport {
     init(_ call: ProxyEngine.HeldCall) {
         self.init(
-            callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
             receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
     }
 }
@@ -160,17 +149,5 @@ extension ProviderReport {
         engine.configuredProviders.map(\.rawValue).sorted().map { name in
             ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
         }
-    }
-}
-
-extension UserCredentials {
-    /// `nil` when the name or a hash is not well-formed.
-    var digestUser: DigestUser? {
-        guard let at = name.lastIndex(of: "@"), at != name.startIndex,
-            ha1MD5.count == 32, ha1SHA256.count == 64, (ha1MD5 + ha1SHA256).allSatisfy(\.isHexDigit)
-        else { return nil }
-        return DigestUser(
-            name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...])),
-            ha1: [.md5: ByteString(ha1MD5.lowercased()), .sha256: ByteString(ha1SHA256.lowercased())])
     }
 }

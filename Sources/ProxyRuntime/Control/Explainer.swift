@@ -58,7 +58,7 @@ final class Explainer: Sendable {
             isKnown: aor.map { engine.isKnown($0) } ?? false, date: now.date.milliseconds,
             keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
         report.providers = ProviderReport.all(of: engine)
-        report.held = engine.heldCalls.filter { $0.aor == aor || $0.callID == callID }.map { HeldCallReport($0) }
+        report.held = engine.heldCalls(of: aor, orOf: callID).map { HeldCallReport($0) }
         report.records = engine.timeline
             .underWay { $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host) }
             .map { TimelineReport($0) }
@@ -86,7 +86,7 @@ final class Explainer: Sendable {
 
 extension Explainer {
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/explain/{}", scope: .admin) { [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain) { [self] call throws(ServiceProblem) in
             let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
             explain(call.parameter(), limit: limit) { report in
                 guard let report else { return call.answer(.notRead) }

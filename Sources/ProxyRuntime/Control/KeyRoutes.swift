@@ -8,11 +8,11 @@ struct KeyRoutes {
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apikeys", scope: .admin) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/apikeys", scope: .admin, described: .keys) { call throws(ServiceProblem) in
             call.answer(keys.all.map { APIKeyReport($0) })
         }
-        router.add("PUT", "/v1/apikeys", scope: .admin, add)
-        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, remove)
+        router.add("PUT", "/v1/apikeys", scope: .admin, described: .addKey, add)
+        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, described: .removeKey, remove)
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {

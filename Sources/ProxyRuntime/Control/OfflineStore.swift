@@ -8,10 +8,15 @@ import Timekeeping
 /// Users and keys in the store while no daemon runs.
 package struct OfflineStore {
     private let path: String
+    /// Those of the settings.
+    private let apps: [String: MobileAppSettings]
 
-    package init(_ settings: DaemonSettings) { path = settings.store }
+    package init(_ settings: DaemonSettings) { self.init(path: settings.store, apps: settings.api.mobileApps) }
 
-    init(path: String) { self.path = path }
+    init(path: String, apps: [String: MobileAppSettings] = [:]) {
+        self.path = path
+        self.apps = apps
+    }
 
     // MARK: Users
 
@@ -60,6 +65,34 @@ package struct OfflineStore {
     package func removeKey(_ name: String) throws(StartError) {
         guard try keys().contains(where: { $0.name == name }) else { throw StartError("no key is called \(name)") }
         try write(.removeKey(name: name))
+    }
+
+    // MARK: Apps
+
+    package func mobileApps() throws(StartError) -> [AppReport] { try directory().reports }
+
+    package func add(_ request: AppRequest) throws(StartError) {
+        let app = try request.app(at: SystemClock.moment.date)
+        if let conflict = try directory().conflict(with: app) { throw StartError(conflict) }
+        try write(.addApp(app))
+    }
+
+    package func removeApp(_ name: String) throws(StartError) {
+        guard let app = try mobileApps().first(where: { $0.name == name }) else {
+            throw StartError("no app is called \(name)")
+        }
+        guard !app.isFixed else { throw StartError("\(name) stands in the settings") }
+        try write(.removeApp(name: name))
+    }
+
+    private func directory() throws(StartError) -> MobileApps {
+        let directory = MobileApps(apps, domains: [])
+        try read { reader throws(StoreError) in
+            try reader.forEachApp { app in
+                if MobileApps.conflict(of: app, with: apps) == nil { directory.add(app) }
+            }
+        }
+        return directory
     }
 
     // MARK: The store

@@ -12,6 +12,8 @@ package enum StoreChange: Hashable, Sendable {
     case switchProvider(PushProvider, isOn: Bool)
     case addKey(APIKey)
     case removeKey(name: String)
+    indirect case addApp(StoredMobileApp)
+    case removeApp(name: String)
     case deadToken(DeadToken)
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)

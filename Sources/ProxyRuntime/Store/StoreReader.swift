@@ -61,6 +61,14 @@ package struct StoreReader: ~Copyable {
         }
     }
 
+    package mutating func forEachApp(_ body: (StoredMobileApp) -> Void) throws(StoreError) {
+        try forEachRow(of: "SELECT * FROM mobile_app") { row in
+            guard let app = row.storedApp else { return false }
+            body(app)
+            return true
+        }
+    }
+
     /// Registrations and clean-ups of devices that are not done, in their order.
     package mutating func forEachOpenDeviceRequest(_ body: (DeviceRequest) -> Void) throws(StoreError) {
         try forEachRow(of: "SELECT * FROM device_request WHERE finished_at IS NULL ORDER BY number") { row in

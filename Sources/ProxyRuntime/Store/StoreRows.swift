@@ -44,6 +44,11 @@ extension Connection {
             let delete = try statement("DELETE FROM api_key WHERE name = ?")
             delete.bind(1, text: name)
             try delete.run()
+        case .addApp(let app): try write(app)
+        case .removeApp(let name):
+            let delete = try statement("DELETE FROM mobile_app WHERE name = ?")
+            delete.bind(1, text: name)
+            try delete.run()
         case .deadToken(let dead): try write(dead)
         case .pruneDeadTokens(let date, let count):
             let delete = try statement(
@@ -114,6 +119,18 @@ extension Connection {
             if let ha1 = user.ha1[algorithm] { write.bind(3 + index, text: ha1) } else { write.bindNull(3 + index) }
         }
         try write.run()
+    }
+
+    /// `name@realm` of those that follow, by realm and name.
+    func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
+        let rows = try statement(
+            "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name LIMIT ?")
+        rows.bind(1, text: realm)
+        rows.bind(2, text: name)
+        rows.bind(3, integer: Int64(limit))
+        var names: [String] = []
+        while try rows.step() { names.append("\(rows.text(0))@\(rows.text(1))") }
+        return names
     }
 
     private func write(_ dead: DeadToken) throws(SQLError) {

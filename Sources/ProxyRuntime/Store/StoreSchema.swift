@@ -150,6 +150,20 @@ enum StoreSchema {
         CREATE INDEX push_record_unread ON push_record (device, requested_at, code, kind, call_ref, read)
             WHERE read IS NULL;
         """,
+        """
+        -- Apps that may register devices, besides those of the settings.
+        CREATE TABLE mobile_app (
+            name TEXT PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,        -- MobileAppId
+            org TEXT NOT NULL,
+            token_hash TEXT NOT NULL,       -- SHA-256 of the ApiToken, hexadecimal
+            user TEXT NOT NULL,             -- {{user}} stands for the UserId
+            apns_provider TEXT NOT NULL,
+            apns_param TEXT,
+            fcm_param TEXT,
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
     ]
 }
 

@@ -156,6 +156,17 @@ package final class StoreService: @unchecked Sendable {
         return keys
     }
 
+    func loadApps() throws(StartError) -> [StoredMobileApp] {
+        var apps: [StoredMobileApp] = []
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            try reader.forEachApp { apps.append($0) }
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+        return apps
+    }
+
     func loadDeviceRequests() throws(StartError) -> [DeviceRequest] {
         var requests: [DeviceRequest] = []
         do {
@@ -213,10 +224,12 @@ package final class StoreService: @unchecked Sendable {
         loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
+    var figures: CounterSet { writer.figures }
+
     /// Changes are taken, and do not pile up.
     var isReady: Bool { writer.queueLength < StoreWriterSettings().queueLimit / 2 }
 
-    private static func change(_ change: StoredChange) -> StoreChange {
+    static func change(_ change: StoredChange) -> StoreChange {
         switch change {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)

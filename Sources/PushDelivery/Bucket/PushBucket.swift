@@ -156,6 +156,13 @@ package struct PushBucket: Sendable {
         return changes
     }
 
+    /// An operator wants it empty; calls being offered stay.
+    package mutating func emptied() -> [BucketChange] {
+        var changes: [BucketChange] = []
+        while let index = entries.firstIndex(where: \.isOver) { changes.append(remove(at: index)) }
+        return changes
+    }
+
     /// Calls the device has not learnt of, offered ones included (A18).
     package func unread(of device: UInt64) -> Int { entries.count { $0.devices.contains(device) } }
 

@@ -75,6 +75,8 @@ package struct TimelineRecord: Hashable, Sendable {
         /// The INVITE could not be sent to it.
         case unreachable
         case callerGaveUp = "caller-gave-up"
+        /// An operator ended the call.
+        case dismissed
         /// It did not register while the call waited.
         case timeOver = "time-over"
         case signedOut = "signed-out"

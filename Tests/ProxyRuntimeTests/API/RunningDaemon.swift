@@ -19,9 +19,13 @@ struct RunningDaemon: Sendable {
     let loop: EventLoop
     let shard: ProxyShard
     let api: Endpoint
+    /// The admin API, where the settings have it.
+    let admin: Endpoint?
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
+    let undescribedRoutes: [String]
+    let apps: MobileApps
     /// What the API serves.
     let routes: [Route]
     private let ended: Mailbox<Bool>
@@ -80,7 +84,9 @@ struct RunningDaemon: Sendable {
                 started.put(
                     .success(
                         RunningDaemon(
-                            loop: daemon.loop, shard: daemon.shard, api: api, sip: sip, key: key, log: sink,
+                            loop: daemon.loop, shard: daemon.shard, api: api,
+                            admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
+                            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps,
                             routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
                             ended: ended)))
                 daemon.run()
@@ -132,8 +138,19 @@ struct RunningDaemon: Sendable {
     /// Everything that is stored.
     func bindingCount() async -> Int { await shard.withEngine { engine, _ in engine.bindings.count } }
 
+    /// Whether some app has this token.
+    func isKnown(_ token: AppToken) async -> Bool {
+        let apps = apps
+        return await shard.withEngine { _, _ in
+            guard let id = apps.reports.first?.id, let id = RequestID(id) else { return false }
+            return apps.app(id, of: "org-1", showing: token.text) != nil
+        }
+    }
+
     /// Sends a request as it is written here, and returns the answer as it came.
-    func answer(_ request: String) async throws -> String { try await answer(Array(request.utf8)) }
+    func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
+        try await Self.answer(Array(request.utf8), from: other ?? api)
+    }
 
     func answer(_ request: [UInt8]) async throws -> String { try await Self.answer(request, from: api) }
 
@@ -161,6 +178,19 @@ struct RunningDaemon: Sendable {
             withExtendedLifetime(connection) {}
             return all
         }
+    }
+
+    /// Asks the admin API.
+    func order(
+        _ method: String, _ target: String, _ body: String = "", key: String? = adminKey
+    ) async throws -> (status: Int, body: String) {
+        let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let endpoint = try #require(admin)
+        let answer = try await answer(
+            "\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Content-Length: \(body.utf8.count)\r\n"
+                + "Connection: close\r\n\r\n\(body)", from: endpoint)
+        let head = try #require(answer.firstRange(of: "\r\n\r\n"))
+        return (status(answer), String(answer[head.upperBound...]))
     }
 
     /// - Returns: the status.

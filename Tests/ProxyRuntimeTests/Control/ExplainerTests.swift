@@ -126,7 +126,7 @@ struct ExplainerTests {
                 user: "bob", from: Station.phone, callID: "r1", cseq: 1, branch: "r1",
                 contact: "<sip:bob@\(Station.phone);pn-provider=fcm;pn-param=p;pn-prid=0123456789abcdef0123>")
             await station.receive(register, from: Station.phone)
-            await station.waitUntil { $0.counters.registersAccepted == 1 }
+            await station.waitUntil { $0.counters[.registerAccepted] == 1 }
 
             let bytes = SIPText.invite(
                 to: "bob", from: "103", at: Station.pbx, callID: "a84b//4c@pbx", branch: "i1")

@@ -28,24 +28,26 @@ final class DeviceRegistrationRoutes: Sendable {
 
     func register(in router: inout ServiceRouter) {
         // The API token in the body takes the place of a key.
-        router.add("POST", Self.base, scope: nil) { call throws(ServiceProblem) in
+        router.add("POST", Self.base, scope: nil, described: .registration) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
             try self.accept([try RegistrationBody(body)], of: call, isBatch: false)
         }
-        router.add("POST", Self.base + "/batch", scope: nil) { call throws(ServiceProblem) in
+        router.add("POST", Self.base + "/batch", scope: nil, described: .registrations) { call throws(ServiceProblem) in
             var bodies: [RegistrationBody] = []
             for item in try JSONValue(bodyOf: call.request).items() { bodies.append(try RegistrationBody(item)) }
             try self.accept(bodies, of: call, isBatch: true)
         }
         for path in ["/status", "/status/"] {
-            router.add("POST", Self.base + path, scope: nil) { call throws(ServiceProblem) in
+            router.add("POST", Self.base + path, scope: nil, isChange: false, described: .outcomes) {
+                call throws(ServiceProblem) in
                 try self.tell(try StatusBody(try JSONValue(bodyOf: call.request)), to: call)
             }
         }
-        router.add("POST", Self.base + "/cleanup", scope: nil) { call throws(ServiceProblem) in
+        router.add("POST", Self.base + "/cleanup", scope: nil, described: .cleanup) { call throws(ServiceProblem) in
             try self.accept([try CleanupBody(try JSONValue(bodyOf: call.request))], of: call)
         }
-        router.add("POST", Self.base + "/cleanup/batch", scope: nil) { call throws(ServiceProblem) in
+        router.add("POST", Self.base + "/cleanup/batch", scope: nil, described: .cleanups) {
+            call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
             // One object instead of an array stands in some versions of the documentation.
             if case .object = body { return try self.accept([try CleanupBody(body)], of: call) }

@@ -13,7 +13,7 @@ final class DeviceRegistrationService {
 
     /// - Parameters:
     ///   - settings: of the API.
-    ///   - domains: of our users.
+    ///   - apps: whose servers may ask.
     ///   - loop: the shard's.
     ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
@@ -24,11 +24,10 @@ final class DeviceRegistrationService {
     ///   - resolve: gives the addresses of webhook receivers.
     /// - Throws: when what was left unfinished cannot be read.
     init(
-        settings: APISettings, domains: [String], loop: EventLoop, directory: DeviceDirectory, store: StoreService,
+        settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: StoreService,
         queries: StoreQueries, dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint],
         resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
-        let apps = MobileApps(settings.mobileApps, domains: domains)
         webhooks = WebhookSender(
             settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
         do throws(SystemError) {

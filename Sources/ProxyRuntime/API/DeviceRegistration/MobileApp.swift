@@ -50,15 +50,30 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All of them, by their identifiers.
-struct MobileApps: Sendable {
+/// All of them, those of the settings and those of the store.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class MobileApps: @unchecked Sendable {
+    private let domains: [String]
+    /// By their names; these win.
+    private let fixed: [String: MobileAppSettings]
+    private var stored: [String: StoredMobileApp] = [:]
+    /// By their identifiers.
     private var apps: [String: MobileApp] = [:]
 
+    static let limit = 1000
+
     init(_ settings: [String: MobileAppSettings], domains: [String]) {
-        for app in settings.values {
-            if let app = MobileApp(app, domains: domains) { apps[app.id] = app }
-        }
+        self.domains = domains
+        fixed = settings
+        for app in settings.values { use(app) }
     }
+
+    private func use(_ settings: MobileAppSettings) {
+        if let app = MobileApp(settings, domains: domains) { apps[app.id] = app }
+    }
+
+    var isEmpty: Bool { apps.isEmpty }
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
@@ -67,5 +82,40 @@ struct MobileApps: Sendable {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
         return app
+    }
+
+    // MARK: Those of the store
+
+    /// By their names.
+    var reports: [AppReport] {
+        let all =
+            fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
+            + stored.values.map { AppReport($0.name, $0.settings, createdAt: $0.createdAt) }
+        return all.sorted { $0.name < $1.name }
+    }
+
+    /// Why an app cannot be added; `nil` when it can.
+    func conflict(with app: StoredMobileApp) -> String? {
+        if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
+        if stored[app.name] != nil { return "an app is called \(app.name) already" }
+        if stored.values.contains(where: { $0.settings.id == app.settings.id }) {
+            return "an app has this id already"
+        }
+        return stored.count < Self.limit ? nil : "there are \(Self.limit) apps already"
+    }
+
+    static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
+        if fixed[app.name] != nil { return "an app of the settings is called \(app.name)" }
+        return fixed.values.contains { $0.id == app.settings.id } ? "an app of the settings has this id" : nil
+    }
+
+    func add(_ app: StoredMobileApp) {
+        stored[app.name] = app
+        use(app.settings)
+    }
+
+    func remove(_ name: String) {
+        guard let id = stored.removeValue(forKey: name)?.settings.id else { return }
+        apps[id] = nil
     }
 }

@@ -9,7 +9,7 @@ package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
 }
 
 /// An app whose server registers devices over HTTP.
-package struct MobileAppSettings: SettingsGroup, Equatable {
+package struct MobileAppSettings: SettingsGroup, Hashable {
     /// A GUID in lower case.
     package var id: String?
     package var organisation: String?
@@ -72,7 +72,7 @@ package struct MobileAppSettings: SettingsGroup, Equatable {
 }
 
 /// How a `UserId` becomes an address of record: a text with `{{user}}` in it.
-package struct UserTemplate: Hashable, Sendable {
+package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
     private let before, after: String
 
     package static let plain = UserTemplate(before: "", after: "")
@@ -114,8 +114,10 @@ package struct UserTemplate: Hashable, Sendable {
         }
         return template
     } print: {
-        $0.before + field + $0.after
+        $0.description
     }
+
+    package var description: String { before + Self.field + after }
 }
 
 extension UInt8 {

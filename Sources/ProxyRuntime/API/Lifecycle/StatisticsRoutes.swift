@@ -24,23 +24,27 @@ final class StatisticsRoutes: Sendable {
     }
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/push-statistics", scope: .lifecycle) { [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/push-statistics", scope: .lifecycle, described: .statistics(isByPush: false)) {
+            [self] call throws(ServiceProblem) in
             try answer(call, try PushStatistics(call))
         }
-        router.add("GET", "/v1/pushes/{}", scope: .lifecycle) { [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try report(call)
         }
         // Pushes are not made here; who tries is told what can be done instead.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
-            router.add("GET", pushes, scope: .lifecycle, schemes: .bearerOrToken) {
+            router.add(
+                "GET", pushes, scope: .lifecycle, schemes: .bearerOrToken, described: .statistics(isByPush: true)
+            ) {
                 [self] call throws(ServiceProblem) in
                 var asked = try PushStatistics(call)
                 asked.by = .push
                 try answer(call, asked)
             }
             for method in ["GET", "DELETE"] {
-                router.add(method, "/api/v1/pushes/all_read" + end, scope: nil) { call throws(ServiceProblem) in
+                router.add(method, "/api/v1/pushes/all_read" + end, scope: nil, described: .leftOut) {
+                    call throws(ServiceProblem) in
                     call.answer(
                         ServiceProblem(405, "no such method here").response(fields: [
                             HTTPField("Allow", "PATCH, PUT, POST")
@@ -48,7 +52,7 @@ final class StatisticsRoutes: Sendable {
                 }
             }
             router.add(
-                "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, schemes: .bearerOrToken
+                "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, schemes: .bearerOrToken, described: .push
             ) { [self] call throws(ServiceProblem) in
                 try report(call)
             }

@@ -12,10 +12,14 @@ struct MediatorRoutes {
     let service: NotificationService
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken) { call throws(ServiceProblem) in
+        router.add(
+            "POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: false)
+        ) { call throws(ServiceProblem) in
             received(call, isForm: false)
         }
-        router.add("POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken) { call throws(ServiceProblem) in
+        router.add(
+            "POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: true)
+        ) { call throws(ServiceProblem) in
             received(call, isForm: true)
         }
     }

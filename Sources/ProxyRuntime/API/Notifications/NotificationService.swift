@@ -31,12 +31,14 @@ struct NotificationService {
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
             router.add(
-                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken
+                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notification
             ) { call throws(ServiceProblem) in
                 try ordered(call)
             }
             router.add(
-                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken
+                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notificationMetrics
             ) { call throws(ServiceProblem) in
                 try tellMetrics(call)
             }

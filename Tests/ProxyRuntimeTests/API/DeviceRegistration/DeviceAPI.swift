@@ -82,7 +82,8 @@ actor DeviceAPI {
             has: { token, aor in self.assumeIsolated { $0.devices[aor]?.contains(token) == true } })
         let resolve = resolve
         let service = try DeviceRegistrationService(
-            settings: settings, domains: ["Example.org", "example.net"], loop: loop, directory: directory, store: store,
+            settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),
+            loop: loop, directory: directory, store: store,
             queries: queries, dryRuns: dryRuns, log: log, ownEndpoints: { api.endpoints }, resolve: resolve)
         service.register(in: &api.router)
         parts = Parts(api: api, service: service, store: store, queries: queries, dryRuns: dryRuns)

@@ -1,0 +1,120 @@
+import Crypto
+import SIPGrammar
+package import Timekeeping
+
+/// An app that was declared by `sippushd app add` or over the admin API, and is kept in the store.
+package struct StoredMobileApp: Hashable, Sendable {
+    package let name: String
+    package let settings: MobileAppSettings
+    package let createdAt: UnixTime
+
+    /// - Returns: `nil` when the name could not stand in a path or a log line, or something is missing.
+    init?(name: String, settings: MobileAppSettings, createdAt: UnixTime) {
+        guard APIKey.isName(name), settings.id != nil, settings.organisation?.isEmpty == false,
+            !settings.tokenHashes.isEmpty
+        else { return nil }
+        self.name = name
+        self.settings = settings
+        self.createdAt = createdAt
+    }
+}
+
+/// An app to add; the hash of its ApiToken only, never the token itself.
+package struct AppRequest: Codable, Sendable {
+    package var name: String
+    package var id: String
+    package var org: String
+    /// SHA-256 of the ApiToken, hexadecimal.
+    package var hash: String
+    /// The template of an address; missing for `{{user}}` alone.
+    package var user: String?
+    package var apnsProvider: String?
+    package var apnsParam: String?
+    package var fcmParam: String?
+
+    package init(name: String, id: String, org: String, token: AppToken) {
+        self.name = name
+        self.id = id
+        self.org = org
+        hash = String(decoding: Hex.encode(token.hash), as: UTF8.self)
+    }
+
+    /// A MobileAppId for whoever has none.
+    package static func newID() -> String { RequestID.make().text }
+
+    /// - Throws: a sentence for whoever asked.
+    func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
+        var settings = MobileAppSettings()
+        settings.id = RequestID(id)?.text
+        settings.organisation = org
+        settings.tokenHashes = [Hex.decode(Array(hash.utf8))].compactMap(\.self).filter { $0.count == 32 }
+        settings.appleParam = apnsParam
+        settings.googleParam = fcmParam
+        if let user {
+            guard let template = UserTemplate(user) else {
+                throw StartError("user is an address with {{user}} in it once")
+            }
+            settings.user = template
+        }
+        if let apnsProvider {
+            guard let environment = AppleEnvironment(rawValue: apnsProvider) else {
+                throw StartError("apnsProvider is apns or apns.dev")
+            }
+            settings.appleEnvironment = environment
+        }
+        for text in [org, apnsParam ?? "", fcmParam ?? ""] {
+            guard text.utf8.count <= Self.textLimit, text.isPlain(allowingSlash: true) || text.isEmpty else {
+                throw StartError("a text is too long or holds control characters")
+            }
+        }
+        guard let app = StoredMobileApp(name: name, settings: settings, createdAt: date) else {
+            throw StartError("expected a name of letters, digits, '-', '_' and '.', a GUID, an organisation and a hash")
+        }
+        return app
+    }
+
+    private static let textLimit = 256
+}
+
+/// The text that an app's server shows as ApiToken: 32 random bytes.
+package struct AppToken {
+    package let text: String
+
+    /// A new one; it is shown once and kept nowhere.
+    package static func make() throws(StartError) -> AppToken {
+        do throws(CryptoError) {
+            return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
+        } catch {
+            throw StartError("no random bytes: \(error)")
+        }
+    }
+
+    package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
+}
+
+/// An app as it is listed.
+package struct AppReport: Codable, Sendable {
+    package var name: String
+    package var id: String
+    package var org: String
+    package var user: String
+    package var apnsProvider: String
+    package var apnsParam: String?
+    package var fcmParam: String?
+    /// It stands in the settings, so that no command removes it.
+    package var isFixed: Bool
+    /// Unix seconds; `nil` for one of the settings.
+    package var createdAt: Int64?
+
+    init(_ name: String, _ settings: MobileAppSettings, createdAt: UnixTime?) {
+        self.name = name
+        id = settings.id ?? ""
+        org = settings.organisation ?? ""
+        user = settings.user.description
+        apnsProvider = settings.appleEnvironment.rawValue
+        apnsParam = settings.appleParam
+        fcmParam = settings.googleParam
+        isFixed = createdAt == nil
+        self.createdAt = createdAt?.seconds
+    }
+}

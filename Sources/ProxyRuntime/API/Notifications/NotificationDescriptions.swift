@@ -1,0 +1,58 @@
+/// Messages and silent pushes, for whoever writes a client.
+extension RouteDescription {
+    private static let schemes = "The key may stand behind `Token` or `AppToken` as well as behind `Bearer`."
+
+    static let notification = RouteDescription("sendNotification", "Send a message to devices", detail: schemes)
+        .body(
+            .object(
+                [:],
+                optional: [
+                    "users": .list(of: .text(1...512), 0...100).described("Names; these, devices or both."),
+                    "devices": .list(of: .text, 0...100).described("`/api/v1/devices/CODE/`, or codes alone."),
+                    "title": .text(0...1024), "message": .text(0...8192), "is_silent": .flag,
+                    "is_confirmation_needed": .flag, "use_in_badge": .flag, "destination_type": .text(0...256),
+                    "destination_code": .text(0...1024), "image": .text(0...2048).described("A URL."),
+                    "custom": .map(of: .anything), "ttl": .number(0...).described("Seconds; a day without it."),
+                ])
+        )
+        .answer(
+            202, "It is under way",
+            .object([
+                "code": .guid, "sent_to": .number(0...), "skipped": .number(0...), "unknown": .list(of: .text),
+            ])
+        ).problem(413, "`custom` is too long.").problem(422, "It does not fit into a push.")
+        .problem(503, "Too many are under way.")
+
+    static let notificationMetrics = RouteDescription(
+        "getNotificationMetrics", "What became of a message", detail: schemes
+    ).path("id", "The code of the answer.")
+        .answer(
+            200, "In numbers of devices",
+            .object([
+                "sent_to": .number(0...), "skipped": .number(0...), "accepted": .number(0...),
+                "failed": .number(0...), "received_by": .number(0...), "followed_by": .number(0...),
+                "devices": .list(of: .object(["device": .text, "app": .text])),
+            ])
+        ).problem(404, "There is no such message.").notRead()
+
+    static func mediator(isForm: Bool) -> RouteDescription {
+        let answer = JSONSchema.object(
+            ["code": .number, "response": .text], optional: ["status": .number])
+        let body = JSONSchema.object(
+            ["verb": .text(1...128), "AppId": .text(1...256), "DeviceToken": .text(1...2000)],
+            optional: [
+                "Selector": .text(0...256), "Message": .text(0...8192), "Badge": .text(0...128),
+                "Sound": .text(0...128),
+                "UserName": .text(0...256), "UserDisplayName": .text(0...256), "ContentType": .text(0...128),
+                "Id": .text(0...256), "ThreadId": .text(0...256),
+            ])
+        return RouteDescription(
+            "mediate", "Send a message in the form of Acrobits' mediator",
+            detail: "The answer's `code` says what became of it: 200, 400, 404 or 500. \(schemes)"
+        )
+        .body(body, type: isForm ? "application/x-www-form-urlencoded" : "application/json")
+        .answer(200, "See `code`", answer)
+        .answer(400, "It cannot be read", answer).answer(400, "It cannot be read", .text, type: "text/plain")
+        .problem(400, "It cannot be read").answer(503, "Too many are under way", answer)
+    }
+}

@@ -1,0 +1,86 @@
+package import Addressing
+import HTTPServer
+package import Settings
+
+/// Where an HTTP service listens, and what it allows its clients.
+struct ServiceAccess {
+    /// Of its settings: `api` or `admin`.
+    let name: String
+    let listen: [Endpoint]
+    let certFile: String?
+    let keyFile: String?
+    let limits: HTTPListener.Limits
+    let wrongLoginsPerSource: Int
+    let wrongLoginsPerUser: Int
+}
+
+extension APISettings {
+    var access: ServiceAccess {
+        ServiceAccess(
+            name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: httpLimits,
+            wrongLoginsPerSource: wrongLoginsPerSource, wrongLoginsPerUser: wrongLoginsPerUser)
+    }
+
+    private var httpLimits: HTTPListener.Limits {
+        var limits = HTTPListener.Limits()
+        // Calls do not wait for more than one: they share the loop.
+        limits.requestsPerTurn = 1
+        limits.connections = connections
+        limits.connectionsPerSource = connectionsPerSource
+        limits.headTimeout = headTimeout
+        limits.bodyTimeout = bodyTimeout
+        limits.idleTimeout = idleTimeout
+        return limits
+    }
+}
+
+/// The operators' routes over TCP; the control socket has the same.
+package struct AdminSettings: SettingsGroup, Equatable {
+    package var listen: [Endpoint] = []
+    package var certFile: String?
+    package var keyFile: String?
+
+    package init() {}
+
+    package static let schema: [Setting<AdminSettings>] = [
+        .list(
+            "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8089]",
+            "Where the admin API listens: a list of address:port, others than those of api.listen. Empty: nowhere. Keys need the scope admin; limits are those of api."
+        ),
+        .path(
+            "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
+            "The certificate with its chain, PEM; the admin API is then spoken over TLS. Read again on SIGHUP."),
+        .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
+    ]
+
+    package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
+
+    /// Limits are those of the API.
+    func access(like api: ServiceAccess) -> ServiceAccess {
+        ServiceAccess(
+            name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
+            wrongLoginsPerSource: api.wrongLoginsPerSource, wrongLoginsPerUser: api.wrongLoginsPerUser)
+    }
+}
+
+extension SettingComplaint {
+    /// Neither or both.
+    static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
+        switch (certFile, keyFile) {
+        case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]
+        case (nil, _?): [SettingComplaint("expected cert-file beside it", key: "key-file")]
+        case (nil, nil), (_?, _?): []
+        }
+    }
+}
+
+extension SettingType<Endpoint> {
+    static let httpEndpoint = SettingType<Endpoint>.parsed("address:port") { text throws(SettingComplaint) in
+        guard let endpoint = Endpoint(text) else {
+            throw SettingComplaint("expected ADDRESS:PORT, IPv6 in brackets")
+        }
+        return endpoint
+    } print: {
+        $0.description
+    }
+}

@@ -1,0 +1,46 @@
+import Reactor
+import Timekeeping
+
+/// Mobile apps, for operators: adding one takes the hash of its ApiToken, so that the token is seen by nobody else.
+struct AppRoutes {
+    let apps: MobileApps
+    let store: StoreService
+    let loop: EventLoop
+
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/apps", scope: .admin, described: .apps) { call throws(ServiceProblem) in
+            call.answer(apps.reports)
+        }
+        router.add("PUT", "/v1/apps", scope: .admin, described: .addApp, add)
+        router.add("DELETE", "/v1/apps/{}", scope: .admin, described: .removeApp, remove)
+    }
+
+    private func add(_ call: ServiceCall) throws(ServiceProblem) {
+        let request = try call.body(as: AppRequest.self, expected: "name, id, org and hash")
+        let app: StoredMobileApp
+        do throws(StartError) {
+            app = try request.app(at: loop.moment.date)
+        } catch {
+            throw ServiceProblem(400, "the app cannot be added", detail: error.description)
+        }
+        if let conflict = apps.conflict(with: app) { throw ServiceProblem(409, conflict) }
+        store.write([.addApp(app)]) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            apps.add(app)
+            call.answerDone()
+        }
+    }
+
+    private func remove(_ call: ServiceCall) throws(ServiceProblem) {
+        let name = call.parameter()
+        guard let app = apps.reports.first(where: { $0.name == name }) else {
+            throw ServiceProblem(404, "no app is called \(name)")
+        }
+        guard !app.isFixed else { throw ServiceProblem(409, "\(name) stands in the settings") }
+        store.write([.removeApp(name: name)]) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            apps.remove(name)
+            call.answerDone()
+        }
+    }
+}

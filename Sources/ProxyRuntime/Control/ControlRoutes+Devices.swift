@@ -1,0 +1,70 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Timekeeping
+
+/// A user's devices and missed calls. A user has few of both (`registrar.max-contacts`, `bucket`), so there are no pages.
+extension ControlRoutes {
+    func registerDevices(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
+            call.answer(devices(of: try call.aor()))
+        }
+        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice, removeDevice)
+        router.add("GET", "/v1/users/{}/bucket", scope: .admin, described: .bucket) { call throws(ServiceProblem) in
+            call.answer(bucket(of: try call.aor()))
+        }
+        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, described: .emptyBucket, emptyBucket)
+    }
+
+    private func devices(of aor: AddressOfRecord) -> [BindingReport] {
+        withEngine { engine, now in
+            engine.targets(of: aor, now: now).map { target in
+                BindingReport(
+                    id: "\(target.id.rawValue)", contact: target.requestURI.string,
+                    flow: target.isReachable
+                        ? "\(target.flow.transport.parameterName):\(target.flow.remote)" : nil,
+                    token: target.pushToken?.description, isFresh: target.isFresh,
+                    registeredAt: target.registeredAt.seconds)
+            }
+        }
+    }
+
+    /// As if the device had signed out: calls no longer wait for it.
+    private func removeDevice(_ call: ServiceCall) throws(ServiceProblem) {
+        let aor = try call.aor()
+        guard let number = UInt64(call.parameter(1)) else { throw ServiceProblem(404, "no such device") }
+        shard.assumeIsolated { shard in
+            shard.report { result in
+                switch result {
+                case .done(0): call.answer(ServiceProblem(404, "no such device"))
+                case .done: call.answerDone()
+                case .notSupported, .tooManyDevices, .malformed, .unavailable: call.answer(.notStored)
+                }
+            } _: { engine, ticket, now in
+                engine.devicesWithdrawn(.device(BindingID(rawValue: number)), of: aor, ticket, now: now)
+            }
+        }
+    }
+
+    private func bucket(of aor: AddressOfRecord) -> [BucketEntryReport] {
+        withEngine { engine, _ in
+            engine.buckets.entries(of: aor).map { entry in
+                BucketEntryReport(
+                    callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
+                    isOver: entry.isOver, devices: entry.devices.map { "\($0)" })
+            }
+        }
+    }
+
+    private func emptyBucket(_ call: ServiceCall) throws(ServiceProblem) {
+        let aor = try call.aor()
+        let changes = withEngine { engine, _ in engine.bucketEmptied(of: aor) }
+        guard !changes.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
+        // What could not be written is there again after the next start.
+        store.write(changes.map(StoreService.change)) { isStored in
+            if isStored { call.answer(RemovalReport(removed: changes.count)) } else { call.answer(.notStored) }
+        }
+    }
+}

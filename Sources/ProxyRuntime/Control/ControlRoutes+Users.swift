@@ -1,0 +1,92 @@
+import HTTPServer
+import ProxyCore
+import Registration
+import SIPGrammar
+import Storage
+
+/// Users for digest authentication. The store lists them: it has them in order, the engine has not.
+extension ControlRoutes {
+    func registerUsers(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/users", scope: .admin, described: .users, users)
+        router.add("PUT", "/v1/users", scope: .admin, described: .putUser, putUser)
+        router.add("GET", "/v1/users/{}", scope: .admin, described: .user) { call throws(ServiceProblem) in
+            _ = try known(call)
+            call.answer(UserReport(name: call.parameter()))
+        }
+        router.add("DELETE", "/v1/users/{}", scope: .admin, described: .removeUser, removeUser)
+    }
+
+    private func users(_ call: ServiceCall) throws(ServiceProblem) {
+        let limit = try call.pageLimit()
+        var last: (name: ByteString, realm: ByteString) = (.empty, .empty)
+        if let after = call.request.query("after") {
+            guard let user = Self.user(after) else { throw ServiceProblem(400, "after is no user@domain") }
+            last = user
+        }
+        try query(call) { [last] connection throws(SQLError) in
+            var names = try connection.userNames(after: last.name, in: last.realm, limit: limit + 1)
+            let next = names.count > limit ? names[limit - 1] : nil
+            if names.count > limit { names.removeLast() }
+            call.answer(UserPage(users: names.map { UserReport(name: $0) }, next: next))
+        }
+    }
+
+    private func putUser(_ call: ServiceCall) throws(ServiceProblem) {
+        let request = try call.body(as: UserRequest.self, expected: "name, and password or ha1MD5 and ha1SHA256")
+        let credentials: UserCredentials
+        do throws(StartError) {
+            credentials = try request.credentials(settings)
+        } catch {
+            throw ServiceProblem(400, "the user cannot be added", detail: error.description)
+        }
+        guard let added = credentials.digestUser, request.name.isPlain(allowingSlash: false),
+            request.name.utf8.count <= Self.nameLimit
+        else { throw ServiceProblem(400, "the name must be user@domain, and the hashes hexadecimal") }
+        write(.addUser(added), for: call) { $0.userAdded(added) }
+    }
+
+    private static let nameLimit = 512
+
+    private func removeUser(_ call: ServiceCall) throws(ServiceProblem) {
+        let (name, realm) = try known(call)
+        write(.removeUser(name: name, realm: realm), for: call) { $0.userRemoved(name: name, realm: realm) }
+    }
+
+    /// The user whom the path names.
+    private func known(_ call: ServiceCall) throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
+        guard let user = Self.user(call.parameter()),
+            withEngine({ engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
+        else { throw ServiceProblem(404, "no user is called \(call.parameter())") }
+        return user
+    }
+
+    private static func user(_ text: String) -> (name: ByteString, realm: ByteString)? {
+        guard let at = text.lastIndex(of: "@") else { return nil }
+        return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))
+    }
+
+    /// Tells the engine when the change is on the disk, and then whoever ordered it.
+    private func write(
+        _ change: StoreChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
+    ) {
+        let shard = shard
+        store.write([change]) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            shard.assumeIsolated { $0.withEngine { engine, _ in tell(engine) } }
+            call.answerDone()
+        }
+    }
+}
+
+extension UserCredentials {
+    /// `nil` when the name or a hash is not well-formed.
+    var digestUser: DigestUser? {
+        guard let at = name.lastIndex(of: "@"), at != name.startIndex,
+            ha1MD5.utf8.count == 32, ha1SHA256.utf8.count == 64,
+            (ha1MD5 + ha1SHA256).utf8.allSatisfy({ $0.hexValue != nil })
+        else { return nil }
+        return DigestUser(
+            name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...])),
+            ha1: [.md5: ByteString(ha1MD5.lowercased()), .sha256: ByteString(ha1SHA256.lowercased())])
+    }
+}

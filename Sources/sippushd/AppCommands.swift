@@ -1,0 +1,78 @@
+import ProxyRuntime
+
+/// Mobile apps of the device registration API. A running daemon is told over its control socket; without one the store is
+/// changed.
+
+let appAddCommand = Command(
+    name: "app add", summary: "Let an app's server register devices; prints its id and, this once, its token.",
+    arguments: "NAME",
+    options: [
+        Command.configOption,
+        Command.Option(name: "--org", value: "ORG", help: "The organisation in the requests' path."),
+        Command.Option(name: "--id", value: "GUID", help: "What requests name as MobileAppId (default: a new one)."),
+        Command.Option(
+            name: "--user", value: "TEMPLATE", help: "The address that a UserId stands for (default: {{user}})."),
+        Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param of ApnsDeviceTokens."),
+        Command.Option(name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev."),
+        Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param of FcmDeviceTokens."),
+    ]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("NAME")
+    guard APIKey.isName(name) else { throw .usage("the name is up to 64 letters, digits, '-', '_' and '.'") }
+    guard let org = invocation.value("--org") else { throw .usage("expected --org") }
+    let settings = try invocation.settings()
+    let token = try offline { () throws(StartError) in try AppToken.make() }
+    var request = AppRequest(name: name, id: invocation.value("--id") ?? AppRequest.newID(), org: org, token: token)
+    request.user = invocation.value("--user")
+    request.apnsProvider = invocation.value("--apns-provider")
+    request.apnsParam = invocation.value("--apns-param")
+    request.fcmParam = invocation.value("--fcm-param")
+    let control = ControlConnection(path: settings.control)
+    if control.isAlive {
+        try await control.put("/v1/apps", request)
+    } else {
+        try offline { [request] () throws(StartError) in try OfflineStore(settings).add(request) }
+    }
+    print("MobileAppId".padded(to: 14) + request.id)
+    print("ApiToken".padded(to: 14) + token.text)
+}
+
+let appListCommand = Command(
+    name: "app list", summary: "List the apps whose servers may register devices.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let settings = try invocation.settings()
+    let control = ControlConnection(path: settings.control)
+    let apps: [AppReport]
+    if control.isAlive {
+        apps = try await control.get("/v1/apps")
+    } else {
+        apps = try offline { () throws(StartError) in try OfflineStore(settings).mobileApps() }
+    }
+    print(
+        "NAME".padded(to: 20) + "ID".padded(to: 38) + "ORG".padded(to: 20) + "SINCE".padded(to: 22)
+            + "USER".padded(to: 24) + "PARAMS")
+    for app in apps {
+        let params = [app.apnsParam.map { "\(app.apnsProvider)=\($0)" }, app.fcmParam.map { "fcm=\($0)" }]
+        print(
+            app.name.padded(to: 20) + app.id.padded(to: 38) + app.org.padded(to: 20)
+                + (app.createdAt.map(timeText) ?? "settings").padded(to: 22) + app.user.padded(to: 24)
+                + params.compactMap(\.self).joined(separator: " "))
+    }
+}
+
+let appRemoveCommand = Command(
+    name: "app remove", summary: "Remove an app; devices that it has registered stay.", arguments: "NAME",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("NAME")
+    let settings = try invocation.settings()
+    let control = ControlConnection(path: settings.control)
+    if control.isAlive {
+        try await control.delete("/v1/apps/\(pathSegment(name))")
+    } else {
+        try offline { () throws(StartError) in try OfflineStore(settings).removeApp(name) }
+    }
+    print("removed")
+}

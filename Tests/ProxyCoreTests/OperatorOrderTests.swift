@@ -1,0 +1,122 @@
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+@Suite("What operators order")
+struct OperatorOrderTests {
+    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+
+    @Test func `a call that waits is ended with the status, and is a missed call`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        let call = try #require(bench.engine.heldCalls.first)
+        #expect(bench.engine.callDismissed(call.id, with: 486, now: bench.now))
+        #expect(story(bench.take()).contains("486 invite > pbx"))
+        #expect(bench.engine.heldCalls.isEmpty)
+        #expect(!bench.engine.callDismissed(call.id, with: 486, now: bench.now))
+        #expect(story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
+    }
+
+    @Test func `a phone that rings is cancelled first, and its 487 does not reach the caller`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        let invite = try #require(sentRequest(bench.register(cseq: 2)))
+        bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
+        let call = try #require(bench.engine.heldCalls.first)
+        #expect(bench.engine.callDismissed(call.id, with: 480, now: bench.now))
+        #expect(story(bench.take()) == ["cancel > phone"])
+        let end = bench.receive(SIPText.response(487, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
+        #expect(story(end).contains("480 invite > pbx"))
+    }
+
+    @Test func `calls are listed in pages, oldest first, each once`() {
+        let bench = EngineBench()
+        bench.register()
+        for number in 1...7 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
+        for limit in [1, 2, 3, 7, 100] {
+            var found: [String] = []
+            var next: UInt64? = 0
+            while let after = next {
+                let page = bench.engine.heldCalls(after: after, limit: limit)
+                #expect(page.calls.count <= limit)
+                found += page.calls.map(\.callID.string)
+                next = page.next
+            }
+            #expect(found == (1...7).map { "call\($0)" })
+        }
+        #expect(bench.engine.heldCalls(of: bob, orOf: ByteString("other")).count == 7)
+        #expect(bench.engine.heldCalls(of: nil, orOf: ByteString("call3")).count == 1)
+    }
+
+    @Test func `figures follow what happens`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.register(user: "eve", token: nil, callID: "r5")
+        bench.invite()
+        var figures = bench.engine.figures
+        #expect(figures[.bindings] == 2 && figures[.pushBindings] == 1 && figures[.addresses] == 2)
+        #expect(figures[.heldCalls] == 1 && figures[.bucketEntries] == 1 && figures[.transactions] == 3)
+        #expect(figures[.requestRegister] == 2 && figures[.requestInvite] == 1 && figures[.registerAccepted] == 2)
+        #expect(figures[.bindingCreated] == 2 && figures[.call] == 1 && figures[.missedCallStored] == 1)
+        #expect(figures[.response2xx] == 2)
+        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        #expect(bench.engine.figures[.pushBindings] == 0)
+        bench.engine.providerSwitched(.fcm, on: true, now: bench.now)
+        #expect(bench.engine.figures[.pushBindings] == 1)
+        _ = bench.take()
+        let call = bench.engine.heldCalls.first
+        if let call { _ = bench.engine.callDismissed(call.id, with: 480, now: bench.now) }
+        bench.register(cseq: 3, expires: 0)
+        figures = bench.engine.figures
+        #expect(figures[.heldCalls] == 0 && figures[.bindings] == 1 && figures[.pushBindings] == 0)
+        #expect(figures[.bindingRemoved] == 1 && figures[.bucketEntries] == 0)
+    }
+
+    @Test func `what a phone that was waited for costs is counted by how it ended`() throws {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        bench.register(cseq: 2)
+        bench.invite(callID: "call2", branch: "i2")
+        _ = bench.pass(.seconds(31))
+        bench.invite(callID: "call3", branch: "i3")
+        let invite = try #require(readRequest(bench.inviteText(callID: "call3", branch: "i3")))
+        bench.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx)
+        let figures = bench.engine.figures
+        #expect(figures[.heldDelivered] == 1 && figures[.heldTimedOut] == 1 && figures[.heldCancelled] == 1)
+        #expect(figures[.delivery].total == 1)
+    }
+
+    @Test func `a bucket is emptied but for calls that are being offered`() {
+        let bench = EngineBench()
+        bench.register()
+        bench.invite()
+        _ = bench.pass(.seconds(31))
+        bench.invite(callID: "call2", branch: "i2")
+        #expect(bench.engine.bucketEmptied(of: bob).count == 1)
+        #expect(bench.engine.buckets.entries(of: bob).map(\.isOver) == [false])
+        #expect(bench.engine.bucketEmptied(of: bob).isEmpty)
+    }
+
+    @Test func `a device is removed by its number, also one without push`() throws {
+        for token in ["tok1", nil] {
+            let bench = EngineBench()
+            bench.register(token: token)
+            let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
+            bench.engine.devicesWithdrawn(
+                .device(BindingID(rawValue: device.rawValue + 1)), of: bob, ReportTicket(1), now: bench.now)
+            #expect(bench.commitAll(in: bench.take()).isEmpty)
+            #expect(bench.engine.bindings.count == 1)
+            bench.engine.devicesWithdrawn(.device(device), of: bob, ReportTicket(2), now: bench.now)
+            _ = bench.commitAll(in: bench.take())
+            #expect(bench.engine.bindings.count == 0)
+        }
+    }
+}
