@@ -1,26 +1,29 @@
 /// Names and values as queries and HTML forms write them: `name=value&...` (`application/x-www-form-urlencoded`).
 package enum FormText {
     /// In their order; a `+` is a space, and an item without `=` has an empty value.
-    package static func items(_ text: some Collection<UInt8>) -> [HTTPField] {
+    package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
         text.split(separator: UInt8(ascii: "&")).map { item in
-            let sides = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            let end = item.firstIndex(of: UInt8(ascii: "=")) ?? item.endIndex
             return HTTPField(
-                decoded(sides[0], plusIsSpace: true), sides.count == 2 ? decoded(sides[1], plusIsSpace: true) : "")
+                decoded(item[..<end], plusIsSpace: true), decoded(item[end...].dropFirst(), plusIsSpace: true))
         }
     }
 
     /// A `%` that no two hex digits follow stays as it is.
-    static func decoded(_ text: some Collection<UInt8>, plusIsSpace: Bool = false) -> String {
+    static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
-        var rest = text[...]
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%"), let high = rest.first.flatMap(hexValue),
-                let low = rest.dropFirst().first.flatMap(hexValue)
+        bytes.reserveCapacity(text.count)
+        var index = text.startIndex
+        while index < text.endIndex {
+            let byte = text[index]
+            if byte == UInt8(ascii: "%"), index + 2 < text.endIndex, let high = hexValue(text[index + 1]),
+                let low = hexValue(text[index + 2])
             {
                 bytes.append(high << 4 | low)
-                rest = rest.dropFirst(2)
+                index += 3
             } else {
                 bytes.append(plusIsSpace && byte == UInt8(ascii: "+") ? UInt8(ascii: " ") : byte)
+                index += 1
             }
         }
         return String(decoding: bytes, as: UTF8.self)

@@ -57,7 +57,7 @@ private struct RequestTarget {
     var query: [HTTPField] = []
 
     init(_ target: String) {
-        var rest = target.utf8[...]
+        var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
             // Absolute form, as proxies send it: path and query start after the authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }

@@ -275,6 +275,7 @@ struct PushServiceTests {
     @Test func `a silent provider does not delay another`() async throws {
         try await withService(
             changing: {
+                $0.requestTimeout = .seconds(60)
                 $0.apns.lane.requests = 1
             },
             reply: { request, _ in
@@ -295,6 +296,7 @@ struct PushServiceTests {
     @Test func `a push that is taken back makes room, whether it was sent or waits`() async throws {
         try await withService(
             changing: {
+                $0.requestTimeout = .seconds(60)
                 $0.apns.lane.requests = 1
             },
             reply: { request, _ in
@@ -316,6 +318,7 @@ struct PushServiceTests {
     @Test func `a push that finds the queue full is refused, after the order`() async throws {
         try await withService(
             changing: {
+                $0.requestTimeout = .seconds(60)
                 $0.apns.lane.requests = 1
                 $0.apns.lane.queue = 1
             },

@@ -83,7 +83,7 @@ final class DaemonProgram: Sendable {
 
     /// The contacts of a user, by the control socket.
     func bindingCount(of user: String) throws -> Int {
-        var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/bindings")
+        var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
         request.unixSocketPath = control
         let response = try HTTPSession.wait(for: request)
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count

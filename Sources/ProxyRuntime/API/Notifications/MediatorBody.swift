@@ -96,7 +96,7 @@ struct MediatorBody {
 
     private static func form(_ body: [UInt8]) throws(MediatorAnswer) -> [Member: String] {
         var texts: [Member: String] = [:]
-        for item in FormText.items(body) {
+        for item in FormText.items(body[...]) {
             if let name = Member(rawValue: item.name) { try take(name, item.value, into: &texts) }
         }
         return texts
