@@ -103,17 +103,18 @@ package struct ServiceRouter {
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
-    /// nothing is normalised.
+    /// nothing is normalised. A path that is named as it is, is no other's parameter (OpenAPI 3.1 section 4.8.8).
     func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        var others: [String] = []
+        var fitting: [(route: Route, parameters: [String])] = []
         for route in routes {
-            guard let parameters = Self.parameters(path, route.segments) else { continue }
-            if route.method == wanted, method == wanted || !route.isChange {
-                return .found(route, parameters: parameters)
-            }
-            if route.description?.isLeftOut != true { others.append(route.method) }
+            if let parameters = Self.parameters(path, route.segments) { fitting.append((route, parameters)) }
         }
+        if fitting.contains(where: \.parameters.isEmpty) { fitting.removeAll { !$0.parameters.isEmpty } }
+        for (route, parameters) in fitting where route.method == wanted && (method == wanted || !route.isChange) {
+            return .found(route, parameters: parameters)
+        }
+        let others = fitting.filter { $0.route.description?.isLeftOut != true }.map(\.route.method)
         return others.isEmpty ? .nothing : .otherMethod(others)
     }
 

@@ -25,9 +25,7 @@ package final class PushService: @unchecked Sendable {
     private let directory: PushDirectory
     private let requestTimeout: Duration
     private let credentials: ProviderCredentials
-    private let log: Log
-    private var figures = CounterSet()
-    private var logLimit = LogRateLimit()
+    private var journal: PushJournal
 
     private var deliveries: [PushID: Delivery] = [:]
     /// Those of them that are notifications.
@@ -78,7 +76,7 @@ package final class PushService: @unchecked Sendable {
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
-        self.log = log
+        journal = PushJournal(log)
         requestTimeout = settings.requestTimeout
         var settings = settings
         let accounts = try ServiceAccount.all(of: &settings)
@@ -157,7 +155,7 @@ package final class PushService: @unchecked Sendable {
             for index in settled.indices where settled[index]?.id == id { settled[index] = nil }
             return
         }
-        figures.count(.pushDropped)
+        journal.figures.count(.pushDropped)
         noted(id, .withdrawn)
         let now = loop.now
         delivery.way.deliveries -= 1
@@ -181,7 +179,7 @@ package final class PushService: @unchecked Sendable {
 
     /// Counters, and gauges as they stand.
     package var counters: CounterSet {
-        var figures = figures
+        var figures = journal.figures
         figures.set(.pushQueue, to: ways.all.reduce(0) { $0 + $1.queued })
         figures.set(.pushesInFlight, to: ways.all.reduce(0) { $0 + $1.lane.inFlight })
         return figures
@@ -201,7 +199,7 @@ package final class PushService: @unchecked Sendable {
             enqueue(delivery, now: now)
         case .send(let end): transmit(delivery, until: end, now: now)
         case .arm(let instant):
-            figures.count(.pushRetried)
+            journal.figures.count(.pushRetried)
             delivery.pause = pauses.schedule(delivery.request.id, at: instant)
         case .finish(let outcome):
             deliveries[delivery.request.id] = nil
@@ -259,7 +257,7 @@ package final class PushService: @unchecked Sendable {
             } catch {
                 return abandon(delivery, .credentialsRefused(error.description), now: now)
             }
-            figures.count(delivery.app.provider.sentCounter)
+            journal.sent(to: delivery.app.provider)
             noted(delivery.request.id, .sent)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }
@@ -289,7 +287,7 @@ package final class PushService: @unchecked Sendable {
         var problem: String?
         switch result {
         case .success(let response):
-            figures.observe(.pushAnswer, response.timings.total)
+            journal.figures.observe(.pushAnswer, response.timings.total)
             let answer = ProviderAnswer(response)
             outcome = delivery.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             isFailure = answer.isFailureOfProvider
@@ -299,7 +297,7 @@ package final class PushService: @unchecked Sendable {
             outcome = error.pushOutcome
             isFailure = true
             problem = error.description
-            noteFailure(error, of: delivery, now: now.instant)
+            journal.notReached(delivery.app, error, now: now.instant)
         }
         noted(delivery.request.id, .answered(outcome, status: status, problem: problem))
         let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed
@@ -415,74 +413,16 @@ package final class PushService: @unchecked Sendable {
 
     private func note(_ outcome: PushOutcome, of delivery: Delivery, now: Instant) {
         noted(delivery.request.id, .finished(outcome))
-        let token = delivery.request.token
         delivery.way.standing.report.count(outcome, at: loop.moment.date)
-        let app = LogValue.text(delivery.app.name)
-        switch outcome {
-        case .accepted, .acceptedWithNewToken:
-            figures.count(.pushAccepted)
-            log.info("push accepted", [.provider: app, .token: .redacted(token.prid)])
-        case .tokenDead:
-            figures.count(.pushTokenDead)
-            log.info("push token is dead", [.provider: app, .token: .redacted(token.prid)])
-        case .noSuitableToken:
-            figures.count(.pushFailed)
-            log.info("no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
-        case .credentialsRefused(let reason):
-            figures.count(.pushCredentialsRefused)
-            guard let suppressed = logLimit.admit(now: now) else { return }
-            log.error(
-                "push provider does not accept our credentials",
-                [
-                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
-                    .suppressed: .number(suppressed),
-                ])
-        case .payloadRefused(let reason):
-            figures.count(.pushPayloadRefused)
-            guard let suppressed = logLimit.admit(now: now) else { return }
-            log.error(
-                "push provider does not accept the message",
-                [
-                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
-                    .payload: .text(redactedPayload(of: delivery)), .suppressed: .number(suppressed),
-                ])
-        case .retry, .renewCredential:
-            figures.count(.pushFailed)
-            guard let suppressed = logLimit.admit(now: now) else { return }
-            log.warning(
-                "push failed",
-                [
-                    .provider: app, .attempt: .number(delivery.attempt.tries), .token: .redacted(token.prid),
-                    .suppressed: .number(suppressed),
-                ])
-        }
+        journal.finished(
+            outcome, of: delivery.app, token: delivery.request.token, tries: delivery.attempt.tries, now: now,
+            payload: redactedPayload(of: delivery))
     }
 
     private func redactedPayload(of delivery: Delivery) -> String {
         switch render(delivery) {
         case .request(let request): RedactedPayload.text(of: request.body)
         case .impossible: "none"
-        }
-    }
-
-    private func noteFailure(_ error: HTTPClientError, of delivery: Delivery, now: Instant) {
-        guard let suppressed = logLimit.admit(now: now) else { return }
-        log.warning(
-            "push provider not reached",
-            [
-                .provider: .text(delivery.app.name), .error: .described(error), .suppressed: .number(suppressed),
-            ])
-    }
-}
-
-extension PushProvider {
-    fileprivate var sentCounter: Counter {
-        switch self {
-        case .apns, .apnsDevelopment: .pushSentAPNs
-        case .fcm: .pushSentFCM
-        case .webPush: .pushSentWebPush
-        case .acrobits: .pushSentAcrobits
-        case .http: .pushSentHTTP
         }
     }
 }

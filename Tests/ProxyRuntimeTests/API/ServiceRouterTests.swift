@@ -33,6 +33,7 @@ struct ServiceRouterTests {
         ("GET", "/v1/users//bucket", "nothing"), ("GET", "/v1/users/", "nothing"), ("GET", "/", "nothing"),
         ("GET", "//v1/users", "nothing"), ("GET", "/v1/../v1/users", "nothing"), ("GET", "/v1%2fusers", "nothing"),
         ("GET", "/V1/users", "nothing"), ("GET", "/v1/users/x", #"other ["DELETE"]"#),
+        ("DELETE", "/v1/users/me", #"other ["GET"]"#),
     ])
     func `paths are compared as they are`(method: String, target: String, expected: String) {
         #expect(pattern(method, target) == expected)
