@@ -149,8 +149,9 @@ package actor ProxyShard {
     private var queuedReports: [(done: (ReportResult) -> Void, body: (ProxyEngine, ReportTicket, Moment) -> Void)] = []
     private var queuedReportsHead = 0
 
-    /// On their way to the disk at once: a REGISTER is committed after no more than these.
-    private static let reportLimit = 16
+    /// On their way to the disk at once: a REGISTER is committed after no more than these, and the disk's pace leaves the
+    /// loop to calls however many reports wait.
+    private static let reportLimit = 2
 
     /// Tells the engine of a device, or of its removal; `done` is called once, on the loop.
     func report(

@@ -1,6 +1,7 @@
 import Addressing
 import Foundation
 import Reactor
+import Timekeeping
 
 /// What is under load: a process of its own, in a folder of its own.
 final class ServerProcess {
@@ -52,7 +53,6 @@ final class ServerProcess {
             throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
         }
         let wait = LoopWait(on: loop)
-        let words = LastWords()
         let process = Process()
         var key = ""
         do {
@@ -62,16 +62,13 @@ final class ServerProcess {
             let file = folder.appending(path: "sippushd.yaml")
             try settings(folder.path).write(to: file, atomically: true, encoding: .utf8)
             if servesAPI { key = try Self.makeKey(program, file) }
-            let pipe = Pipe()
+            words = LastWords(folder.appending(path: "log"))
             process.executableURL = URL(filePath: program)
             process.arguments = arguments(file.path)
             process.standardInput = FileHandle.nullDevice
-            process.standardError = pipe
-            pipe.fileHandleForReading.readabilityHandler = { handle in
-                let data = handle.availableData
-                if data.isEmpty { handle.readabilityHandler = nil }
-                loop.post { words.arrived(data) }
-            }
+            // A file, which nobody has to read while the load runs.
+            process.standardError = try words.openForWriting()
+            let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
             // Neither program nor store may outlive the benchmark.
@@ -87,8 +84,11 @@ final class ServerProcess {
         } catch {
             throw BenchmarkError("cannot start \(program): \(error)")
         }
-        (self.process, self.words, self.wait, self.loop) = (process, words, wait, loop)
+        (self.process, self.wait, self.loop) = (process, wait, loop)
+        let words = words
+        let looks = try words.lookOften(on: loop)
         _ = try wait.wait(atMost: .seconds(20)) { words.hasEnded || words.listener != nil }
+        looks.disarm()
         guard let listener = words.listener, !words.hasEnded else {
             process.terminate()
             throw BenchmarkError("\(program) does not start\n\(words.text)")
@@ -107,7 +107,6 @@ final class ServerProcess {
     /// Its last lines and its folder stay for whoever wants to know what went wrong.
     func keepFolder() -> String {
         keepsFolder = true
-        try? words.text.write(to: folder.appending(path: "log"), atomically: true, encoding: .utf8)
         return folder.path
     }
 
@@ -172,21 +171,46 @@ final class ServerProcess {
     }
 }
 
-/// What the program has said on standard error.
+/// What the program has said on standard error: a file.
 ///
 /// - `@unchecked Sendable` because it is used on the loop's thread alone.
 private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
-    private(set) var text = ""
     private(set) var listener: Endpoint?
     private(set) var api: Endpoint?
     private(set) var hasEnded = false
+    private let file: URL
+    private var timer: LoopTimer?
 
-    private static let limit = 100_000
+    private static let pause: Duration = .milliseconds(20)
 
-    func arrived(_ data: Data) {
-        text += String(decoding: data, as: UTF8.self)
-        if text.utf8.count > Self.limit { text = String(text.suffix(Self.limit / 2)) }
+    init(_ file: URL) { self.file = file }
+
+    var text: String { (try? String(contentsOf: file, encoding: .utf8)) ?? "" }
+
+    func openForWriting() throws -> FileHandle {
+        try Data().write(to: file)
+        return try FileHandle(forWritingTo: file)
+    }
+
+    /// Looks for the addresses until the timer is disarmed.
+    func lookOften(on loop: EventLoop) throws(BenchmarkError) -> LoopTimer {
+        do {
+            let timer = try LoopTimer(on: loop) { [unowned self] in
+                look()
+                self.timer?.arm(at: loop.now + Self.pause)
+                changed()
+            }
+            timer.arm(at: loop.now)
+            self.timer = timer
+            return timer
+        } catch {
+            throw BenchmarkError("no timer: \(error)")
+        }
+    }
+
+    private func look() {
+        let text = text
         if listener == nil, let range = text.firstRange(of: "listener=udp:") {
             // Whole once its line is.
             let rest = text[range.upperBound...]
@@ -201,7 +225,6 @@ private final class LastWords: @unchecked Sendable {
                 api = Endpoint(rest[range.upperBound..<end])
             }
         }
-        changed()
     }
 
     func ended() {
