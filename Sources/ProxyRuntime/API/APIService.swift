@@ -194,9 +194,9 @@ package final class APIService {
 
     /// RFC 6750 section 2.1, where the route says nothing else.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
-        let words = value.split(separator: " ")
-        guard words.count == 2, schemes.contains(words[0]) else { return nil }
-        return APIKeySecret(words[1])
+        let words = value.utf8.split(separator: UInt8(ascii: " "))
+        guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
+        return APIKeySecret(Substring(words[1]))
     }
 
     private func refuse(

@@ -66,6 +66,8 @@ package struct ServiceRouter {
     }
 
     private(set) var routes: [Route] = []
+    /// Places in ``routes`` by the first segment, which is a text in all of them.
+    private var places: [String: [Int]] = [:]
 
     package init() {}
 
@@ -74,7 +76,7 @@ package struct ServiceRouter {
     /// - Parameters:
     ///   - method: `GET`, `POST` or another.
     ///   - pattern: in it `{}` stands for one whole segment of any text but the empty one, and `{*}` at its end for all
-    ///     that follows: `/v1/users/{}/bucket`. A `/` at its end must be there.
+    ///     that follows, but not as the first one: `/v1/users/{}/bucket`. A `/` at its end must be there.
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
@@ -95,6 +97,8 @@ package struct ServiceRouter {
             description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
                 ?? true,
             "the description of \(method) \(pattern) names other parameters")
+        guard case .text(let root) = segments.first else { preconditionFailure("\(pattern) begins with no text") }
+        places[root, default: []].append(routes.count)
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
@@ -106,15 +110,17 @@ package struct ServiceRouter {
     /// nothing is normalised. A path that is named as it is, is no other's parameter (OpenAPI 3.1 section 4.8.8).
     func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        var fitting: [(route: Route, parameters: [String])] = []
-        for route in routes {
-            if let parameters = Self.parameters(path, route.segments) { fitting.append((route, parameters)) }
+        // Routes are not copied before one is chosen: there are many, and each holds much.
+        var fitting: [(place: Int, parameters: [String])] = []
+        for place in places[path.first ?? ""] ?? [] {
+            if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
         }
         if fitting.contains(where: \.parameters.isEmpty) { fitting.removeAll { !$0.parameters.isEmpty } }
-        for (route, parameters) in fitting where route.method == wanted && (method == wanted || !route.isChange) {
-            return .found(route, parameters: parameters)
+        for (place, parameters) in fitting
+        where routes[place].method == wanted && (method == wanted || !routes[place].isChange) {
+            return .found(routes[place], parameters: parameters)
         }
-        let others = fitting.filter { $0.route.description?.isLeftOut != true }.map(\.route.method)
+        let others = fitting.map { routes[$0.place] }.filter { $0.description?.isLeftOut != true }.map(\.method)
         return others.isEmpty ? .nothing : .otherMethod(others)
     }
 
