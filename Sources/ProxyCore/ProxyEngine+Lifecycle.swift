@@ -68,33 +68,3 @@ extension ProxyEngine {
         act(.record([.pushesRead(codes, device: device.rawValue, at: now.date)]))
     }
 }
-
-// MARK: Devices by token
-
-extension ProxyEngine {
-    /// A device with the token that somebody asks for.
-    package struct TokenHolder: Hashable, Sendable {
-        package let device: BindingID
-        package let token: PushToken
-        package let registeredAt: UnixTime
-    }
-
-    /// One step of the search for the devices that have certain tokens: there is no index of them.
-    ///
-    /// - Parameters:
-    ///   - words: of each token a part that needs no escapes in a URI.
-    ///   - cursor: moved behind what was searched; one that was moved to the end is at the end.
-    ///   - limit: contacts to look at.
-    /// - Returns: the devices that may be meant, and whether there is more to search.
-    package func devices(
-        with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int
-    ) -> (found: [TokenHolder], hasMore: Bool) {
-        var found: [TokenHolder] = []
-        let hasMore = bindings.forEachDevice(with: words, from: &cursor, limit: limit) { device, token, date in
-            found.append(TokenHolder(device: device, token: token, registeredAt: date))
-        }
-        return (found, hasMore)
-    }
-
-    package func isKnown(_ device: BindingID) -> Bool { bindings.binding(device) != nil }
-}

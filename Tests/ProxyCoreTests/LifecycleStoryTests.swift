@@ -218,27 +218,6 @@ struct LifecycleStoryTests {
         #expect(finish(list, bench).readCodes.isEmpty)
         #expect(bench.engine.unread.count == 1)
     }
-
-    @Test func `a device is found by its token, however long the search`() {
-        let bench = EngineBench()
-        for number in 1...20 {
-            bench.register(
-                user: "u\(number)", token: "device-token-\(number)%3Ax", callID: "r\(number)",
-                from: Endpoint(EngineBench.phone.address, UInt16(41_000 + number)))
-        }
-        var cursor = BindingCursor()
-        var steps = 0
-        var tokens: [String] = []
-        var hasMore = true
-        while hasMore {
-            let (found, more) = bench.engine.devices(with: [Array("TOKEN-7".utf8)], from: &cursor, limit: 3)
-            tokens += found.map(\.token.prid.string)
-            hasMore = more
-            steps += 1
-        }
-        #expect(tokens == ["device-token-7:x"])
-        #expect(steps > 6)
-    }
 }
 
 extension [ProxyAction] {

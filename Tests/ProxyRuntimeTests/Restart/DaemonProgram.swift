@@ -7,14 +7,14 @@ import Testing
 
 @testable import ProxyRuntime
 
-/// The real `sippushd`, as a process that can be killed. Not Foundation's `Process`: the address sanitizer takes what that
-/// does in the child for an error.
+/// The real `sippushd`, as a process that can be killed, and is with its last owner. Not Foundation's `Process`: the address
+/// sanitizer takes what that does in the child for an error.
 final class DaemonProgram: Sendable {
     /// Where its HTTP API and its SIP over UDP are.
     let api: Endpoint
     let sip: Endpoint
     private let control: String
-    private let child: pid_t
+    private let child: ChildProcess
 
     struct Failure: Error {
         let sentence: String
@@ -26,7 +26,7 @@ final class DaemonProgram: Sendable {
         let file = folder.folder + "/sippushd.yaml"
         try Data(settings.utf8).write(to: URL(filePath: file))
         let (child, output) = try Self.spawn(["serve", "--config", file, "--log-format", "text"])
-        self.child = child
+        self.child = ChildProcess(child)
         let lines = Mailbox<String?>()
         // A thread of its own, as reading blocks; it ends with the child.
         Thread.detachNewThread {
@@ -64,20 +64,25 @@ final class DaemonProgram: Sendable {
         return Endpoint(line[range.upperBound...].prefix { !$0.isWhitespace && $0 != "\"" })
     }
 
-    /// Without a chance to say goodbye; from any thread.
-    func kill() { _ = Glibc.kill(child, SIGKILL) }
+    var id: pid_t { child.id }
 
-    /// Waits for its end.
+    /// Without a chance to say goodbye; from any thread.
+    func kill() { child.send(SIGKILL) }
+
+    func terminate() { child.send(SIGTERM) }
+
+    /// Waits for its end, and brings it about when that does not come.
     ///
     /// - Returns: the signal that ended it; 0 when it ended by itself.
-    func ended() async -> Int32 {
+    func ended() async throws -> Int32 {
         let child = child
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var status: Int32 = 0
-                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-                continuation.resume(returning: status & 0x7f)
-            }
+        let end = Mailbox<Int32>()
+        Thread.detachNewThread { end.put(child.end()) }
+        do {
+            return try await end.next()
+        } catch {
+            kill()
+            throw error
         }
     }
 
@@ -112,8 +117,16 @@ final class DaemonProgram: Sendable {
         var variables =
             unsafe ProcessInfo.processInfo.environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + variables).forEach { unsafe free($0) } }
+        // The worst that it may inherit.
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var blocked = sigset_t()
+        unsafe sigfillset(&blocked)
+        unsafe posix_spawnattr_setsigmask(&attributes, &blocked)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var child: pid_t = 0
-        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &variables)
+        let code = unsafe posix_spawn(&child, path, &actions, &attributes, &words, &variables)
         close(ends[1])
         guard code == 0 else {
             close(ends[0])
