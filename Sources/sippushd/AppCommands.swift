@@ -28,7 +28,7 @@ let appAddCommand = Command(
     request.apnsParam = invocation.value("--apns-param")
     request.fcmParam = invocation.value("--fcm-param")
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.put("/v1/apps", request)
     } else {
         try offline { [request] () throws(StartError) in try OfflineStore(settings).add(request) }
@@ -45,7 +45,7 @@ let appListCommand = Command(
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
     let apps: [AppReport]
-    if control.isAlive {
+    if try control.isAlive {
         apps = try await control.get("/v1/apps")
     } else {
         apps = try offline { () throws(StartError) in try OfflineStore(settings).mobileApps() }
@@ -69,7 +69,7 @@ let appRemoveCommand = Command(
     let name = try invocation.onlyArgument("NAME")
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.delete("/v1/apps/\(pathSegment(name))")
     } else {
         try offline { () throws(StartError) in try OfflineStore(settings).removeApp(name) }

@@ -20,7 +20,7 @@ let keyAddCommand = Command(
     let secret = try offline { () throws(StartError) in try APIKeySecret.make() }
     let request = APIKeyRequest(name: name, secret: secret, scopes: scopes)
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.put("/v1/apikeys", request)
     } else {
         try offline { () throws(StartError) in try OfflineStore(settings).add(request) }
@@ -36,7 +36,7 @@ let keyListCommand = Command(
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
     let keys: [APIKeyReport]
-    if control.isAlive {
+    if try control.isAlive {
         keys = try await control.get("/v1/apikeys")
     } else {
         keys = try offline { () throws(StartError) in try OfflineStore(settings).keys() }
@@ -52,7 +52,7 @@ let keyRemoveCommand = Command(
     let name = try invocation.onlyArgument("NAME")
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.delete("/v1/apikeys/\(pathSegment(name))")
     } else {
         try offline { () throws(StartError) in try OfflineStore(settings).removeKey(name) }

@@ -20,7 +20,7 @@ let userPasswordCommand = Command(
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("USER@DOMAIN")
     let control = ControlConnection(path: try invocation.settings().control)
-    if control.isAlive {
+    if try control.isAlive {
         let _: UserReport = try await control.get("/v1/users/\(pathSegment(name))")
     } else {
         let known = try await userList(invocation)
@@ -37,7 +37,7 @@ let userRemoveCommand = Command(
     let name = try invocation.onlyArgument("USER@DOMAIN")
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.delete("/v1/users/\(pathSegment(name))")
     } else {
         try offline { () throws(StartError) in try OfflineStore(settings).removeUser(name) }
@@ -55,7 +55,7 @@ let userListCommand = Command(
 private func userList(_ invocation: Command.Invocation) async throws(Command.Failure) -> [UserReport] {
     let settings = try invocation.settings()
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         var users: [UserReport] = []
         var after = ""
         while true {
@@ -79,7 +79,7 @@ private func setPassword(_ invocation: Command.Invocation) async throws(Command.
         throw .usage(error.description)
     }
     let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    if try control.isAlive {
         try await control.put("/v1/users", credentials)
     } else {
         try offline { () throws(StartError) in try OfflineStore(settings).add(credentials) }
