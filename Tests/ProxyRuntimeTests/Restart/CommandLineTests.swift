@@ -138,7 +138,7 @@ struct CommandLineTests {
 
     private func asking() async throws {
         try await keysAndUsers()
-        for name in ["a/b", "a%2Fb", "jörg müller", "..", "a?b&c#d+e", "a\\b", "a;b"] {
+        for name in ["a/b%2Fc\\d", "jörg müller", "..", "a?b&c#d+e;f"] {
             try await expect(["bucket", "show", "\(name)@example.net"], 0, "CALLER")
             try await expect(["bucket", "empty", "\(name)@example.net"], 0, "0 forgotten")
             try await expect(["binding", "show", "\(name)@example.net"], 0, "DEVICE")

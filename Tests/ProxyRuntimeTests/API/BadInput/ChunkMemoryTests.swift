@@ -40,14 +40,14 @@ struct ChunkMemoryTests {
     /// A request of 16 MiB, most of it chunks of one byte.
     private static func request(_ end: String) -> [UInt8] {
         let head = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-        let chunk = Array("1\r\nx\r\n".utf8)
-        var bytes = Array(head.utf8)
-        bytes.reserveCapacity(16 << 20 + chunk.count)
-        while bytes.count < 16 << 20 { bytes += chunk }
-        return bytes + end.utf8
+        // Not one by one, which would hold up the other tests.
+        var chunks = Array("1\r\nx\r\n".utf8)
+        let size = (16 << 20) / chunks.count * chunks.count
+        while chunks.count < size { chunks += chunks }
+        return Array(head.utf8) + chunks[..<size] + end.utf8
     }
 
-    @Test(.disabled(if: isSanitized), arguments: [1, 8])
+    @Test(.disabled(if: isSanitized), arguments: [1, 3])
     func `16 MiB of one-byte chunks take less than 8`(connections: Int) async throws {
         try await withProgram { program in
             // What is made once.
