@@ -1,6 +1,8 @@
 import Addressing
 import Foundation
+import HTTPClient
 import JSON
+import LoopTesting
 import Testing
 
 @testable import ProxyRuntime
@@ -75,6 +77,30 @@ extension RunningDaemonSuites {
                     }
                 }
                 #expect(count >= 80)
+            }
+        }
+
+        @Test func `a key that was removed opens nothing any more, not even on a connection that stands`() async throws
+        {
+            try await RunningDaemon.with({ $0.admin.listen = [Endpoint(.loopbackV4, 0)] }) { daemon async throws in
+                let key = APIKeyRequest(name: "x", secret: try secret(.tokensRead), scopes: [.tokensRead])
+                let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+                #expect(try await daemon.order("PUT", "/v1/apikeys", body).status == 200)
+                let text = try secret(.tokensRead).text
+                try await withLoop { loop async throws in
+                    let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
+                    func status() async throws -> Int {
+                        try await session.response(
+                            to: HTTPClientRequest(
+                                method: "GET", url: "http://\(daemon.api)/v1/dead-tokens",
+                                headers: [HTTPHeader("Authorization", "Bearer \(text)")])
+                        ).status
+                    }
+                    #expect(try await status() == 200)
+                    #expect(try await daemon.order("DELETE", "/v1/apikeys/x").status == 200)
+                    #expect(try await status() == 401)
+                    await Bench(loop).run { _ in session.close() }
+                }
             }
         }
 

@@ -15,6 +15,8 @@ final class DaemonProgram: Sendable {
     let sip: Endpoint
     private let control: String
     private let child: pid_t
+    /// What it says; the end of it is `nil`.
+    private let lines = Mailbox<String?>()
 
     struct Failure: Error {
         let sentence: String
@@ -27,7 +29,7 @@ final class DaemonProgram: Sendable {
         try Data(settings.utf8).write(to: URL(filePath: file))
         let (child, output) = try Self.spawn(["serve", "--config", file, "--log-format", "text"])
         self.child = child
-        let lines = Mailbox<String?>()
+        let lines = lines
         // A thread of its own, as reading blocks; it ends with the child.
         Thread.detachNewThread {
             var rest: [UInt8] = []
@@ -66,6 +68,19 @@ final class DaemonProgram: Sendable {
 
     /// Without a chance to say goodbye; from any thread.
     func kill() { _ = Glibc.kill(child, SIGKILL) }
+
+    /// Has it read settings and certificates again.
+    ///
+    /// - Returns: what it said since it was asked for its lines last.
+    func reload() async throws -> [String] {
+        _ = Glibc.kill(child, SIGHUP)
+        var said: [String] = []
+        while let line = try await lines.next() {
+            said.append(line)
+            if line.contains("settings reloaded") { break }
+        }
+        return said
+    }
 
     /// Waits for its end.
     ///
@@ -124,8 +139,16 @@ final class DaemonProgram: Sendable {
         var variables =
             unsafe ProcessInfo.processInfo.environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + variables).forEach { unsafe free($0) } }
+        // Threads of a pool block the signals that the daemon waits for.
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        unsafe sigemptyset(&none)
+        unsafe posix_spawnattr_setsigmask(&attributes, &none)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var child: pid_t = 0
-        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &variables)
+        let code = unsafe posix_spawn(&child, path, &actions, &attributes, &words, &variables)
         close(ends[1])
         guard code == 0 else {
             close(ends[0])
