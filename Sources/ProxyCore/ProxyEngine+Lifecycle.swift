@@ -45,11 +45,14 @@ extension ProxyEngine {
     func callRead(_ context: ForkContext, now: Moment) {
         guard let call = context.call, unread.count > 0 else { return }
         for branch in context.fork.branches {
-            guard let device = branch.device, let code = unread.answered(call.ref, of: device.rawValue) else {
-                continue
-            }
-            if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
+            if let device = branch.device { callSettled(call.ref, for: device, now: now) }
         }
+    }
+
+    /// The device's push that told of the call counts no more.
+    func callSettled(_ call: CallRef, for device: BindingID, now: Moment) {
+        guard let code = unread.settled(call, of: device.rawValue) else { return }
+        if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
     }
 
     /// The list says again what the pushes of its calls and older lists said.

@@ -137,6 +137,14 @@ extension System {
     }
 }
 
+// MARK: The process
+
+extension System {
+    static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
+
+    static var allowsDumps: Bool { process_is_dumpable() != 0 }
+}
+
 // MARK: Unix-domain sockets
 
 extension System {

@@ -9,7 +9,7 @@ extension Command.Invocation {
     ) async throws(Command.Failure) -> Value {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
-        if control.isAlive { return try await ask(control) }
+        if try control.isAlive { return try await ask(control) }
         return try offline { () throws(StartError) in try body(OfflineStore(settings)) }
     }
 }

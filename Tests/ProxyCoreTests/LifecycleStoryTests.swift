@@ -96,6 +96,18 @@ struct LifecycleStoryTests {
         #expect(bench.engine.unread.count(of: third.device) == 1)
     }
 
+    @Test func `pushes of calls that an operator had forgotten do not count`() throws {
+        let bench = EngineBench()
+        bench.register()
+        let pushes = try missed(1...2, bench)
+        #expect(pushes.map(\.badge) == [1, 2])
+        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+        let calls = bench.engine.buckets.entries(of: bob)
+        bench.engine.missedCallsForgotten(Array(calls.prefix(1)), of: bob, now: bench.now)
+        #expect(bench.take().readCodes == [pushes[0].code])
+        #expect(try missed(3...3, bench).map(\.badge) == [2])
+    }
+
     @Test func `an answered call is read on all phones`() throws {
         let bench = EngineBench()
         bench.register()

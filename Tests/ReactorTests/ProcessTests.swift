@@ -29,6 +29,14 @@ struct ProcessTests {
         }
     }
 
+    @Test func `memory can be hidden from core dumps and other processes`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(!ProcessMemory.isHidden)
+            try ProcessMemory.hide()
+            #expect(ProcessMemory.isHidden)
+        }
+    }
+
     @Test func `a call from a wrong thread traps`() async {
         await #expect(processExitsWith: .failure) {
             try await withLoop { loop in

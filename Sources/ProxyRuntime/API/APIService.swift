@@ -118,23 +118,8 @@ package final class APIService {
         _ reply: HTTPReply
     ) {
         guard route.isChange else { return route.serve(ServiceCall(request, parameters, from: caller, reply)) }
-        let audit = Self.audit(caller.name, request, route, log)
+        let audit = route.audit(caller.name, request, log)
         route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
-    }
-
-    /// One line for each change that somebody asked for: who, what, with what result. Neither query nor body.
-    private static func audit(
-        _ name: String, _ request: HTTPRequest, _ route: ServiceRouter.Route, _ log: Log
-    ) -> @Sendable (Int) -> Void {
-        let (method, pattern, remote) = (route.method, route.pattern, request.remote)
-        return { status in
-            log.notice(
-                "API change",
-                [
-                    .apiKey: .text(name), .method: .text(method), .route: .text(pattern), .status: .number(status),
-                    .source: .described(remote),
-                ])
-        }
     }
 
     // MARK: Keys
@@ -171,7 +156,7 @@ package final class APIService {
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
         guard key.scopes.allows(scope) else {
-            if route.isChange { Self.audit(key.name, request, route, log)(403) }
+            if route.isChange { route.audit(key.name, request, log)(403) }
             return refuse(
                 request, route, 403, "this key may not do that",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")

@@ -72,7 +72,8 @@ enum LinphonePayload {
         case .alert:
             body.append("\"alert\":{")
             body.append(contentsOf: text)
-            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":1")
+            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":")
+            body.append(decimal: context.push.badge)
         }
         body.append("},")
         if type == .alert {

@@ -15,6 +15,8 @@ final class DaemonProgram: Sendable {
     let sip: Endpoint
     private let control: String
     private let child: ChildProcess
+    /// What it says; the end of it is `nil`.
+    private let lines = Mailbox<String?>()
 
     struct Failure: Error {
         let sentence: String
@@ -27,7 +29,7 @@ final class DaemonProgram: Sendable {
         try Data(settings.utf8).write(to: URL(filePath: file))
         let (child, output) = try Self.spawn(["serve", "--config", file, "--log-format", "text"])
         self.child = ChildProcess(child)
-        let lines = Mailbox<String?>()
+        let lines = lines
         // A thread of its own, as reading blocks; it ends with the child.
         Thread.detachNewThread {
             var rest: [UInt8] = []
@@ -71,6 +73,19 @@ final class DaemonProgram: Sendable {
 
     func terminate() { child.send(SIGTERM) }
 
+    /// Has it read settings and certificates again.
+    ///
+    /// - Returns: what it said since it was asked for its lines last.
+    func reload() async throws -> [String] {
+        child.send(SIGHUP)
+        var said: [String] = []
+        while let line = try await lines.next() {
+            said.append(line)
+            if line.contains("settings reloaded") { break }
+        }
+        return said
+    }
+
     /// Waits for its end, and brings it about when that does not come.
     ///
     /// - Returns: the signal that ended it; 0 when it ended by itself.
@@ -94,6 +109,16 @@ final class DaemonProgram: Sendable {
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
+    /// Kilobytes: what it has in memory, and the most that it ever had.
+    func memory() throws -> (now: Int, peak: Int) {
+        let status = try String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8)
+        func number(_ name: String) throws -> Int {
+            let line = status.split(separator: "\n").first { $0.hasPrefix(name + ":") }
+            return try #require(line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) })
+        }
+        return (try number("VmRSS"), try number("VmHWM"))
+    }
+
     // MARK: The process
 
     /// The build puts it beside the program that runs the tests.
@@ -103,15 +128,17 @@ final class DaemonProgram: Sendable {
     }
 
     /// - Returns: the process, and a descriptor to read its standard error from.
-    private static func spawn(_ arguments: [String]) throws -> (pid_t, Int32) {
+    private static func spawn(
+        _ arguments: [String], input: String = "/dev/null", output: String = "/dev/null"
+    ) throws -> (pid_t, Int32) {
         var ends: [Int32] = [0, 0]
         guard unsafe pipe(&ends) == 0 else { throw Failure(sentence: "no pipe") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        unsafe posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT, 0o600)
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
         var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
         var variables =
@@ -133,5 +160,41 @@ final class DaemonProgram: Sendable {
             throw Failure(sentence: "cannot start \(path): \(code)")
         }
         return (child, ends[0])
+    }
+}
+
+// MARK: Commands
+
+extension DaemonProgram {
+    /// What a command has said, and how it ended.
+    struct Ended: Sendable {
+        let status: Int32
+        let output: String
+        let complaint: String
+    }
+
+    /// Runs a command of the program to its end.
+    static func run(_ arguments: [String], input: String = "", in folder: StoreFolder) async throws -> Ended {
+        let name = folder.folder + "/" + UUID().uuidString
+        try Data(input.utf8).write(to: URL(filePath: name + ".in"))
+        let (child, errors) = try spawn(arguments, input: name + ".in", output: name + ".out")
+        let (status, complaint) = await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var said: [UInt8] = []
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                while true {
+                    let count = unsafe read(errors, &buffer, buffer.count)
+                    guard count > 0 else { break }
+                    said += buffer[..<count]
+                }
+                close(errors)
+                var status: Int32 = 0
+                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+                continuation.resume(returning: (status, String(decoding: said, as: UTF8.self)))
+            }
+        }
+        let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
+        // Ended by a signal it has no status of its own.
+        return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint)
     }
 }

@@ -22,13 +22,14 @@ struct DeviceCodeRoutes {
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
             router.add(
-                "POST", "/api/v1/devices" + end, scope: .lifecycle, schemes: .bearerOrToken, isChange: false,
+                "POST", "/api/v1/devices" + end, scope: .lifecycleReport, schemes: .bearerOrToken, isChange: false,
                 described: .deviceCode
             ) { call throws(ServiceProblem) in
                 try tell(call)
             }
             router.add(
-                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycle, schemes: .bearerOrToken, isChange: false,
+                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, schemes: .bearerOrToken,
+                isChange: false,
                 described: .deviceAccess
             ) { call throws(ServiceProblem) in
                 try accessed(call)
