@@ -132,7 +132,7 @@ struct CommandLineTests {
             result = .failure(error)
         }
         daemon.kill()
-        _ = await daemon.ended()
+        _ = try await daemon.ended()
         try result.get()
     }
 

@@ -45,7 +45,7 @@ struct ReloadTests {
             result = .failure(error)
         }
         daemon.kill()
-        _ = await daemon.ended()
+        _ = try await daemon.ended()
         try result.get()
     }
 

@@ -32,7 +32,7 @@ struct ChunkMemoryTests {
             result = .failure(error)
         }
         program.kill()
-        _ = await program.ended()
+        _ = try await program.ended()
         withExtendedLifetime(folder) {}
         try result.get()
     }
