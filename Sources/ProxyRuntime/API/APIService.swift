@@ -106,20 +106,25 @@ package final class APIService {
                     HTTPField("Allow", methods.joined(separator: ", "))
                 ]))
         case .found(let route, let parameters):
-            switch admit(request, parameters, to: route) {
-            case .caller(let caller): serve(request, parameters, route, caller, reply)
-            case .refusal(let response): reply.send(response)
+            do throws(ServiceProblem) {
+                let reading = try route.read(request, parameters)
+                switch admit(request, reading.login, to: route) {
+                case .caller(let caller): serve(request, parameters, route, reading.handler, caller, reply)
+                case .refusal(let response): reply.send(response)
+                }
+            } catch {
+                reply.send(error.response())
             }
         }
     }
 
     private func serve(
-        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route, _ caller: ServiceCaller,
-        _ reply: HTTPReply
+        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
+        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
     ) {
-        guard route.isChange else { return route.serve(ServiceCall(request, parameters, from: caller, reply)) }
+        guard route.isChange else { return ServiceCall(request, parameters, from: caller, reply).serve(by: handler) }
         let audit = route.audit(caller.name, request, log)
-        route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
+        ServiceCall(request, parameters, from: caller, reply, answered: audit).serve(by: handler)
     }
 
     // MARK: Keys
@@ -130,15 +135,9 @@ package final class APIService {
     }
 
     private func admit(
-        _ request: HTTPRequest, _ parameters: [String], to route: ServiceRouter.Route
+        _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
     ) -> Admission {
-        if let login = route.login {
-            do throws(ServiceProblem) {
-                if let attempt = try login(request, parameters) { return judge(attempt, request, route) }
-            } catch {
-                return .refusal(error.response())
-            }
-        }
+        if let login { return judge(login, request, route) }
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {

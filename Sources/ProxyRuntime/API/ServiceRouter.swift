@@ -30,16 +30,23 @@ package struct ServiceRouter {
         let schemes: AuthorizationSchemes
         /// Requests change something, or try to: they are logged.
         let isChange: Bool
-        /// Asked before a key is.
-        let login: Login?
+        /// A user's password may stand in place of a key.
+        let takesPassword: Bool
         /// For `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
-        let handler: Handler
+        let read: Reader
     }
 
-    /// Who a request claims to come from, when it shows a password in place of a key. Called on the loop.
-    package typealias Login = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> LoginAttempt?
+    /// Reads a request before it is known who asks. Called on the loop.
+    package typealias Reader = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
+
+    package struct Reading {
+        /// Who the request claims to come from, when it shows a password in place of a key.
+        let login: LoginAttempt?
+        /// Knows what was read.
+        let handler: Handler
+    }
 
     package struct LoginAttempt {
         /// As it stands in the log; the same for every spelling, since wrong passwords are counted by it.
@@ -80,13 +87,22 @@ package struct ServiceRouter {
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
-    ///   - login: another way in than a key.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, login: Login? = nil, described description: RouteDescription? = nil,
-        _ handler: @escaping Handler
+        isChange: Bool? = nil, described description: RouteDescription? = nil, _ handler: @escaping Handler
+    ) {
+        add(
+            method, pattern, scope: scope, schemes: schemes, isChange: isChange, takesPassword: false,
+            described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
+    }
+
+    /// The same for requests that may show a password, and are read for it.
+    package mutating func add(
+        _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
+        isChange: Bool? = nil, takesPassword: Bool = true, described description: RouteDescription? = nil,
+        reader: @escaping Reader
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
@@ -102,8 +118,8 @@ package struct ServiceRouter {
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
-                isChange: isChange ?? (method != "GET"), login: login, description: description, segments: segments,
-                handler: handler))
+                isChange: isChange ?? (method != "GET"), takesPassword: takesPassword, description: description,
+                segments: segments, read: reader))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
@@ -170,11 +186,8 @@ extension ServiceRouter.Route {
         return true
     }
 
+    /// For callers who are known without a login.
     func serve(_ call: ServiceCall) {
-        do throws(ServiceProblem) {
-            try handler(call)
-        } catch {
-            call.answer(error)
-        }
+        call.serve { call throws(ServiceProblem) in try read(call.request, call.parameters).handler(call) }
     }
 }
