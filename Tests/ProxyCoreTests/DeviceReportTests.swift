@@ -24,6 +24,21 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
+    /// Tells of a device in the mediator's form.
+    @discardableResult
+    fileprivate func reportMediated(
+        calls: String?, other: String? = nil, selector: String = "S:1", number: UInt64 = 1
+    ) -> [ProxyAction] {
+        func part(_ token: String?, _ app: String) -> ReportedTokens.Part {
+            ReportedTokens.Part(token: token.map { ByteString($0) }, appID: ByteString(app))
+        }
+        let told = ReportedTokens(
+            form: .acrobits, calls: part(calls, "app.voip"), other: part(other, "app"), selector: ByteString(selector))
+        engine.deviceReported(ReportedDevice(told), of: bob, ReportTicket(number), now: now)
+        let first = take()
+        return first + commitAll(in: first)
+    }
+
     /// The providers take these pushes.
     fileprivate func accept(_ pushes: [PushID]) {
         for id in pushes { engine.pushFinished(id, outcome: .accepted(nil), now: now) }
@@ -168,6 +183,65 @@ extension EngineBench {
         // It may not be the phone that was woken.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("drop push") && woken.contains("invite > \(Self.third)"))
+    }
+
+    // MARK: Ends of calls that a phone was told of
+
+    @Test func `of the mediator are told that the call is over, when they were woken and did not come`() {
+        let bench = EngineBench { $0.configuredProviders = [.acrobits] }
+        bench.reportMediated(calls: "C", other: "O")
+        bench.accept(bench.invite().pushIDs)
+        #expect(
+            story(bench.cancel()).filter { $0.hasPrefix("push") }
+                == ["push NotifyIncomingCallMissed C:calls&O:other"])
+
+        let late = EngineBench { $0.configuredProviders = [.acrobits] }
+        late.reportMediated(calls: "C", other: "O")
+        late.accept(late.invite().pushIDs)
+        #expect(
+            story(late.pass(.seconds(31))).filter { $0.hasPrefix("push") }
+                == ["push NotifyIncomingCallMissed C:calls&O:other"])
+
+        // The provider has not taken the push: nobody rings.
+        let early = EngineBench { $0.configuredProviders = [.acrobits] }
+        early.reportMediated(calls: "C", other: "O")
+        early.invite()
+        #expect(!story(early.cancel()).contains { $0.hasPrefix("push") })
+
+        // It came: it has got the call, and gets a CANCEL.
+        let there = EngineBench { $0.configuredProviders = [.acrobits] }
+        there.reportMediated(calls: "C", other: "O")
+        there.accept(there.invite().pushIDs)
+        there.register(token: nil)
+        #expect(!story(there.cancel()).contains { $0.hasPrefix("push") })
+
+        // Other apps have no word for it.
+        let google = EngineBench()
+        google.report()
+        google.accept(google.invite().pushIDs)
+        #expect(!story(google.cancel()).contains { $0.hasPrefix("push") })
+    }
+
+    @Test(arguments: [200, 603] as [Status])
+    func `of the mediator are told that another phone has the call, when it is another`(status: Status) throws {
+        for token in ["tok1", nil] {
+            let bench = EngineBench { $0.configuredProviders = [.acrobits, .fcm] }
+            bench.register(token: token)
+            bench.reportMediated(calls: "C", other: "O")
+            let offered = bench.invite()
+            bench.accept(offered.pushIDs.reversed())
+            // Without a token it has the call at once, and may be the phone that was woken.
+            let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
+            let answer = bench.receive(
+                SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
+            let ends = story(answer).filter { $0.hasPrefix("push") }
+            #expect(ends == (token == nil ? [] : ["push NotifyIncomingCallAnsweredElsewhere C:calls&O:other"]))
+            // It names the call by what the first push named it.
+            for case .push(let request) in answer {
+                guard case .notification(let notification) = request.message else { continue }
+                #expect(notification.mediated?.id == ByteString("call1") && !notification.isInBadge)
+            }
+        }
     }
 
     @Test func `hear of missed calls when their user registers without a token`() {
