@@ -87,9 +87,10 @@ extension RunningDaemonSuites {
         }
 
         /// Bounded by the time limit.
-        private func pushes(_ outside: Outside, _ count: Int) async -> [PushRecord] {
+        private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
             var pushes: [PushRecord] = []
             while pushes.count < count {
+                try Task.checkCancellation()
                 await Task.yield()
                 pushes = await outside.pushes
             }
@@ -123,7 +124,7 @@ extension RunningDaemonSuites {
             try await withOutside { daemon, outside in
                 try await report(daemon)
                 await invite(daemon, outside, 1)
-                let push = try #require(await pushes(outside, 1).first)
+                let push = try #require(try await pushes(outside, 1).first)
                 #expect(push.type == "NotifyIncomingCall")
                 #expect(push.token == "Q2Fs")
                 #expect(push.isAccepted)
@@ -137,9 +138,12 @@ extension RunningDaemonSuites {
             try await withOutside { daemon, outside in
                 try await report(daemon, more: #","token_msgs":"T3Ro","appId_msgs":"b""#)
                 await invite(daemon, outside, 1)
-                _ = await pushes(outside, 1)
+                _ = try await pushes(outside, 1)
                 // The caller gives up when the daemon has heard that the provider took the push.
-                while !daemon.log.lines.contains(where: { $0.contains("push accepted") }) { await Task.yield() }
+                while !daemon.log.lines.contains(where: { $0.contains("push accepted") }) {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
                 _ = await daemon.bindingCount()
                 let local = await outside.local
                 await outside.send(
@@ -148,7 +152,7 @@ extension RunningDaemonSuites {
                         "From: \"Caller 103\" <sip:103@example.net>;tag=fcall1", "To: <sip:100@example.net>",
                         "Call-ID: call1", "CSeq: 1 CANCEL", "Max-Forwards: 70",
                     ]), to: daemon.sip)
-                let push = await pushes(outside, 2)[1]
+                let push = try await pushes(outside, 2)[1]
                 #expect(push.type == "NotifyIncomingCallMissed" && push.token == "T3Ro" && push.isAccepted)
                 #expect(
                     push.body.contains(
