@@ -178,7 +178,9 @@ extension StoredContact {
 
     /// What it was reported with, which outlives REGISTERs that do not know of it; `nil`: it never was reported.
     var reportedLabel: ByteString? {
-        hasRegistered ? address.decodedParameter("reported") : address.decodedParameter("label") ?? .empty
+        guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
+        // Never one of the URI's: those are the phone's.
+        return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
     /// Whether a REGISTER with that token comes from it. Tokens of devices that were never reported must be equal.
