@@ -1,3 +1,4 @@
+package import Addressing
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -18,8 +19,14 @@ package struct ForkBranch: Sendable {
     package var state: State
     /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
     package let device: BindingID?
+    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
+    package var contact: BindingID?
+    /// Where the request was sent last.
+    package var flow: Flow?
     /// The push that is under way for it.
     package var push: PushID?
+    /// Its provider has taken the push: the phone may ring.
+    package var wasWoken = false
     /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
     package var deviceKnows = false
 
@@ -44,6 +51,18 @@ package struct ForkBranch: Sendable {
 
     package var isSleeping: Bool { state == .sleeping }
     package var isEnded: Bool { state == .ended }
+
+    /// Whether it stands for that binding, or was sent to it.
+    package func isOf(_ binding: BindingID) -> Bool { device == binding || contact == binding }
+
+    /// Whether that contact, which can be reached there now, has the request from this branch: it went there, or was
+    /// answered already.
+    package func hasReached(_ binding: BindingID, on present: Flow) -> Bool {
+        guard isOf(binding) else { return false }
+        if deviceKnows { return true }
+        if case .gaveUp = end { return false }
+        return flow == present
+    }
 }
 
 extension ForkTarget {

@@ -85,6 +85,7 @@ extension ProxyEngine {
         if makesDialog(request) { edits.recordRoutes = recordRoutes(incoming, to: flow, device: device) }
         let outgoing = request.forwarded(edits)
         forks[fork]?.fork.branches[branch].state = .calling(client)
+        forks[fork]?.fork.branches[branch].flow = flow
         traceInvited(branch, of: fork, now: now)
         var leg = ClientLeg(fork: fork, branch: branch, alternatives: alternatives)
         if !alternatives.isEmpty { leg.edits = given }

@@ -29,9 +29,13 @@ extension ProxyEngine {
                 let incoming = revive(context),
                 let target = bindings.forkTarget(contact ?? device, now: now.instant)
             else { continue }
-            if let contact, context.fork.branches.contains(where: { $0.device == contact }) {
-                waiting[device, default: []].append(fork)
-                continue
+            if let contact {
+                guard !context.fork.branches.contains(where: { $0.isOf(contact) }) else {
+                    waiting[device, default: []].append(fork)
+                    follow(target, with: incoming, fork: fork, context, now: now)
+                    continue
+                }
+                context.fork.branches[branch].contact = contact
             }
             dropPush(of: branch, in: fork)
             counters.count(.heldDelivered)
@@ -48,13 +52,33 @@ extension ProxyEngine {
         }
     }
 
+    /// The call went to where a contact is not any more, or could not be sent: it follows on a branch of its own. The
+    /// device that was woken may be another one, and goes on waiting.
+    private func follow(
+        _ target: ForkTarget, with incoming: IncomingRequest, fork: ForkID, _ context: ForkContext, now: Moment
+    ) {
+        guard !context.fork.branches.contains(where: { $0.hasReached(target.id, on: target.flow) }) else { return }
+        let branch = context.fork.branches.count
+        context.fork.branches.append(ForkBranch(state: .sleeping, device: target.id))
+        send(incoming, to: target, fork: fork, branch: branch, now: now)
+    }
+
     /// An ordinary contact has registered: calls that wait for devices of its user which have only been reported go there,
-    /// unless the contact has them already.
+    /// each once, unless the contact has them already. Of several such devices it is taken for one whose push has left.
     func reportedReturned(as contact: BindingID, of aor: AddressOfRecord, now: Moment) {
         let reported = bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
-        for device in reported {
+        let asleep = reported.filter { isBeingPushed($0.id) }
+        for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
             if !waiting.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
+        }
+    }
+
+    /// A call waits for it whose push the provider has not taken yet.
+    private func isBeingPushed(_ device: BindingID) -> Bool {
+        (waiting[device] ?? []).contains { fork in
+            guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device) else { return false }
+            return fork.branches[branch].push != nil
         }
     }
 

@@ -136,6 +136,45 @@ extension ProxyEngine {
         act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
     }
 
+    // MARK: Ends of calls
+
+    /// The call is over for a phone that was woken and has not come: no CANCEL reaches it. Acrobits' apps show the call
+    /// from the push on, and are told the end in another; no other provider's app has a word for it.
+    func tellEnd(of context: ForkContext, to branch: Int, now: Moment) {
+        let branch = context.fork.branches[branch]
+        guard branch.wasWoken, let call = context.call, let device = branch.device,
+            let target = bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
+            token.provider == .acrobits
+        else { return }
+        var message = MediatedMessage(.callMissed)
+        switch branch.end {
+        case .cancelled(.answeredElsewhere), .cancelled(.declinedElsewhere):
+            // A phone that registers without a token may be the very one that was woken.
+            guard wasTakenByKnownDevice(context.fork) else { return }
+            message.verb = .callAnsweredElsewhere
+        case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
+        }
+        message.id = call.key.callID
+        var notification = PushNotification(expiresAt: now.date + Self.shortestTry)
+        notification.countsInBadge = false
+        notification.mediated = message
+        let (id, code) = (PushID(rawValue: nextNumber()), newPushCode())
+        pushes[id] = .notification(code, device: device, aor: call.aor)
+        act(.push(request(notification, code, id, to: token, of: target, badge: 0, now: now)))
+    }
+
+    /// Whoever ended the call for all others registers with a token.
+    private func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
+        fork.branches.allSatisfy { branch in
+            switch branch.end {
+            case .succeeded: break
+            case .failed(let status) where status.statusClass == 6: break
+            case .failed, .gaveUp, .silent, .cancelled, nil: return true
+            }
+            return branch.contact == nil && branch.device.flatMap { bindings.pushToken(of: $0) } != nil
+        }
+    }
+
     func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
         _ = noteToken(outcome, of: device, aor: aor, now: now)
     }

@@ -128,7 +128,10 @@ extension ProxyEngine {
     ) {
         forks[fork]?.fork.branches[branch].push = nil
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
-        guard !outcome.isAccepted else { return }
+        guard !outcome.isAccepted else {
+            forks[fork]?.fork.branches[branch].wasWoken = true
+            return
+        }
         guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
         stopWaiting(for: device, fork: fork)
         traceEnded(branch, of: fork, .pushFailed, now: now)

@@ -130,6 +130,7 @@ extension ProxyEngine {
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
         case .dropSleeper(let branch):
             dropPush(of: branch, in: id)
+            tellEnd(of: context, to: branch, now: now)
             if let device = context.fork.branches[branch].device { stopWaiting(for: device, fork: id) }
         }
     }

@@ -137,12 +137,14 @@ struct ContactRegistration {
     }
 
     /// Finds the stored contact that each asked one refreshes: by token (reading A6) or by URI first, for all of them,
-    /// then by label (rule R8b), so that two contacts of one device do not take each other's place.
+    /// then by what was reported of it, then by label (rule R8b), so that two contacts of one device do not take each
+    /// other's place.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in
             contact.token != nil ? stored.token == contact.token : contact.isSameContact(as: stored, callID: callID)
         }
+        take { contact, stored in stored.wasReported(with: contact.token) }
         take { contact, stored in contact.label != nil && stored.label == contact.label }
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
@@ -166,8 +168,13 @@ struct ContactRegistration {
         // A provider that is off keeps its number: the contact turns into a push contact when it is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
+        var text = contact.text
+        // By what it was reported as it can be removed.
+        if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
+            text = ContactText.marked(text, asReported: label) ?? text
+        }
         let content = Binding.Content(
-            aor: plan.aor, contact: contact.text, callID: request.callID, path: plan.path, flow: flow,
+            aor: plan.aor, contact: text, callID: request.callID, path: plan.path, flow: flow,
             cseq: request.cseq.number, granted: granted, freshUntil: now.instant.adding(seconds: granted),
             registeredAt: now.date, q: contact.address.q, provider: provider,
             marks: contact.address.marks(needsReview: contact.notUsed != nil || contact.push != .none && provider == 0))
@@ -205,7 +212,7 @@ struct ContactRegistration {
         for place in stored.indices where !taken[place] {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
-            let isSameToken = contact.token != nil && contact.token == old.token
+            let isSameToken = contact.token != nil && contact.token == old.token || old.wasReported(with: contact.token)
             guard isSameDevice || isSameToken || contact.isSameContact(as: old, callID: request.callID) else {
                 continue
             }
@@ -234,6 +241,8 @@ struct ContactRegistration {
             // A token names its device and no other: one that differs removes no push contact, whatever its address.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
+            let reported = free.filter { stored[$0].wasReported(with: contact.token) }
+            if !reported.isEmpty { return reported }
             let ordinary = sameURI.filter { stored[$0].token == nil }
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)

@@ -26,17 +26,20 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     /// What to store of it over what is stored; `nil` when something is missing.
-    func token(over stored: PushToken?) -> PushToken? {
+    func token(over stored: StoredContact?) -> PushToken? {
         switch content {
-        case .token(let token): token
-        case .told(let told): told.pushToken(over: stored)
+        case .token(let token):
+            // What a device said itself, and more, stays.
+            if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
+            return token
+        case .told(let told): return told.pushToken(over: stored?.token)
         }
     }
 
     /// Whether a stored token is of the same installation.
     func shares(_ stored: PushToken) -> Bool {
         switch content {
-        case .token(let token): token == stored
+        case .token(let token): token == stored || token.reachesInstallation(of: stored)
         case .told(let told): told.shares(stored)
         }
     }
@@ -47,7 +50,7 @@ package enum DeviceSelection: Hashable, Sendable {
     case all
     /// That it was reported with; see ``ReportedDevice/label``.
     case label(ByteString)
-    /// `pn-prid`, of whatever provider.
+    /// `pn-prid`, of whatever provider, or one of two tokens in it.
     case token(ByteString)
     /// By its selector; a device without one by a token.
     case told(ReportedTokens)
@@ -66,7 +69,7 @@ extension RegisterProcessor {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         let sameLabel = stored.first { $0.isReported(as: device.label) }
         let similar = sameLabel ?? stored.first { $0.token.map(device.shares) == true }
-        guard let token = device.token(over: similar?.token) else { return .rejected(.badRequest, []) }
+        guard let token = device.token(over: similar) else { return .rejected(.badRequest, []) }
         guard table.enabled.contains(token.provider) else { return .rejected(.pushNotSupported, []) }
         // Read back from the disk it must be a token again.
         switch PushParameters(
@@ -116,7 +119,7 @@ extension RegisterProcessor {
                 switch selection {
                 case .all: contact.isPush
                 case .label(let label): contact.isPush && contact.isReported(as: label)
-                case .token(let token): contact.isPush && contact.token?.prid == token
+                case .token(let token): contact.isPush && contact.token?.isNamed(token) == true
                 case .told(let told): contact.isPush && contact.isMeant(by: told)
                 case .device(let id): contact.id == id
                 }
@@ -143,10 +146,12 @@ extension RegisterProcessor {
     ) -> Binding.Content? {
         let binding = known.binding
         var text: ByteString? = binding.contact
-        if binding.flow == .nowhere {
+        if known.hasRegistered {
+            if known.token != token { text = ContactText.replacingPushParameters(in: binding.contact, with: token) }
+            let label = label.isEmpty ? known.reportedLabel ?? .empty : label
+            text = text.flatMap { ContactText.marked($0, asReported: label) }
+        } else {
             text = ContactText.reported(token, label, binding.aor)
-        } else if known.token != token {
-            text = ContactText.replacingPushParameters(in: binding.contact, with: token)
         }
         return text.map { text in
             Binding.Content(
@@ -168,14 +173,32 @@ extension ForkTarget {
 }
 
 extension StoredContact {
+    /// At least once; one that has only been reported cannot be reached.
+    var hasRegistered: Bool { binding.flow != .nowhere }
+
+    /// What it was reported with, which outlives REGISTERs that do not know of it; `nil`: it never was reported.
+    var reportedLabel: ByteString? {
+        guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
+        // Never one of the URI's: those are the phone's.
+        return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
+    }
+
+    /// Whether a REGISTER with that token comes from it. Tokens of devices that were never reported must be equal.
+    func wasReported(with token: PushToken?) -> Bool {
+        guard reportedLabel != nil, let token, let own = self.token else { return false }
+        return own.reachesInstallation(of: token)
+    }
+
     fileprivate func isReported(as label: ByteString) -> Bool {
-        !label.isEmpty && address.decodedParameter("label") == label
+        guard !label.isEmpty else { return false }
+        return reportedLabel == label || address.decodedParameter("label") == label
+            || token.flatMap(ReportedTokens.selector(of:)) == label
     }
 
     fileprivate func isMeant(by told: ReportedTokens) -> Bool {
         if isReported(as: told.selector) { return true }
         guard let token else { return false }
-        let own = ReportedTokens.selector(of: token) ?? address.decodedParameter("label")
+        let own = ReportedTokens.selector(of: token) ?? reportedLabel ?? address.decodedParameter("label")
         if let own, !own.isEmpty, !told.selector.isEmpty { return own == told.selector }
         return told.shares(token)
     }
@@ -193,6 +216,39 @@ extension ContactText {
         out.append(">")
         if !label.isEmpty {
             out.append(";label=")
+            out.append(escapingParameter: label)
+        }
+        return out.count <= longest ? ByteString(copying: out.span) : nil
+    }
+
+    private static let mark = Array(";reported".utf8)
+
+    /// Takes from the end of a stored value what the device was reported as: nothing that it said itself.
+    static func removeMark(from text: inout [UInt8]) {
+        guard text.last != UInt8(ascii: ">"), let start = text.lastIndex(of: UInt8(ascii: ";")),
+            text[start...].starts(with: mark)
+        else { return }
+        let end = start + mark.count
+        if end == text.count || text[end] == UInt8(ascii: "=") { text.removeSubrange(start...) }
+    }
+
+    /// The same stored value with what the device was reported as; `nil` when it would be too long.
+    static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
+        guard let uri = uri(of: text) else { return nil }
+        let end = uri.text.count + 2
+        var out: [UInt8] = []
+        out.append(text, 0..<end)
+        for parameter in URIText.parameters(in: text[end..<text.count])
+        where !parameter.name.equalsIgnoringCase("reported") {
+            out.append(";")
+            out.append(parameter.name)
+            guard let value = parameter.value else { continue }
+            out.append("=")
+            out.append(value)
+        }
+        out.append(contentsOf: mark)
+        if !label.isEmpty {
+            out.append("=")
             out.append(escapingParameter: label)
         }
         return out.count <= longest ? ByteString(copying: out.span) : nil

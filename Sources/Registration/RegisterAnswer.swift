@@ -4,11 +4,13 @@ package import Timekeeping
 /// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
 extension BindingTable {
     /// The Contact, Path, Supported, Feature-Caps and Date fields of the answer to an applied plan.
+    ///
+    /// Devices that have only been reported are no contacts in the sense of SIP.
     package func okFields(for plan: RegisterPlan, date: AddedField, now: Moment) -> [AddedField] {
         var fields: [AddedField] = []
         fields.reserveCapacity(5 + plan.path.count)
         forEachSlot(of: plan.aor) { slot in
-            guard isInForce(self[slot], now: now.instant) else { return }
+            guard isInForce(self[slot], now: now.instant), self[slot].flow != .nowhere else { return }
             fields.append(AddedField("Contact", contactValue(slot: slot, plan, now: now.instant)))
         }
         if !plan.path.isEmpty {
@@ -32,6 +34,7 @@ extension BindingTable {
         } else {
             out.append(self[slot].contact.withoutPushParameters())
         }
+        ContactText.removeMark(from: &out)
         out.append(";expires=")
         // A push contact stays when its time is over, but 0 would say that it is gone (reading A8).
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))

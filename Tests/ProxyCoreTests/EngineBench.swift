@@ -121,7 +121,9 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .missedCalls(let calls):
                 return "push missed \(calls.map(\.remoteURI.string).joined(separator: ",")) \(request.token.prid)"
             case .silent: return "push silent \(request.token.prid)"
-            case .notification(let notification): return "push \(notification.text) \(request.token.prid)"
+            case .notification(let notification):
+                if let verb = notification.mediated?.verb { return "push \(verb.rawValue) \(request.token.prid)" }
+                return "push \(notification.text) \(request.token.prid)"
             }
         case .cancelPush: return "drop push"
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"

@@ -63,6 +63,30 @@ struct AcrobitsRequestTests {
     }
 
     @Test(arguments: [
+        (MediatedMessage.Verb.callMissed, "NotifyIncomingCallMissed"),
+        (.callAnsweredElsewhere, "NotifyIncomingCallAnsweredElsewhere"),
+    ])
+    func `the end of a call is told to the other token, and to no token for calls`(
+        verb: MediatedMessage.Verb, word: String
+    ) throws {
+        var message = MediatedMessage(verb)
+        message.id = ByteString("a84b4c76e66710@pc33.example.net")
+        var notification = PushNotification(expiresAt: sampleDate)
+        notification.mediated = message
+        let request = push(
+            to: device("T2s=:calls&T3Ro:other", "calls.app&other.app:\(selector)"), .notification(notification))
+        #expect(
+            PushSettings.sample.body(request)
+                == #"{"verb":"\#(word)","AppId":"other.app","DeviceToken":"T3Ro","Selector":"\#(selector)","#
+                + #""Id":"a84b4c76e66710@pc33.example.net"}"#)
+        for (prid, param) in [("A:calls", "a:\(selector)"), ("A", "a")] {
+            #expect(
+                PushSettings.sample.render(push(to: device(prid, param), .notification(notification)))
+                    == .impossible(.noSuitableToken))
+        }
+    }
+
+    @Test(arguments: [
         ("A&B", AcrobitsToken.Problem.missingUse), ("A:calls&B", .missingUse), ("A:calls&B:calls", .repeatedUse),
         ("A:voip", .unknownUse), (":calls", .emptyToken), ("A:", .unknownUse), ("&A:calls", .emptyToken),
         ("A:calls&B:other&C", .tooManyTokens),

@@ -285,6 +285,29 @@ struct DigestTests {
         #expect(Set(work).count == 1 && work[0][0] > 0)
     }
 
+    @Test(arguments: [
+        ([DigestAlgorithm.sha256], [DigestAlgorithm.sha256, .md5], true), ([.md5], [.sha256, .md5], true),
+        ([.sha256], [.sha256], true), ([.sha256], [.md5], false), ([], [.sha256, .md5], false),
+    ])
+    func `a password is compared with whatever hash of it there is`(
+        stored: [DigestAlgorithm], offered: [DigestAlgorithm], isRight: Bool
+    ) {
+        var settings = DigestSettings()
+        settings.algorithms = offered
+        let gate = Gate(settings)
+        let user = DigestUser(
+            name: ByteString("ann"), realm: ByteString("pn.test"), password: ByteString("s3cret"), algorithms: stored,
+            functions: .real())
+        var users = UserDirectory()
+        users.add(user)
+        for (password, expected) in [("s3cret", isRight), ("wrong!", false), ("", false)] {
+            #expect(
+                gate.authenticator.isPassword(
+                    ByteString(password), of: ByteString("ann"), realm: ByteString("pn.test"), users: users)
+                    == expected)
+        }
+    }
+
     // MARK: Limits
 
     @Test func `what is remembered is bounded, and what was forgotten is stale`() throws {

@@ -183,6 +183,8 @@ struct TokenReport {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
             text = text.dropFirst(scheme.count)
+            // A plus that was not encoded, as before a number without a scheme.
+            if text.first == " " { text = "+" + text.dropFirst() }
         }
         guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
         let user = text[..<at]

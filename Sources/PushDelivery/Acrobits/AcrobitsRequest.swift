@@ -23,7 +23,7 @@ enum AcrobitsRequest {
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // The mediator's own word for a missed call ends one that rings; a list is a text to show.
+            // The mediator's own word for a missed call ends one that rings (see `ProxyEngine`); a list is a text to show.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
@@ -34,8 +34,8 @@ enum AcrobitsRequest {
         case .notification(let notification):
             guard !notification.isSilent else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
-            // The account that shall fetch its messages has no name.
-            if message.verb == .text, token.selector == nil { return .impossible(.noSuitableToken) }
+            // The account that shall do something has no name.
+            if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }
             address = token.other
             verb = message.verb.rawValue
             members = Self.members(notification, message, badge: context.push.badge)
@@ -65,7 +65,7 @@ enum AcrobitsRequest {
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
         if !text.isEmpty { members.append(PayloadField("Message", text, atMost: messageLimit)) }
-        members.append(PayloadField("Badge", Int64(badge)))
+        if !message.verb.isOfCall { members.append(PayloadField("Badge", Int64(badge))) }
         let texts = [
             ("Sound", notification.sound), ("UserName", message.userName),
             ("UserDisplayName", message.userDisplayName), ("ContentType", message.contentType), ("Id", message.id),

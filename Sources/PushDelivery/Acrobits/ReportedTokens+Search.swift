@@ -52,3 +52,29 @@ extension ReportedTokens {
         }
     }
 }
+
+extension PushToken {
+    /// Whether both reach the same installation of an app, however they spell it: devices and their servers write app and
+    /// services differently, and may know one of two tokens.
+    package func reachesInstallation(of other: PushToken) -> Bool {
+        guard kind == other.kind else { return false }
+        let names = ReportedTokens.names(in: other)
+        return ReportedTokens.names(in: self).contains { names.contains($0) }
+    }
+
+    /// Whether it says no less than another about the same installation.
+    package func covers(_ other: PushToken) -> Bool {
+        let names = ReportedTokens.names(in: self)
+        return reachesInstallation(of: other) && ReportedTokens.names(in: other).allSatisfy { names.contains($0) }
+    }
+
+    /// Whether somebody who knows one token of the installation and nothing else means this one.
+    package func isNamed(_ token: ByteString) -> Bool {
+        if prid == token { return true }
+        let name = kind == .apns ? token.lowercased() : token
+        return ReportedTokens.names(in: self).contains(name)
+    }
+
+    /// Apple's two environments are one.
+    private var kind: PushProvider { provider == .apnsDevelopment ? .apns : provider }
+}

@@ -99,7 +99,10 @@ package struct ReportedTokens: Hashable, Sendable {
         }
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
-        return PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
+        let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
+        // The same in other words stays as the device wrote it, who will write it so again.
+        if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
+        return token
     }
 
     private static func part(_ told: Part, over known: AcrobitsToken.Address?) -> Part {
@@ -128,16 +131,28 @@ package struct ReportedTokens: Hashable, Sendable {
     }
 
     private func appleToken(voip: ByteString?, remote: ByteString?, over stored: PushToken?) -> PushToken? {
-        let known = stored.flatMap { $0.provider == .apns ? try? APNsToken($0) : nil }
+        let stored = stored.flatMap { $0.provider == .apns || $0.provider == .apnsDevelopment ? $0 : nil }
+        let known = stored.flatMap { try? APNsToken($0) }
         let apps = [calls.appID, other.appID].compactMap { $0.map(Self.bundle) }
         guard let bundle = apps.first ?? known?.bundle, apps.allSatisfy({ $0 == bundle }) else { return nil }
         let (voip, remote) = (voip ?? known?.voip, remote ?? known?.remote)
+        var (provider, team) = (PushProvider.apns, Self.team)
+        if let stored, let known, known.bundle == bundle {
+            let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
+            // The same in other words stays as the device wrote it, who will write it so again.
+            if isSameVoIP, isSameRemote { return stored }
+            // A report knows neither Apple's environment nor the team; a REGISTER of the installation may have said.
+            if isSameVoIP && voip != nil || isSameRemote && remote != nil {
+                provider = stored.provider
+                team = Array(stored.param.array.prefix { $0 != UInt8(ascii: ".") }) + [UInt8(ascii: ".")]
+            }
+        }
         let tokens = [
             voip.map { $0.array + Array(":voip".utf8) }, remote.map { $0.array + Array(":remote".utf8) },
         ].compactMap(\.self)
         let services = voip == nil ? ".remote" : remote == nil ? ".voip" : ".voip&remote"
         return PushToken(
-            provider: .apns, param: ByteString(Self.team + bundle.array + Array(services.utf8)),
+            provider: provider, param: ByteString(team + bundle.array + Array(services.utf8)),
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 

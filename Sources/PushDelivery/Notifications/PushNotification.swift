@@ -61,6 +61,13 @@ package struct MediatedMessage: Hashable, Sendable {
         case text = "NotifyTextMessage"
         /// The text is shown, nothing else happens.
         case genericText = "NotifyGenericTextMessage"
+        /// The call that a push told of is over, and nobody took it.
+        case callMissed = "NotifyIncomingCallMissed"
+        /// Somebody has taken it on another device.
+        case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
+
+        /// Nobody but us knows when that is so.
+        package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 
     package var verb: Verb

@@ -12,7 +12,7 @@ import Testing
 
 private let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
 /// 32 bytes in base64; its plus and slashes are what forms and paths stumble over.
-private let callsToken = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CKa9RI9MMxkrY="
+private let callsToken = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let messagesToken = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"
 private let both = "acrobits app.voip&app:\(selector) \(callsToken):calls&\(messagesToken):other"
 
@@ -199,11 +199,40 @@ extension RunningDaemonSuites {
 
         @Test func `HEAD changes nothing`() async throws {
             try await RunningDaemon.with { daemon in
-                let target = "/v1/push-tokens?username=u&token_msgs=T2sx&appid_msgs=app"
-                let status = try await daemon.get(target, key: daemon.key.text, method: "HEAD")
+                let target = "?username=u&token_msgs=T2sx&appid_msgs=app"
+                for (method, status, count) in [("HEAD", 405, 0), ("GET", 200, 1)] {
+                    let got = try await daemon.get("/v1/push-tokens\(target)", key: daemon.key.text, method: method)
+                    #expect(got == status)
+                    #expect(await daemon.bindingCount() == count)
+                }
+                let status = try await daemon.get("/v1/account-removals\(target)", key: daemon.key.text, method: "HEAD")
                 #expect(status == 405)
-                let count = await daemon.bindingCount()
-                #expect(count == 0)
+                #expect(await daemon.bindingCount() == 1)
+            }
+        }
+
+        @Test func `a user is one of one domain`() async throws {
+            try await RunningDaemon.with { daemon in
+                for (name, token) in [
+                    ("%2B49301", "T1"), ("+49301@example.org", "T2"), ("sip:+49301@EXAMPLE.ORG", "T3"),
+                ] {
+                    let status = try await daemon.get(
+                        "/v1/push-tokens?username=\(name)&selector=S:1&token_msgs=\(token)&appid_msgs=a",
+                        key: daemon.key.text)
+                    #expect(status == 200)
+                }
+                let (first, second) = (
+                    await daemon.devices("+49301"), await daemon.devices("+49301", domain: "example.org")
+                )
+                #expect(first == ["acrobits a:S:1 T1"])
+                #expect(second == ["acrobits a:S:1 T3"])
+                let removed = try await daemon.get(
+                    "/v1/account-removals/+49301@example.org/S:1", key: daemon.key.text)
+                #expect(removed == 200)
+                let (kept, gone) = (
+                    await daemon.devices("+49301"), await daemon.devices("+49301", domain: "example.org")
+                )
+                #expect(kept.count == 1 && gone.isEmpty)
             }
         }
 
@@ -377,7 +406,7 @@ extension RunningDaemonSuites {
 
         @Test func `direct makes tokens of Apple and Google of them`() async throws {
             let google = "APA91bGtoXyz_0123456789abcdefghijklmnopqrstuvwxy"
-            let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608a6bd448f4c33192b6"
+            let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
             let rows: [(String, [String])] = [
                 ("token_calls=\(callsToken.encoded)&appid_calls=com.a.voip", ["apns TEAM.com.a.voip \(hex):voip"]),
                 (

@@ -4,6 +4,7 @@ import LoopTesting
 import PushDelivery
 import PushSandbox
 import Reactor
+import Telemetry
 import TestSupport
 import Testing
 
@@ -77,12 +78,23 @@ extension RunningDaemonSuites {
             }
         }
 
-        private func report(_ daemon: RunningDaemon) async throws {
+        private func report(_ daemon: RunningDaemon, token: String = "Q2Fs", more: String = "") async throws {
             let status = try await daemon.post(
                 "/v1/push-tokens",
-                #"{"username":"100","password":"se cret+1","selector":"S:1","token_calls":"Q2Fs","appId_calls":"a"}"#,
+                #"{"username":"100","password":"se cret+1","selector":"S:1","token_calls":"\#(token)","appId_calls":"a"\#(more)}"#,
                 type: "application/json")
             #expect(status == 200)
+        }
+
+        /// Bounded by the time limit.
+        private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
+            var pushes: [PushRecord] = []
+            while pushes.count < count {
+                try Task.checkCancellation()
+                await Task.yield()
+                pushes = await outside.pushes
+            }
+            return pushes
         }
 
         private func invite(_ daemon: RunningDaemon, _ outside: Outside, _ number: Int) async {
@@ -112,18 +124,53 @@ extension RunningDaemonSuites {
             try await withOutside { daemon, outside in
                 try await report(daemon)
                 await invite(daemon, outside, 1)
-                var pushes: [PushRecord] = []
-                // Bounded by the time limit.
-                while pushes.isEmpty {
-                    await Task.yield()
-                    pushes = await outside.pushes
-                }
-                let push = try #require(pushes.first)
+                let push = try #require(try await pushes(outside, 1).first)
                 #expect(push.type == "NotifyIncomingCall")
                 #expect(push.token == "Q2Fs")
                 #expect(push.isAccepted)
                 for part in [#""AppId":"a""#, #""Selector":"S:1""#, #""Id":"call1""#] {
                     #expect(push.body.contains(part))
+                }
+            }
+        }
+
+        @Test func `a phone that was woken is told on its other token that the caller has given up`() async throws {
+            try await withOutside { daemon, outside in
+                try await report(daemon, more: #","token_msgs":"T3Ro","appId_msgs":"b""#)
+                await invite(daemon, outside, 1)
+                _ = try await pushes(outside, 1)
+                // The caller gives up when the daemon has heard that the provider took the push.
+                while !daemon.log.lines.contains(where: { $0.contains("push accepted") }) {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
+                _ = await daemon.bindingCount()
+                let local = await outside.local
+                await outside.send(
+                    SIPText.bytes([
+                        "CANCEL sip:100@example.net SIP/2.0", "Via: SIP/2.0/UDP \(local);rport;branch=z9hG4bKi1",
+                        "From: \"Caller 103\" <sip:103@example.net>;tag=fcall1", "To: <sip:100@example.net>",
+                        "Call-ID: call1", "CSeq: 1 CANCEL", "Max-Forwards: 70",
+                    ]), to: daemon.sip)
+                let push = try await pushes(outside, 2)[1]
+                #expect(push.type == "NotifyIncomingCallMissed" && push.token == "T3Ro" && push.isAccepted)
+                #expect(
+                    push.body.contains(
+                        #"{"verb":"NotifyIncomingCallMissed","AppId":"b","DeviceToken":"T3Ro","Selector":"S:1","Id":"call1"}"#
+                    ))
+            }
+        }
+
+        @Test func `a token that the mediator does not know is dropped, and others are kept`() async throws {
+            try await withOutside { daemon, outside in
+                // The stand-in answers so to tokens of this form; the call ends at once, or when all tries have failed.
+                for (number, code, kept) in [(1, 404, 0), (2, 400, 1)] {
+                    try await report(daemon, token: "fail-\(code)")
+                    await invite(daemon, outside, number)
+                    let end = try await outside.message("SIP/2.0 4", of: "call\(number)")
+                    #expect(end.hasPrefix("SIP/2.0 480"))
+                    let stored = await daemon.devices("100")
+                    #expect(stored.count == kept, "\(code)")
                 }
             }
         }

@@ -6,7 +6,7 @@ extension RunningDaemonSuites {
     /// Requests as the vendors' documents and clients in the field write them, byte for byte.
     @Suite("Sample requests", .timeLimit(.minutes(1)))
     struct SampleRequestTests {
-        private static let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CKa9RI9MMxkrY="
+        private static let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
         private static let messages = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"
         private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
         private static let both = "acrobits app.voip&app:\(selector) \(calls):calls&\(messages):other"
@@ -21,7 +21,7 @@ extension RunningDaemonSuites {
                 "100",
                 """
                 GET /token/100/?username=100&password=se%20cret%2B1&selector=\(selector)\
-                &token_calls=Udl99X2JFP1bWwS5gR%2FwGeLE1hmAB2CKa9RI9MMxkrY%3D&appid_calls=app.voip\
+                &token_calls=Udl99X2JFP1bWwS5gR%2FwGeLE1hmAB2CMpr1Ej0wxkrY%3D&appid_calls=app.voip\
                 &token_msgs=QVBBOTFiR3RvMmVuLTE6QVBBOTFi%2B%2F8&appid_msgs=app HTTP/1.1\r\n\(fields)\r\n
                 """, both
             ),
@@ -38,7 +38,7 @@ extension RunningDaemonSuites {
                 POST /token/102/ HTTP/1.1\r\n\(fields)Authorization: Bearer KEY\r\n\
                 Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 233\r\n\r\n\
                 selector=12869E0E6E553673C54F29105A0647204C416A2A%3A7C3A0D14\
-                &token_calls=Udl99X2JFP1bWwS5gR%2FwGeLE1hmAB2CKa9RI9MMxkrY%3D&appid_calls=app.voip\
+                &token_calls=Udl99X2JFP1bWwS5gR%2FwGeLE1hmAB2CMpr1Ej0wxkrY%3D&appid_calls=app.voip\
                 &token_msgs=QVBBOTFiR3RvMmVuLTE6QVBBOTFi%2B%2F8&appid_msgs=app
                 """, both
             ),
@@ -48,7 +48,7 @@ extension RunningDaemonSuites {
                 POST /v1/push-tokens HTTP/1.1\r\n\(fields)Authorization: Bearer KEY\r\n\
                 Content-Type: application/json\r\nContent-Length: 256\r\n\r\n\
                 {"username":"103","selector":"12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14",\
-                "token_calls":"Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CKa9RI9MMxkrY=","appId_calls":"app.voip",\
+                "token_calls":"Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY=","appId_calls":"app.voip",\
                 "token_msgs":"QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8","appId_msgs":"app"}
                 """, both
             ),
@@ -72,6 +72,54 @@ extension RunningDaemonSuites {
                     #expect(answer.contains("\r\nContent-Length: 0\r\n") && answer.hasSuffix("\r\n\r\n"))
                     let stored = await daemon.devices(user)
                     #expect(stored == [device], "\(user)")
+                }
+            }
+        }
+
+        /// User, and the request that takes the device away which was reported before.
+        private static let removals = [
+            (
+                "100",
+                """
+                GET /v1/account-removals?username=100&password=se%20cret%2B1&selector=\(selector) HTTP/1.1\r\n\(fields)\r\n
+                """
+            ),
+            ("101", "GET /v1/account-removals/101/\(selector)/ HTTP/1.1\r\n\(fields)Authorization: Bearer KEY\r\n\r\n"),
+            (
+                "102",
+                """
+                POST /v1/account-removals/102/ HTTP/1.1\r\n\(fields)Authorization: Bearer KEY\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n\r\n\
+                token_calls=Udl99X2JFP1bWwS5gR%2FwGeLE1hmAB2CMpr1Ej0wxkrY%3D
+                """
+            ),
+            (
+                "103",
+                """
+                POST /v1/account-removals HTTP/1.1\r\n\(fields)Authorization: Bearer KEY\r\n\
+                Content-Type: application/json\r\nContent-Length: 0\r\n\r\n\
+                {"username":"103","selector":"12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14","pushTokenOther":null}
+                """
+            ),
+        ]
+
+        @Test func `removals of accounts, once and again`() async throws {
+            try await RunningDaemon.with { daemon in
+                for ((user, sample, _), (_, removal)) in zip(Self.reports, Self.removals) {
+                    func ask(_ sample: String) async throws -> String {
+                        try await daemon.answer(Self.counted(sample.replacing("KEY", with: daemon.key.text)))
+                    }
+                    _ = try await ask(sample)
+                    let known = await daemon.devices(user)
+                    #expect(known.count == 1)
+                    for _ in 0..<2 {
+                        let answer = try await ask(removal)
+                        #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(user)")
+                        #expect(answer.contains("\r\nContent-Length: 0\r\n") && answer.hasSuffix("\r\n\r\n"))
+                        #expect(!answer.lowercased().contains("content-type"))
+                        let stored = await daemon.devices(user)
+                        #expect(stored == [], "\(user)")
+                    }
                 }
             }
         }

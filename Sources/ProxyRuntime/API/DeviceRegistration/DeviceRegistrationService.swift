@@ -1,5 +1,6 @@
 import Addressing
 import ProxyCore
+import PushDelivery
 import Reactor
 import Registration
 import Resolver
@@ -73,7 +74,9 @@ extension DeviceDirectory {
             has: { token, aor in
                 shard.assumeIsolated { shard in
                     shard.withEngine { engine, now in
-                        engine.targets(of: aor, now: now).contains { $0.kind == .sleeping(token) }
+                        engine.targets(of: aor, now: now).contains { target in
+                            target.pushToken.map { $0 == token || $0.covers(token) } == true
+                        }
                     }
                 }
             })

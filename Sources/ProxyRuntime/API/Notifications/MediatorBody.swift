@@ -58,7 +58,7 @@ struct MediatorBody {
             let text = "\(member.rawValue) is missing"
             throw isForm ? .http(text) : .refused(text)
         }
-        guard let verb = MediatedMessage.Verb(rawValue: texts[.verb] ?? "") else {
+        guard let verb = MediatedMessage.Verb(rawValue: texts[.verb] ?? ""), !verb.isOfCall else {
             let isCall = Self.callVerbs.contains(texts[.verb] ?? "")
             throw .refused(isCall ? "calls come by SIP" : "this verb is not known")
         }
