@@ -111,7 +111,7 @@ final class DaemonProgram: Sendable {
 
     /// Kilobytes: what it has in memory, and the most that it ever had.
     func memory() throws -> (now: Int, peak: Int) {
-        let status = try String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8)
+        let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)
         func number(_ name: String) throws -> Int {
             let line = status.split(separator: "\n").first { $0.hasPrefix(name + ":") }
             return try #require(line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) })
