@@ -32,6 +32,8 @@ package struct ServiceRouter {
         let isChange: Bool
         /// Asked before a key is.
         let login: Login?
+        /// Its body shows a token in place of a key: whoever was wrong too often is not heard.
+        let showsToken: Bool
         /// For `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
@@ -79,11 +81,13 @@ package struct ServiceRouter {
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
     ///   - login: another way in than a key.
+    ///   - showsToken: the body shows a token in place of a key; the handler judges it and counts the wrong ones.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, login: Login? = nil, described description: RouteDescription? = nil,
+        isChange: Bool? = nil, login: Login? = nil, showsToken: Bool = false,
+        described description: RouteDescription? = nil,
         _ handler: @escaping Handler
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
@@ -98,8 +102,8 @@ package struct ServiceRouter {
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
-                isChange: isChange ?? (method != "GET"), login: login, description: description, segments: segments,
-                handler: handler))
+                isChange: isChange ?? (method != "GET"), login: login, showsToken: showsToken, description: description,
+                segments: segments, handler: handler))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and

@@ -3,7 +3,7 @@ import HTTPServer
 import JSON
 
 /// Who asks, as the body says: these calls show no key in a header.
-struct AppCredentials {
+struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
 

@@ -84,7 +84,8 @@ actor DeviceAPI {
         let service = try DeviceRegistrationService(
             settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),
             loop: loop, directory: directory, store: store,
-            queries: queries, dryRuns: dryRuns, log: log, ownEndpoints: { api.endpoints }, resolve: resolve)
+            queries: queries, dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
+            resolve: resolve)
         service.register(in: &api.router)
         parts = Parts(api: api, service: service, store: store, queries: queries, dryRuns: dryRuns)
         try api.listen()
