@@ -73,11 +73,9 @@ extension DeviceDirectory {
                     }
                 }
             },
-            has: { token, aor in
+            tokens: { aor in
                 shard.assumeIsolated { shard in
-                    shard.withEngine { engine, now in
-                        engine.targets(of: aor, now: now).contains { $0.kind == .sleeping(token) }
-                    }
+                    shard.withEngine { engine, now in engine.targets(of: aor, now: now).compactMap(\.pushToken) }
                 }
             })
     }
