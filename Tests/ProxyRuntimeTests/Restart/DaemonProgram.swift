@@ -20,12 +20,12 @@ final class DaemonProgram: Sendable {
         let sentence: String
     }
 
-    /// Starts it, and waits until it serves.
-    init(settings: String, in folder: StoreFolder) async throws {
+    /// Starts it, and waits until it serves; `variables` stand in its environment besides our own.
+    init(settings: String, in folder: StoreFolder, variables: [String: String] = [:]) async throws {
         control = folder.folder + "/control.sock"
-        let file = folder.folder + "/sippushd.yaml"
-        try Data(settings.utf8).write(to: URL(filePath: file))
-        let (child, output) = try Self.spawn(["serve", "--config", file, "--log-format", "text"])
+        let file = try Self.write(settings, in: folder)
+        let (child, output) = try Self.spawn(
+            ["serve", "--config", file, "--log-format", "text"], reading: STDERR_FILENO, variables)
         self.child = child
         let lines = Mailbox<String?>()
         // A thread of its own, as reading blocks; it ends with the child.
@@ -97,8 +97,39 @@ final class DaemonProgram: Sendable {
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sippushd").path
     }
 
-    /// - Returns: the process, and a descriptor to read its standard error from.
-    private static func spawn(_ arguments: [String]) throws -> (pid_t, Int32) {
+    /// - Returns: the settings' path.
+    static func write(_ settings: String, in folder: StoreFolder) throws -> String {
+        let file = folder.folder + "/sippushd.yaml"
+        try Data(settings.utf8).write(to: URL(filePath: file))
+        return file
+    }
+
+    /// Runs another command to its end.
+    ///
+    /// - Returns: what it printed; `nil` when it failed.
+    static func output(of arguments: [String]) async throws -> String? {
+        let (child, output) = try spawn(arguments, reading: STDOUT_FILENO)
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var all: [UInt8] = []
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                while true {
+                    let count = unsafe read(output, &buffer, buffer.count)
+                    guard count > 0 else { break }
+                    all += buffer[..<count]
+                }
+                close(output)
+                var status: Int32 = 0
+                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+                continuation.resume(returning: status == 0 ? String(decoding: all, as: UTF8.self) : nil)
+            }
+        }
+    }
+
+    /// - Returns: the process, and a descriptor to read that output of it from; the other is thrown away.
+    private static func spawn(
+        _ arguments: [String], reading wanted: Int32, _ variables: [String: String] = [:]
+    ) throws -> (pid_t, Int32) {
         var ends: [Int32] = [0, 0]
         guard unsafe pipe(&ends) == 0 else { throw Failure(sentence: "no pipe") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -106,14 +137,19 @@ final class DaemonProgram: Sendable {
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        unsafe posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
-        unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
+        for number in [STDOUT_FILENO, STDERR_FILENO] {
+            if number == wanted {
+                unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], number)
+            } else {
+                unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_WRONLY, 0)
+            }
+        }
         var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
-        var variables =
-            unsafe ProcessInfo.processInfo.environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { unsafe (words + variables).forEach { unsafe free($0) } }
+        let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
+        var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { unsafe (words + pairs).forEach { unsafe free($0) } }
         var child: pid_t = 0
-        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &variables)
+        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &pairs)
         close(ends[1])
         guard code == 0 else {
             close(ends[0])
