@@ -50,6 +50,12 @@ final class AskedContact {
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 
+    /// Whether the stored one has its token, or one of its two.
+    func includes(_ stored: StoredContact) -> Bool {
+        guard let token, let old = stored.token else { return false }
+        return old.isPart(of: token)
+    }
+
     /// Whether a later contact of the same request means the same binding.
     func isRepeated(by later: AskedContact) -> Bool {
         if let token, let laterToken = later.token { return token == laterToken }

@@ -143,6 +143,8 @@ struct ContactRegistration {
         take { contact, stored in
             contact.token != nil ? stored.token == contact.token : contact.isSameContact(as: stored, callID: callID)
         }
+        // A server may have told of one of an iPhone's two tokens.
+        take { contact, stored in contact.includes(stored) }
         take { contact, stored in contact.label != nil && stored.label == contact.label }
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
@@ -205,8 +207,7 @@ struct ContactRegistration {
         for place in stored.indices where !taken[place] {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
-            let isSameToken = contact.token != nil && contact.token == old.token
-            guard isSameDevice || isSameToken || contact.isSameContact(as: old, callID: request.callID) else {
+            guard isSameDevice || contact.includes(old) || contact.isSameContact(as: old, callID: request.callID) else {
                 continue
             }
             taken[place] = true

@@ -28,7 +28,7 @@ package struct ReportedDevice: Hashable, Sendable {
     /// What to store of it over what is stored; `nil` when something is missing.
     func token(over stored: PushToken?) -> PushToken? {
         switch content {
-        case .token(let token): token
+        case .token(let token): stored.flatMap { token.isPart(of: $0) ? $0 : nil } ?? token
         case .told(let told): told.pushToken(over: stored)
         }
     }
@@ -36,7 +36,7 @@ package struct ReportedDevice: Hashable, Sendable {
     /// Whether a stored token is of the same installation.
     func shares(_ stored: PushToken) -> Bool {
         switch content {
-        case .token(let token): token == stored
+        case .token(let token): token.isPart(of: stored) || stored.isPart(of: token)
         case .told(let told): told.shares(stored)
         }
     }
@@ -47,7 +47,7 @@ package enum DeviceSelection: Hashable, Sendable {
     case all
     /// That it was reported with; see ``ReportedDevice/label``.
     case label(ByteString)
-    /// `pn-prid`, of whatever provider.
+    /// `pn-prid`, of whatever provider, or one of the two tokens that Apple has given an app.
     case token(ByteString)
     /// By its selector; a device without one by a token.
     case told(ReportedTokens)
@@ -116,7 +116,7 @@ extension RegisterProcessor {
                 switch selection {
                 case .all: contact.isPush
                 case .label(let label): contact.isPush && contact.isReported(as: label)
-                case .token(let token): contact.isPush && contact.token?.prid == token
+                case .token(let token): contact.isPush && contact.token?.names(token) == true
                 case .told(let told): contact.isPush && contact.isMeant(by: told)
                 case .device(let id): contact.id == id
                 }

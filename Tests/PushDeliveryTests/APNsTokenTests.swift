@@ -83,4 +83,33 @@ struct APNsTokenTests {
         #expect(try read("T.com.ex.app", "AB", withoutService: .voip).voip?.string == "ab")
         #expect(try read("T.com.ex.app.remote", "AB", withoutService: .voip).remote?.string == "ab")
     }
+
+    @Test(
+        arguments: [
+            ("T.com.ex.app", "aa", "T.com.ex.app", "aa", true), ("T.com.ex.app", "AA", "T.com.ex.app", "aa", true),
+            ("T.com.ex.app", "aa", "T.com.ex.app", "ab", false), ("T.com.ex.app", "aa", "T.com.ex.other", "aa", false),
+            ("T.com.ex.app", "aa", "T.com.ex.app.voip&remote", "bb:voip&aa:remote", true),
+            ("T.com.ex.app.voip", "bb", "T.com.ex.app.voip&remote", "bb:voip&aa:remote", true),
+            ("T.com.ex.app", "cc", "T.com.ex.app.voip&remote", "bb:voip&aa:remote", false),
+            // Two are no part of one.
+            ("T.com.ex.app.voip&remote", "bb:voip&aa:remote", "T.com.ex.app", "aa", false),
+        ])
+    func `one token is a part of two`(param: String, prid: String, whole: String, both: String, isPart: Bool) {
+        let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(prid))
+        let other = PushToken(provider: .apns, param: ByteString(whole), prid: ByteString(both))
+        #expect(token.isPart(of: other) == isPart)
+        let elsewhere = PushToken(provider: .apnsDevelopment, param: ByteString(whole), prid: ByteString(both))
+        #expect(!token.isPart(of: elsewhere))
+        let google = PushToken(provider: .fcm, param: ByteString(param), prid: ByteString(prid))
+        #expect(!google.isPart(of: other) && google.isPart(of: google))
+    }
+
+    @Test func `a text names a token, whole or a part of it`() {
+        let both = PushToken(
+            provider: .apns, param: ByteString("T.com.ex.app.voip&remote"), prid: ByteString("bb:voip&aa:remote"))
+        for text in ["bb:voip&aa:remote", "aa", "BB"] { #expect(both.names(ByteString(text)), "\(text)") }
+        for text in ["cc", "", "aa:remote", "voip"] { #expect(!both.names(ByteString(text)), "\(text)") }
+        let google = PushToken(provider: .fcm, param: .empty, prid: ByteString("Ab"))
+        #expect(google.names(ByteString("Ab")) && !google.names(ByteString("ab")))
+    }
 }

@@ -114,6 +114,23 @@ package struct APNsToken: Hashable, Sendable {
     }
 }
 
+extension PushToken {
+    /// Whether it stands for the same device as the other and says no more: it is the same, or one of the two tokens that
+    /// Apple has given an app.
+    package func isPart(of other: PushToken) -> Bool {
+        if self == other { return true }
+        let mine = appleTokens
+        guard !mine.isEmpty, provider == other.provider,
+            APNsToken.bundle(in: param) == APNsToken.bundle(in: other.param)
+        else { return false }
+        let theirs = other.appleTokens
+        return mine.allSatisfy { theirs.contains($0) }
+    }
+
+    /// Whether the text is its `pn-prid`, or one of the two tokens in it.
+    package func names(_ text: ByteString) -> Bool { prid == text || appleTokens.contains(text.lowercased()) }
+}
+
 extension APNsToken.Service {
     fileprivate init?(_ word: ByteString) {
         if word.equalsIgnoringCase("remote") {
