@@ -308,7 +308,7 @@ package final class Daemon {
         let service = try DeviceRegistrationService(
             settings: settings.api, apps: apps, loop: loop, directory: DeviceDirectory(shard),
             store: store, queries: queries,
-            dryRuns: dryRuns, log: log,
+            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log,
             ownEndpoints: { [weak self] in
                 guard let self else { return [] }
                 return api.endpoints + admin.endpoints + listeners.map(\.bound)

@@ -81,6 +81,35 @@ extension EngineBench {
         #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
     }
 
+    @Test func `that register with two of Apple's tokens are the device that was known by one of them`() {
+        let bench = EngineBench { $0.configuredProviders = [.apns] }
+        let (voip, remote) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))
+        func reportRemote(_ number: UInt64) -> [ProxyAction] {
+            let token = PushToken(
+                provider: .apns, param: ByteString("TEAM.com.example.phone"), prid: ByteString(remote))
+            bench.engine.deviceReported(
+                ReportedDevice(token: token, label: .empty), of: bob, ReportTicket(number), now: bench.now)
+            let first = bench.take()
+            return first + bench.commitAll(in: first)
+        }
+        #expect(story(reportRemote(1)) == ["commit", "report 1 done(1)"])
+        bench.invite()
+        let both = "pn-provider=apns;pn-param=TEAM.com.example.phone.voip&remote;pn-prid=\(voip):voip&\(remote):remote"
+        let first = bench.receive(
+            SIPText.register(
+                user: "bob", from: EngineBench.phone, callID: "r1", cseq: 1, branch: "r1",
+                contact: "<sip:bob@\(EngineBench.phone);\(both)>"))
+        #expect(
+            story(first + bench.commitAll(in: first))
+                == ["commit", "200 register > phone", "drop push", "invite > phone"])
+        // Told of one of them again, it keeps both.
+        #expect(story(reportRemote(2)).last == "report 2 done(1)")
+        let targets = bench.engine.targets(of: bob, now: bench.now)
+        #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
+        #expect(story(bench.withdraw(.token(ByteString(remote)))) == ["commit", "report 9 done(1)"])
+        #expect(bench.engine.targets(of: bob, now: bench.now).isEmpty)
+    }
+
     @Test func `get the call where their user registers without a token, once`() {
         let bench = EngineBench()
         bench.report()

@@ -7,12 +7,15 @@ import Timekeeping
 
 @Suite("Silent pushes")
 struct SilentPushTests {
-    private func rendering(_ provider: PushProvider, param: String, prid: String = "aabb") throws -> PushRendering {
+    private func rendering(
+        _ provider: PushProvider, param: String, prid: String = "aabb", _ format: FCMBodyFormat = .v1
+    ) throws -> PushRendering {
         var settings = PushSettings()
         settings.apns.enabled = true
         settings.apns.topics = ["com.example.phone"]
         settings.fcm.enabled = true
         settings.fcm.projectID = "my-project"
+        settings.fcm.bodyFormat = format
         settings.acrobits.enabled = true
         let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid))
         let directory = PushDirectory(settings)
@@ -57,5 +60,12 @@ struct SilentPushTests {
         let request = try request(try rendering(.fcm, param: "my-project", prid: "f\"1"))
         let text = String(decoding: request.body, as: UTF8.self)
         #expect(text == #"{"validate_only":true,"message":{"token":"f\"1"}}"#)
+    }
+
+    @Test func `its legacy interface is asked for a dry run`() throws {
+        let request = try request(try rendering(.fcm, param: "1234", prid: "f\"1", .legacy))
+        let body = try JSONValue(request.body)
+        #expect(request.url.hasSuffix("/fcm/send"))
+        #expect(body["to"] == "f\"1" && body["dry_run"] == .bool(true))
     }
 }

@@ -2,7 +2,6 @@ package import Addressing
 import Crypto
 import HTTPServer
 import Reactor
-import Registration
 import SIPGrammar
 import Telemetry
 
@@ -18,7 +17,7 @@ package final class APIService {
     private let log: Log
     private var listener: HTTPListener?
     private var refusals = LogRateLimit()
-    private var logins: LoginLimit
+    let wrongLogins: WrongLogins
 
     /// Where it listens, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
@@ -32,7 +31,8 @@ package final class APIService {
         self.loop = loop
         self.keys = keys
         self.log = log
-        logins = LoginLimit(perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser)
+        wrongLogins = WrongLogins(
+            perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
     func listen() throws(StartError) {
@@ -137,6 +137,8 @@ package final class APIService {
     private func admit(
         _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
     ) -> Admission {
+        let source = request.remote.address
+        if route.showsToken, let wait = wrongLogins.wait(from: source) { return refuse(request, route, after: wait) }
         if let login { return judge(login, request, route) }
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
@@ -146,10 +148,9 @@ package final class APIService {
         // Two of them could be read in two ways.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            let source = request.remote.address
             // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
-            if let wait = logins.wait(from: source, now: loop.now) { return refuse(request, route, after: wait) }
-            logins.failed(from: source, now: loop.now)
+            if let wait = wrongLogins.wait(from: source) { return refuse(request, route, after: wait) }
+            wrongLogins.count(from: source)
             return refuse(
                 request, route, 401, "this key is not known",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
@@ -168,9 +169,9 @@ package final class APIService {
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) -> Admission {
         let (source, user) = (request.remote.address, ByteString(attempt.user))
-        if let wait = logins.wait(from: source, for: user, now: loop.now) { return refuse(request, route, after: wait) }
+        if let wait = wrongLogins.wait(from: source, for: user) { return refuse(request, route, after: wait) }
         guard attempt.isRight() else {
-            logins.failed(from: source, for: user, now: loop.now)
+            wrongLogins.count(from: source, for: user)
             return refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
         }
         return .caller(.user(attempt.user))
@@ -193,11 +194,7 @@ package final class APIService {
 
     private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Admission {
         noteRefusal(request, route, 429)
-        let seconds = wait.components.seconds + 1
-        return .refusal(
-            ServiceProblem(429, "too many wrong passwords or keys").response(fields: [
-                HTTPField("Retry-After", "\(seconds)")
-            ]))
+        return .refusal(ServiceProblem.tooManyLogins(wait).response())
     }
 
     private func noteRefusal(_ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int) {

@@ -46,7 +46,7 @@ package struct APISettings: SettingsGroup, Equatable {
             "How long a connection may stay without a request."),
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
-            "Wrong passwords and keys a minute from one IPv4 address or IPv6 /64; beyond it passwords from there are not looked at, and the answer is 429. 0 is no limit. Raise it when a proxy stands in front."
+            "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64; beyond it passwords and ApiTokens from there are not looked at, and the answer is 429. 0 is no limit. Raise it when a proxy stands in front."
         ),
         .integer(
             "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,

@@ -77,7 +77,9 @@ final class DeadTokenService {
 }
 
 extension ServiceProblem {
-    static var notRead: ServiceProblem { ServiceProblem(503, "the store cannot be read now") }
+    static var notRead: ServiceProblem {
+        ServiceProblem(503, "the store cannot be read now", retryAfter: 5)
+    }
 }
 
 /// What a client asks for.

@@ -8,11 +8,16 @@ package struct ServiceProblem: Error, Codable, Sendable {
     package var status: Int
     /// What is wrong this time, for whoever wrote the client; holds no secret.
     package var detail: String?
+    /// Seconds after which it is worth another try; a field of the answer, and no member of its body.
+    package var retryAfter: Int?
 
-    package init(_ status: Int, _ title: String, detail: String? = nil) {
+    private enum CodingKeys: String, CodingKey { case title, status, detail }
+
+    package init(_ status: Int, _ title: String, detail: String? = nil, retryAfter: Int? = nil) {
         self.status = status
         self.title = title
         self.detail = detail
+        self.retryAfter = retryAfter
     }
 
     func response(fields: [HTTPField] = []) -> HTTPResponse {
@@ -21,6 +26,7 @@ package struct ServiceProblem: Error, Codable, Sendable {
         encoder.outputFormatting = .sortedKeys
         let body = (try? encoder.encode(self)) ?? Data()
         var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
+        if let retryAfter { response.fields.append(HTTPField("Retry-After", "\(retryAfter)")) }
         response.fields += fields
         return response
     }

@@ -32,6 +32,8 @@ package struct ServiceRouter {
         let isChange: Bool
         /// A user's password may stand in place of a key.
         let takesPassword: Bool
+        /// Its body shows a token in place of a key: whoever was wrong too often is not heard.
+        let showsToken: Bool
         /// For `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
@@ -87,22 +89,24 @@ package struct ServiceRouter {
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
+    ///   - showsToken: the body shows a token in place of a key; the handler judges it and counts the wrong ones.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, described description: RouteDescription? = nil, _ handler: @escaping Handler
+        isChange: Bool? = nil, showsToken: Bool = false, described description: RouteDescription? = nil,
+        _ handler: @escaping Handler
     ) {
         add(
             method, pattern, scope: scope, schemes: schemes, isChange: isChange, takesPassword: false,
-            described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
+            showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
     /// The same for requests that may show a password, and are read for it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, takesPassword: Bool = true, described description: RouteDescription? = nil,
-        reader: @escaping Reader
+        isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
+        described description: RouteDescription? = nil, reader: @escaping Reader
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
@@ -118,8 +122,8 @@ package struct ServiceRouter {
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
-                isChange: isChange ?? (method != "GET"), takesPassword: takesPassword, description: description,
-                segments: segments, read: reader))
+                isChange: isChange ?? (method != "GET"), takesPassword: takesPassword, showsToken: showsToken,
+                description: description, segments: segments, read: reader))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and

@@ -68,6 +68,19 @@ struct OpenAPITests {
         }
     }
 
+    @Test func `routes without a key that show a token answer 429, too`() async throws {
+        try await RunningDaemon.with(Self.app) { daemon async throws in
+            let paths = try await document(of: daemon)["paths"]
+            let base = "/api/v1.0/orgs/{org}/pushdeviceregistration/devices"
+            for path in ["", "/batch", "/status", "/cleanup", "/cleanup/batch"] {
+                let operation = paths?[base + path]?["post"]
+                #expect(operation?["responses"]?["429"]?["$ref"] == "#/components/responses/TooManyLogins")
+                #expect(operation?["responses"]?["401"] == nil)
+            }
+            #expect(paths?["/healthz"]?["get"]?["responses"]?["429"] == nil)
+        }
+    }
+
     private func references(_ value: JSONValue) -> [String] {
         switch value {
         case .object(let members):

@@ -22,12 +22,12 @@ final class DaemonProgram: Sendable {
         let sentence: String
     }
 
-    /// Starts it, and waits until it serves.
-    init(settings: String, in folder: StoreFolder) async throws {
+    /// Starts it, and waits until it serves; `variables` stand in its environment besides our own.
+    init(settings: String, in folder: StoreFolder, variables: [String: String] = [:]) async throws {
         control = folder.folder + "/control.sock"
-        let file = folder.folder + "/sippushd.yaml"
-        try Data(settings.utf8).write(to: URL(filePath: file))
-        let (child, output) = try Self.spawn(["serve", "--config", file, "--log-format", "text"])
+        let file = try Self.write(settings, in: folder)
+        let (child, output) = try Self.spawn(
+            ["serve", "--config", file, "--log-format", "text"], variables: variables)
         self.child = ChildProcess(child)
         let lines = lines
         // A thread of its own, as reading blocks; it ends with the child.
@@ -111,7 +111,7 @@ final class DaemonProgram: Sendable {
 
     /// Kilobytes: what it has in memory, and the most that it ever had.
     func memory() throws -> (now: Int, peak: Int) {
-        let status = try String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8)
+        let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)
         func number(_ name: String) throws -> Int {
             let line = status.split(separator: "\n").first { $0.hasPrefix(name + ":") }
             return try #require(line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) })
@@ -127,9 +127,17 @@ final class DaemonProgram: Sendable {
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sippushd").path
     }
 
+    /// - Returns: the settings' path.
+    static func write(_ settings: String, in folder: StoreFolder) throws -> String {
+        let file = folder.folder + "/sippushd.yaml"
+        try Data(settings.utf8).write(to: URL(filePath: file))
+        return file
+    }
+
     /// - Returns: the process, and a descriptor to read its standard error from.
     private static func spawn(
-        _ arguments: [String], input: String = "/dev/null", output: String = "/dev/null"
+        _ arguments: [String], input: String = "/dev/null", output: String = "/dev/null",
+        variables: [String: String] = [:]
     ) throws -> (pid_t, Int32) {
         var ends: [Int32] = [0, 0]
         guard unsafe pipe(&ends) == 0 else { throw Failure(sentence: "no pipe") }
@@ -141,9 +149,9 @@ final class DaemonProgram: Sendable {
         unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT, 0o600)
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
         var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
-        var variables =
-            unsafe ProcessInfo.processInfo.environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
-        defer { unsafe (words + variables).forEach { unsafe free($0) } }
+        let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
+        var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { unsafe (words + pairs).forEach { unsafe free($0) } }
         // The worst that it may inherit.
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
@@ -153,7 +161,7 @@ final class DaemonProgram: Sendable {
         unsafe posix_spawnattr_setsigmask(&attributes, &blocked)
         unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var child: pid_t = 0
-        let code = unsafe posix_spawn(&child, path, &actions, &attributes, &words, &variables)
+        let code = unsafe posix_spawn(&child, path, &actions, &attributes, &words, &pairs)
         close(ends[1])
         guard code == 0 else {
             close(ends[0])

@@ -96,8 +96,8 @@ struct OpenAPIDocument {
         if route.scope != nil {
             common(401, "Unauthorized")
             common(403, "Forbidden")
-            common(429, "TooManyLogins")
         }
+        if route.scope != nil || route.showsToken { common(429, "TooManyLogins") }
         if !description.bodies.isEmpty { common(413, "TooLong") }
         common(431, "HeadTooLong")
         return .members(answers.sorted { $0.0 < $1.0 }.map { ("\($0.0)", $0.1) })
@@ -117,7 +117,7 @@ struct OpenAPIDocument {
         "Malformed": problem("The request is not well-formed.", plain: true),
         "Unauthorized": problem("A key is needed, or the one shown is not known.", challenge: true),
         "Forbidden": problem("The key may not do that.", challenge: true),
-        "TooManyLogins": problem("Too many wrong passwords or keys; see Retry-After."),
+        "TooManyLogins": problem("Too many wrong passwords, keys or tokens came from there; see Retry-After."),
         "TooLong": problem("The body is too long.", plain: true),
         "HeadTooLong": [
             "description": "Path, query and header fields are too long.",

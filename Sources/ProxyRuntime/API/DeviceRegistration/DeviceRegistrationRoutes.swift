@@ -1,3 +1,4 @@
+import Addressing
 import Crypto
 import Foundation
 import HTTPServer
@@ -16,38 +17,40 @@ final class DeviceRegistrationRoutes: Sendable {
     private let queries: StoreQueries
     private let apps: MobileApps
     private let signature: SignatureEncoding
+    private let wrongLogins: WrongLogins
 
     private static let base = "/api/v1.0/orgs/{}/pushdeviceregistration/devices"
 
-    init(queue: DeviceRequestQueue, queries: StoreQueries, apps: MobileApps, signature: SignatureEncoding) {
+    init(
+        queue: DeviceRequestQueue, queries: StoreQueries, apps: MobileApps, signature: SignatureEncoding,
+        wrongLogins: WrongLogins
+    ) {
         self.queue = queue
         self.queries = queries
         self.apps = apps
         self.signature = signature
+        self.wrongLogins = wrongLogins
     }
 
     func register(in router: inout ServiceRouter) {
-        // The API token in the body takes the place of a key.
-        router.add("POST", Self.base, scope: nil, described: .registration) { call throws(ServiceProblem) in
+        add("", to: &router, .registration) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
             try self.accept([try RegistrationBody(body)], of: call, isBatch: false)
         }
-        router.add("POST", Self.base + "/batch", scope: nil, described: .registrations) { call throws(ServiceProblem) in
+        add("/batch", to: &router, .registrations) { call throws(ServiceProblem) in
             var bodies: [RegistrationBody] = []
             for item in try JSONValue(bodyOf: call.request).items() { bodies.append(try RegistrationBody(item)) }
             try self.accept(bodies, of: call, isBatch: true)
         }
         for path in ["/status", "/status/"] {
-            router.add("POST", Self.base + path, scope: nil, isChange: false, described: .outcomes) {
-                call throws(ServiceProblem) in
+            add(path, to: &router, .outcomes, isChange: false) { call throws(ServiceProblem) in
                 try self.tell(try StatusBody(try JSONValue(bodyOf: call.request)), to: call)
             }
         }
-        router.add("POST", Self.base + "/cleanup", scope: nil, described: .cleanup) { call throws(ServiceProblem) in
+        add("/cleanup", to: &router, .cleanup) { call throws(ServiceProblem) in
             try self.accept([try CleanupBody(try JSONValue(bodyOf: call.request))], of: call)
         }
-        router.add("POST", Self.base + "/cleanup/batch", scope: nil, described: .cleanups) {
-            call throws(ServiceProblem) in
+        add("/cleanup/batch", to: &router, .cleanups) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
             // One object instead of an array stands in some versions of the documentation.
             if case .object = body { return try self.accept([try CleanupBody(body)], of: call) }
@@ -55,6 +58,37 @@ final class DeviceRegistrationRoutes: Sendable {
             for item in try body.items() { bodies.append(try CleanupBody(item)) }
             try self.accept(bodies, of: call)
         }
+    }
+
+    /// The API token in the body takes the place of a key.
+    private func add(
+        _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
+        _ handler: @escaping ServiceRouter.Handler
+    ) {
+        router.add(
+            "POST", Self.base + path, scope: nil, isChange: isChange, showsToken: true, described: description, handler)
+    }
+
+    // MARK: API tokens
+
+    /// Those that are an app's own, each judged once. When its source has been wrong too often, none is looked at any
+    /// more, and nothing of the request is done: a batch is not a hundred guesses.
+    private func judge(
+        _ shown: [AppCredentials], of call: ServiceCall
+    ) throws(ServiceProblem) -> Set<AppCredentials> {
+        let source = call.request.remote.address
+        var judged: Set<AppCredentials> = []
+        var good: Set<AppCredentials> = []
+        for credentials in shown where judged.insert(credentials).inserted {
+            if let wait = wrongLogins.wait(from: source) { throw .tooManyLogins(wait) }
+            if apps.app(credentials.app, of: call.parameter(), showing: credentials.apiToken) != nil {
+                good.insert(credentials)
+            } else {
+                wrongLogins.count(from: source)
+                queue.strangerCame(call.request)
+            }
+        }
+        return good
     }
 
     // MARK: Registrations
@@ -67,6 +101,7 @@ final class DeviceRegistrationRoutes: Sendable {
 
     private func accept(_ bodies: [RegistrationBody], of call: ServiceCall, isBatch: Bool) throws(ServiceProblem) {
         let fields = try RegistrationFields(call.request)
+        let good = try judge(bodies.map(\.credentials), of: call)
         var ids: [RequestID] = []
         var requests: [DeviceRequest] = []
         var strangers: [DeviceCallback] = []
@@ -74,7 +109,7 @@ final class DeviceRegistrationRoutes: Sendable {
             let id = RequestID.make()
             ids.append(id)
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
-            guard isAllowed(body.credentials, call) else {
+            guard good.contains(body.credentials) else {
                 if let callback { strangers.append(callback) }
                 continue
             }
@@ -109,18 +144,12 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    private func isAllowed(_ credentials: AppCredentials, _ call: ServiceCall) -> Bool {
-        let isAllowed = apps.app(credentials.app, of: call.parameter(), showing: credentials.apiToken) != nil
-        if !isAllowed { queue.strangerCame(call.request) }
-        return isAllowed
-    }
-
     // MARK: Clean-ups
 
     private func accept(_ bodies: [CleanupBody], of call: ServiceCall) throws(ServiceProblem) {
-        let requests = bodies.compactMap { body -> DeviceRequest? in
-            guard isAllowed(body.credentials, call) else { return nil }
-            return DeviceRequest(
+        let good = try judge(bodies.map(\.credentials), of: call)
+        let requests = bodies.filter { good.contains($0.credentials) }.map { body in
+            DeviceRequest(
                 id: .make(), kind: .cleanup, app: body.credentials.app.text, user: body.user, platform: .apple,
                 token: body.token ?? "", isTracked: false, callback: nil, acceptedAt: queue.date)
         }
@@ -133,7 +162,7 @@ final class DeviceRegistrationRoutes: Sendable {
 
     private func tell(_ body: StatusBody, to call: ServiceCall) throws(ServiceProblem) {
         // To a stranger all requests are unknown.
-        guard isAllowed(body.credentials, call) else {
+        guard try !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
         let isTaken = queries.run { connection throws(SQLError) in
@@ -185,6 +214,8 @@ extension SignatureEncoding {
 }
 
 extension ServiceProblem {
-    static var notWritten: ServiceProblem { ServiceProblem(503, "the store cannot be written now") }
-    static var tooManyRequests: ServiceProblem { ServiceProblem(503, "too many registrations wait already") }
+    static var notWritten: ServiceProblem { ServiceProblem(503, "the store cannot be written now", retryAfter: 5) }
+    static var tooManyRequests: ServiceProblem {
+        ServiceProblem(503, "too many registrations wait already", retryAfter: 5)
+    }
 }

@@ -20,13 +20,15 @@ final class DeviceRegistrationService {
     ///   - store: for requests and outcomes.
     ///   - queries: for questions about them.
     ///   - dryRuns: pushes that show whether a token is good.
+    ///   - wrongLogins: counts API tokens that are no app's.
     ///   - log: for what goes wrong.
     ///   - ownEndpoints: what listens here; webhooks never go there.
     ///   - resolve: gives the addresses of webhook receivers.
     /// - Throws: when what was left unfinished cannot be read.
     init(
         settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: StoreService,
-        queries: StoreQueries, dryRuns: DryRuns, log: Log, ownEndpoints: @escaping () -> [Endpoint],
+        queries: StoreQueries, dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
+        ownEndpoints: @escaping () -> [Endpoint],
         resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
         webhooks = WebhookSender(
@@ -39,7 +41,8 @@ final class DeviceRegistrationService {
             throw StartError("device registration: \(error)")
         }
         routes = DeviceRegistrationRoutes(
-            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature)
+            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature,
+            wrongLogins: wrongLogins)
         queue.resume(try store.loadDeviceRequests())
     }
 
@@ -71,13 +74,9 @@ extension DeviceDirectory {
                     }
                 }
             },
-            has: { token, aor in
+            tokens: { aor in
                 shard.assumeIsolated { shard in
-                    shard.withEngine { engine, now in
-                        engine.targets(of: aor, now: now).contains { target in
-                            target.pushToken.map { $0 == token || $0.covers(token) } == true
-                        }
-                    }
+                    shard.withEngine { engine, now in engine.targets(of: aor, now: now).compactMap(\.pushToken) }
                 }
             })
     }

@@ -84,6 +84,13 @@ package struct DeviceRequest: Hashable, Sendable {
         self.acceptedAt = acceptedAt
     }
 
+    /// The same with another token.
+    func naming(_ token: String) -> DeviceRequest {
+        DeviceRequest(
+            id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,
+            callback: callback, acceptedAt: acceptedAt)
+    }
+
     private static func cut(_ text: String, beyond limit: Int) -> String {
         text.utf8.count <= limit ? text : String(decoding: text.utf8.prefix(limit + 1), as: UTF8.self)
     }

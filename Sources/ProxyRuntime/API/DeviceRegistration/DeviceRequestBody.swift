@@ -3,7 +3,7 @@ import HTTPServer
 import JSON
 
 /// Who asks, as the body says: these calls show no key in a header.
-struct AppCredentials {
+struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
 
@@ -138,8 +138,8 @@ struct WebhookFields {
     private static let limit = 32
     /// Ours alone: they say where a request ends and who it is for.
     private static let reserved: Set<String> = [
-        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer",
-        "upgrade", "expect",
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
+        "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
     /// `nil` for what is no object of texts, or cannot be header fields. Reserved ones are left out.

@@ -15,8 +15,8 @@ import Timekeeping
 struct DeviceDirectory {
     let report: (ReportedDevice, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
     let withdraw: (DeviceSelection, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
-    /// Whether a user has a device with that token.
-    let has: (PushToken, AddressOfRecord) -> Bool
+    /// Of all devices of a user, however they became known.
+    let tokens: (AddressOfRecord) -> [PushToken]
 }
 
 /// Registrations and clean-ups from their acceptance to their end: those of one user one after the other, in the order
@@ -202,8 +202,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
         let loop = loop
         let isTaken = queries.run { connection throws(SQLError) in
-            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: request.token)
-            loop.post { self.lookedUp(request, line, token, aor, isKnown: !tokens.isEmpty) }
+            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: nil)
+            loop.post { self.lookedUp(request, line, token, aor, registered: tokens) }
         } failed: {
             loop.post { self.postpone(request, line, orEndWith: .failedToStoreDevice) }
         }
@@ -211,22 +211,36 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     private func lookedUp(
-        _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, isKnown: Bool
+        _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) {
-        // One that the directory has lost meanwhile is no duplicate.
-        guard !isKnown || !directory.has(token, aor) else { return finish(request, line, .failed(.duplicateExists)) }
+        // One that the directory has lost meanwhile is no duplicate, and neither is one that is known by SIP or by a
+        // report alone: the app becomes one of those that have registered it.
+        guard !registered.contains(request.token) || !directory.tokens(aor).contains(where: { $0.covers(token) }) else {
+            return finish(request, line, .failed(.duplicateExists))
+        }
         dryRuns.start(token) { [weak self] canBePushed in
             guard let self else { return }
             guard canBePushed else { return finish(request, line, .failed(.dryRunSendingFailed)) }
             directory.report(ReportedDevice(token: token, label: .empty), aor) { result in
-                self.reported(request, line, result)
+                self.reported(request, line, result, registered, aor)
             }
         }
     }
 
-    private func reported(_ request: DeviceRequest, _ line: Line, _ result: ReportResult) {
+    private func reported(
+        _ request: DeviceRequest, _ line: Line, _ result: ReportResult, _ registered: [String], _ aor: AddressOfRecord
+    ) {
         switch result {
-        case .done: finish(request, line, .success, besides: [.mobileDevice(request)])
+        case .done:
+            // What the directory has dropped meanwhile, mostly since the app was gone: nothing else would ever forget that
+            // it was registered.
+            let known = directory.tokens(aor)
+            let lost = registered.filter { token in
+                token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
+            }
+            finish(
+                request, line, .success,
+                besides: [.mobileDevice(request)] + lost.map { .forgetMobileDevices(request.naming($0)) })
         case .notSupported: finish(request, line, .failed(.dryRunSendingFailed))
         case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))
         case .unavailable: postpone(request, line, orEndWith: .failedToStoreDevice)

@@ -110,6 +110,8 @@ final class MobileApps: @unchecked Sendable {
     }
 
     func add(_ app: StoredMobileApp) {
+        // Two may have been asked for at the same time.
+        remove(app.name)
         stored[app.name] = app
         use(app.settings)
     }

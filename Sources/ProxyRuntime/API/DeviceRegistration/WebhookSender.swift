@@ -31,17 +31,25 @@ final class WebhookSender: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var waiting = Queue<Webhook>()
     private var inFlight = 0
+    private let timeout: Duration
 
     private static let concurrency = 32
     private static let waitingLimit = 10_000
-    private static let timeout: Duration = .seconds(10)
     private static let answerLimit = 64 << 10
 
+    /// - Parameters:
+    ///   - settings: where webhooks may go.
+    ///   - timeout: from the connection to the end of the answer.
+    ///   - loop: the shard's.
+    ///   - log: for those that are lost.
+    ///   - ownEndpoints: what listens here.
+    ///   - resolve: gives the addresses of receivers.
     init(
-        settings: DeviceRegistrationSettings, loop: EventLoop, log: Log, ownEndpoints: @escaping () -> [Endpoint],
-        resolve: @escaping Resolve
+        settings: DeviceRegistrationSettings, timeout: Duration = .seconds(10), loop: EventLoop, log: Log,
+        ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping Resolve
     ) {
         self.loop = loop
+        self.timeout = timeout
         self.log = log
         self.ownEndpoints = ownEndpoints
         self.resolve = resolve
@@ -55,6 +63,9 @@ final class WebhookSender: @unchecked Sendable {
         waiting.append(Webhook(callback: callback, outcome: outcome))
         sendWaiting()
     }
+
+    /// Those that wait, or wait for their answer.
+    var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
         waiting = Queue()
@@ -87,7 +98,7 @@ final class WebhookSender: @unchecked Sendable {
             request.headers.append(HTTPHeader("Content-Type", "application/json"))
         }
         request.version = .http1
-        request.timeout = Self.timeout
+        request.timeout = timeout
         request.responseLimit = Self.answerLimit
         request.address = address
         request.authorityFile = authorityFile

@@ -52,7 +52,7 @@ struct DeviceCodeRoutes {
         }
         let (codes, token) = (codes, ByteString(text))
         let isTaken = search.find(token, of: providers) {
-            $0.holds(token)
+            $0.isNamed(token)
         } _: { device in
             guard let device else { return call.answer(.noSuchDevice) }
             let code = codes.code(of: device.id.rawValue)
@@ -81,13 +81,6 @@ struct DeviceCodeRoutes {
         }
         guard isKnown else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))
-    }
-}
-
-extension PushToken {
-    /// Whether it is, or has among others, the token that an app knows.
-    fileprivate func holds(_ token: ByteString) -> Bool {
-        prid == token || appleTokens.contains(token.lowercased())
     }
 }
 

@@ -79,12 +79,13 @@ actor DeviceAPI {
         let directory = DeviceDirectory(
             report: { device, aor, done in done(self.assumeIsolated { $0.report(device, aor) }) },
             withdraw: { selection, aor, done in done(self.assumeIsolated { $0.withdraw(selection, aor) }) },
-            has: { token, aor in self.assumeIsolated { $0.devices[aor]?.contains(token) == true } })
+            tokens: { aor in self.assumeIsolated { $0.devices[aor] ?? [] } })
         let resolve = resolve
         let service = try DeviceRegistrationService(
             settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),
             loop: loop, directory: directory, store: store,
-            queries: queries, dryRuns: dryRuns, log: log, ownEndpoints: { api.endpoints }, resolve: resolve)
+            queries: queries, dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
+            resolve: resolve)
         service.register(in: &api.router)
         parts = Parts(api: api, service: service, store: store, queries: queries, dryRuns: dryRuns)
         try api.listen()

@@ -187,6 +187,23 @@ struct DeviceRegistrationTests {
         }
     }
 
+    @Test func `what the directory has lost is forgotten with the next registration`() async throws {
+        try await withDeviceAPI { api in
+            for token in ["f1", "f2"] {
+                let outcome = try await api.outcome(DeviceAPI.body(fcm: token))
+                #expect(outcome == success)
+            }
+            _ = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
+            #expect(try api.folder.rowCounts()["mobile_device"] == 3)
+            await api.forget("alice")
+            _ = try await api.outcome(DeviceAPI.body(fcm: "f2"))
+            _ = try await api.outcome(DeviceAPI.body(apns: "aabb"))
+            #expect(try api.folder.rowCounts()["mobile_device"] == 3)
+            let bob = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
+            #expect(bob == failed("DuplicateExists"))
+        }
+    }
+
     @Test func `twice in one batch, the second is the duplicate`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")
@@ -378,6 +395,17 @@ struct DeviceRegistrationTests {
             #expect(Set(devices) == ["fcm:my-project:f3", "fcm:sip:by-sip"])
             devices = await api.devices(of: "bob")
             #expect(devices == ["fcm:my-project:f1"])
+        }
+    }
+
+    @Test(arguments: [",\"DeviceToken\":\"\"", ",\"DeviceToken\":null", ""])
+    func `no token, an empty one and null mean all devices`(member: String) async throws {
+        try await withDeviceAPI { api in
+            for token in ["f1", "f2"] { _ = try await api.post("/devices", DeviceAPI.body(fcm: token)) }
+            let body = DeviceAPI.cleanup().dropLast() + member + "}"
+            #expect(try await api.post("/devices/cleanup", String(body)).status == 202)
+            try await api.idle()
+            #expect(await api.devices(of: "alice").isEmpty)
         }
     }
 
