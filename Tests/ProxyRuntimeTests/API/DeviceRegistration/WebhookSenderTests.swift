@@ -119,7 +119,8 @@ struct WebhookSenderTests {
         try await withSender(timeout: .milliseconds(50), reply: .silence) { (bench, receiver, url) async throws in
             let reason = try #require(try await bench.lose(url))
             #expect(reason.contains("timeout"))
-            #expect(await receiver.requestCount() == 1)
+            // On a busy machine the time may be over before it was asked.
+            #expect(await receiver.requestCount() <= 1)
         }
     }
 
