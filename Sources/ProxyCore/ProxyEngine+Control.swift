@@ -34,13 +34,17 @@ extension ProxyEngine {
         if limit >= forks.count {
             page = forks.keys.map(\.number).filter { $0 > id }.sorted()
         } else {
-            for number in forks.keys.lazy.map(\.number) where number > id {
-                if page.count == limit {
-                    guard let last = page.last, number < last else { continue }
-                    page.removeLast()
-                }
-                page.insert(number, at: page.partitionPoint { $0 > number })
+            // Twice the page is gathered before the upper half goes: a millisecond for 200,000 calls.
+            var last = UInt64.max
+            for number in forks.keys.lazy.map(\.number) where number > id && number < last {
+                page.append(number)
+                guard page.count >= 2 * limit else { continue }
+                page.sort()
+                page.removeLast(page.count - limit)
+                last = page.last ?? last
             }
+            page.sort()
+            page.removeLast(max(0, page.count - limit))
         }
         let calls = page.compactMap { number in forks[ForkID(number)].flatMap { HeldCall(number, $0) } }
         return (calls, page.count == limit ? page.last : nil)
@@ -133,17 +137,5 @@ extension ProxyEngine.HeldCall {
         self.init(
             id: id, callRef: call.ref, aor: call.aor, callID: call.key.callID, receivedAt: call.receivedAt,
             sleeping: branches.count(where: \.isSleeping), ringing: branches.count { !$0.isSleeping && !$0.isEnded })
-    }
-}
-
-extension [UInt64] {
-    /// The first place whose element, and with it all that follow, fulfils the condition.
-    fileprivate func partitionPoint(_ isBeyond: (UInt64) -> Bool) -> Int {
-        var range = 0..<count
-        while !range.isEmpty {
-            let middle = range.lowerBound + range.count / 2
-            range = isBeyond(self[middle]) ? range.lowerBound..<middle : middle + 1..<range.upperBound
-        }
-        return range.lowerBound
     }
 }
