@@ -47,7 +47,7 @@ struct ChunkMemoryTests {
         return Array(head.utf8) + chunks[..<size] + end.utf8
     }
 
-    @Test(.disabled(if: isSanitized), arguments: [1, 3])
+    @Test(.disabled(if: isSanitized), arguments: [2])
     func `16 MiB of one-byte chunks take less than 8`(connections: Int) async throws {
         try await withProgram { program in
             // What is made once.
