@@ -56,6 +56,7 @@ let package = Package(
         module("SIPGrammar", ["Addressing"]),
         module("JSON", ["SIPGrammar"]),
         module("Timekeeping"),
+        module("Collections"),
         module("Telemetry", ["SIPGrammar", "Timekeeping"]),
         module("Settings", ["CYAML"]),
 
@@ -64,15 +65,15 @@ let package = Package(
         module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
         module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["JSON", "SIPGrammar", "Timekeeping", "Telemetry", "Settings"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Collections", "Timekeeping", "Telemetry", "Settings"]),
         module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
-        module("SIPTransactions", ["SIPGrammar", "Addressing", "Timekeeping", "Telemetry"]),
+        module("SIPTransactions", ["SIPGrammar", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
             [
@@ -85,8 +86,8 @@ let package = Package(
             "ProxyRuntime",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Timekeeping",
-                "Telemetry", "Settings",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Collections",
+                "Timekeeping", "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module(
@@ -114,6 +115,7 @@ let package = Package(
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("CollectionsTests", ["Collections"]),
         tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
         tests(

@@ -1,16 +1,19 @@
-/// How many token reports a second the HTTP API takes, each on the disk before its 200, and whether calls feel it: the
-/// same calls without them and beside them, in turns.
+/// How many token reports a second the HTTP API takes, each on the disk before its 200, and whether calls feel it.
+///
+/// The same calls without reports, beside reports that another daemon takes, and beside reports to their own, in turns:
+/// what the second adds is the machine's, which all of them share; what the third adds to it is the daemon's.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0
     private static let reportTime: Duration = .seconds(5)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        let users = 2 * calls * options.rounds
+        let users = 3 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesAPI: true)
         _ = try bench.registers.run(0..<users, cseq: 1, window: options.window)
-        guard let api = bench.daemon.api else { throw BenchmarkError("the daemon serves no API") }
-        let load = try ReportLoad(at: api.endpoint, key: api.key)
+        let load = try ReportLoad(at: bench.daemon)
+        let twin = try bench.startTwin(options)
+        let otherLoad = try ReportLoad(at: twin)
 
         var rates: [Double] = []
         var costs: [Double] = []
@@ -33,24 +36,26 @@ enum APIBenchmark {
         report.add("api", name + ", answer", latency)
 
         var alone = Rounds()
+        var apart = Rounds()
         var beside = Rounds()
-        var reports: [Double] = []
         for number in 0..<options.rounds {
-            let start = 2 * calls * number
+            let start = 3 * calls * number
             try alone.add(bench, start..<start + calls)
-            load.start(connections: options.connections)
-            try beside.add(bench, start + calls..<start + 2 * calls)
-            let result = try load.stop()
-            reports.append(Double(result.count) / result.time.seconds)
+            try apart.add(bench, start + calls..<start + 2 * calls, beside: otherLoad, options)
+            try beside.add(bench, start + 2 * calls..<start + 3 * calls, beside: load, options)
         }
         alone.report("alone", into: &report)
+        apart.report("beside reports to another daemon", into: &report)
         beside.report("beside reports", into: &report)
-        report.add("api", "reports beside calls", "/s", reports)
-        report.add("api", "push p99 beside reports, of p99 alone", "ratio", ratio(beside.pushP99, alone.pushP99))
-        report.add("api", "wake p99 beside reports, of p99 alone", "ratio", ratio(beside.wakeP99, alone.wakeP99))
+        for (name, other) in [("alone", alone), ("beside another daemon's", apart)] {
+            report.add("api", "push p99 beside reports, of p99 \(name)", "ratio", ratio(beside.pushP99, other.pushP99))
+            report.add("api", "wake p99 beside reports, of p99 \(name)", "ratio", ratio(beside.wakeP99, other.wakeP99))
+        }
         let lost = (0..<users).count { !bench.calls.calls[$0].isAcknowledged }
         if lost > 0 { report.complain("\(lost) of \(users) calls LOST") }
         load.close()
+        otherLoad.close()
+        try twin.stop()
         try bench.close()
     }
 
@@ -63,6 +68,16 @@ enum APIBenchmark {
         var pushP99: [Double] = []
         var wakeP50: [Double] = []
         var wakeP99: [Double] = []
+        var reports: [Double] = []
+
+        mutating func add(
+            _ bench: Workbench, _ users: Range<Int>, beside load: ReportLoad, _ options: BenchmarkOptions
+        ) throws(BenchmarkError) {
+            load.start(connections: options.connections)
+            try add(bench, users)
+            let result = try load.stop()
+            reports.append(Double(result.count) / result.time.seconds)
+        }
 
         mutating func add(_ bench: Workbench, _ users: Range<Int>) throws(BenchmarkError) {
             _ = try bench.calls.hold(users, rate: rate)
@@ -78,6 +93,7 @@ enum APIBenchmark {
             report.add("api", "INVITE to push at 200/s, \(name), p99", "ms", pushP99)
             report.add("api", "REGISTER to INVITE at 200/s, \(name), p50", "ms", wakeP50)
             report.add("api", "REGISTER to INVITE at 200/s, \(name), p99", "ms", wakeP99)
+            if !reports.isEmpty { report.add("api", "reports beside calls, \(name)", "/s", reports) }
         }
     }
 }

@@ -12,7 +12,7 @@ final class ConnectionGroup {
     private let loop: EventLoop
     private let raw: UnsafeMutableRawPointer
     private var timer: LoopTimer?
-    private var watches: [Int32: FileWatch] = [:]
+    private var watches: FileWatches?
     /// Requests under way, which keeps their handles alive while libcurl has them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
@@ -31,6 +31,9 @@ final class ConnectionGroup {
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         // libcurl begins to send when its timer comes: before more to send is read.
         timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
+        watches = FileWatches(on: loop, turn: .first) { [weak self] descriptor, ready in
+            self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
+        }
         // Unretained: deinit takes both callbacks back before the object goes.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
@@ -42,7 +45,7 @@ final class ConnectionGroup {
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
         // Before the sockets are closed below, since a watch must not outlive its descriptor.
-        watches = [:]
+        watches = nil
         unsafe curl_multi_cleanup(raw)
     }
 
@@ -122,28 +125,11 @@ final class ConnectionGroup {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        guard what != CURL_POLL_REMOVE else {
-            watches[descriptor] = nil
-            return
-        }
+        // Neither when libcurl has done with it.
         var interest: FileWatch.Interest = []
         if what & CURL_POLL_IN != 0 { interest.insert(.read) }
         if what & CURL_POLL_OUT != 0 { interest.insert(.write) }
-        do {
-            let watch = try watches[descriptor] ?? makeWatch(descriptor)
-            try watch.watch(for: interest)
-        } catch {
-            // No memory for an event: the request ends by its time-out.
-            watches[descriptor] = nil
-        }
-    }
-
-    private func makeWatch(_ descriptor: Int32) throws(SystemError) -> FileWatch {
-        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: .first) { [weak self] ready in
-            self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
-        }
-        watches[descriptor] = watch
-        return watch
+        watches?.watch(descriptor, for: interest)
     }
 
     fileprivate func timerChanged(_ milliseconds: Int) {

@@ -1,4 +1,5 @@
 package import Addressing
+internal import Collections
 package import Crypto
 package import Reactor
 internal import Timekeeping
@@ -49,9 +50,8 @@ package final class HTTPListener: @unchecked Sendable {
     private var sources: [IPAddress: Int] = [:]
     private var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that wait for a turn, from `queueHead` on; each connection has one at most.
-    private var queue: [(number: UInt64, request: HTTPRequest)] = []
-    private var queueHead = 0
+    /// Requests that wait for a turn; each connection has one at most.
+    private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
     /// One answer may be as long as its handler makes it; a connection has one at a time.
@@ -104,8 +104,7 @@ package final class HTTPListener: @unchecked Sendable {
         loop.checkThread()
         sockets = []
         waiting = [:]
-        queue = []
-        queueHead = 0
+        queue = Queue()
         for connection in connections.values { connection.close() }
     }
 
@@ -164,18 +163,13 @@ package final class HTTPListener: @unchecked Sendable {
     private func takeTurn() {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
-        while left > 0, queueHead < queue.count {
-            let (number, request) = queue[queueHead]
-            queueHead += 1
+        while left > 0, let (number, request) = queue.popFirst() {
             // Its client may have gone.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))
         }
-        if queueHead < queue.count { planTurn() }
-        guard queueHead == queue.count || queueHead > 256 else { return }
-        queue.removeSubrange(..<queueHead)
-        queueHead = 0
+        if !queue.isEmpty { planTurn() }
     }
 
     func answer(_ number: UInt64, with response: HTTPResponse) {

@@ -44,7 +44,13 @@ package struct HTTPRequest: Sendable {
     /// The value of the first header field of that name, in any case.
     package func field(_ name: String) -> String? {
         let name = name.lowercased()
-        return fields.first { $0.name.lowercased() == name }?.value
+        return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
+    }
+
+    /// What `Content-Type` names, in lower case and without parameters; empty when there is none.
+    package var mediaType: String {
+        let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
+        return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()
     }
 
     /// The value of the first query item of that name.

@@ -35,15 +35,12 @@ extension Array<UInt8> {
                 append(letter)
             case .hex(let unit):
                 append("\\u")
-                for shift in [12, 8, 4, 0] as [UInt16] { appendHexDigit(UInt8(truncatingIfNeeded: unit >> shift & 15)) }
+                append(hex: UInt8(truncatingIfNeeded: unit >> 8))
+                append(hex: UInt8(truncatingIfNeeded: unit))
             case .replacement: append("\u{FFFD}")
             }
             index += character.length
         }
-    }
-
-    private mutating func appendHexDigit(_ digit: UInt8) {
-        append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
     }
 }
 

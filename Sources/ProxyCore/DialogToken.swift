@@ -37,12 +37,8 @@ package struct DialogToken: Hashable, Sendable {
         plain.reserveCapacity(64)
         Self.encode(caller, into: &plain)
         Self.encode(callee, into: &plain)
-        let sealBytes = seal(plain).prefix(Self.sealLength)
-        var out: [UInt8] = []
-        out.reserveCapacity((plain.count + Self.sealLength) * 2)
-        for byte in plain { Self.appendHex(byte, to: &out) }
-        for byte in sealBytes { Self.appendHex(byte, to: &out) }
-        return out
+        plain += seal(plain).prefix(Self.sealLength)
+        return Hex.encode(plain)
     }
 
     /// `nil` when the text is not one of our tokens, or its seal is wrong.
@@ -121,11 +117,5 @@ package struct DialogToken: Hashable, Sendable {
         let value = bytes.prefix(count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         bytes = bytes.dropFirst(count)
         return value
-    }
-
-    private static func appendHex(_ byte: UInt8, to out: inout [UInt8]) {
-        for nibble in [byte >> 4, byte & 15] {
-            out.append(nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10)
-        }
     }
 }

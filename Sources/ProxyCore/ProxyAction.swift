@@ -28,7 +28,6 @@ package enum ProxyAction: Sendable {
 package enum StoredChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
-    case providerSwitch(PushProvider, enabled: Bool)
     /// A row that the engine never reads back.
     indirect case timeline(TimelineRecord)
     /// Pushes of a device that were read, whose rows are written already.

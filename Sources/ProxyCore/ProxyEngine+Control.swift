@@ -68,11 +68,20 @@ extension ProxyEngine {
         return true
     }
 
-    /// Forgets a user's missed calls; those that are being offered stay.
+    /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
+    /// whoever calls this, before the call.
     ///
-    /// - Returns: what to write: whoever asks waits for the disk.
-    package func bucketEmptied(of aor: AddressOfRecord) -> [StoredChange] {
-        buckets.change(aor) { bucket, _ in bucket.emptied() }
+    /// - Parameters:
+    ///   - calls: entries as they were when the rows were told to go.
+    ///   - aor: the user.
+    ///   - now: both clocks.
+    package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
+        tellBucket(of: aor) { bucket, _ in bucket.callsForgotten(calls) }
+        for call in calls {
+            for device in call.devices + call.told {
+                callSettled(call.callRef, for: BindingID(rawValue: device), now: now)
+            }
+        }
     }
 
     /// The devices of a user as a call would find them.
@@ -83,12 +92,11 @@ extension ProxyEngine {
     /// Providers that have credentials, switched on or not.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
-    /// Switches a provider off or on (R8c, R9); the choice is kept over restarts.
+    /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
     package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
         guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
             return
         }
-        act(.record([.providerSwitch(provider, enabled: isOn)]))
         log.notice(
             "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
         if isOn {

@@ -45,11 +45,14 @@ extension ProxyEngine {
     func callRead(_ context: ForkContext, now: Moment) {
         guard let call = context.call, unread.count > 0 else { return }
         for branch in context.fork.branches {
-            guard let device = branch.device, let code = unread.answered(call.ref, of: device.rawValue) else {
-                continue
-            }
-            if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
+            if let device = branch.device { callSettled(call.ref, for: device, now: now) }
         }
+    }
+
+    /// The device's push that told of the call counts no more.
+    func callSettled(_ call: CallRef, for device: BindingID, now: Moment) {
+        guard let code = unread.settled(call, of: device.rawValue) else { return }
+        if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
     }
 
     /// The list says again what the pushes of its calls and older lists said.
@@ -67,34 +70,4 @@ extension ProxyEngine {
         guard timeline.isOn, !codes.isEmpty else { return }
         act(.record([.pushesRead(codes, device: device.rawValue, at: now.date)]))
     }
-}
-
-// MARK: Devices by token
-
-extension ProxyEngine {
-    /// A device with the token that somebody asks for.
-    package struct TokenHolder: Hashable, Sendable {
-        package let device: BindingID
-        package let token: PushToken
-        package let registeredAt: UnixTime
-    }
-
-    /// One step of the search for the devices that have certain tokens: there is no index of them.
-    ///
-    /// - Parameters:
-    ///   - words: of each token a part that needs no escapes in a URI.
-    ///   - cursor: moved behind what was searched; one that was moved to the end is at the end.
-    ///   - limit: contacts to look at.
-    /// - Returns: the devices that may be meant, and whether there is more to search.
-    package func devices(
-        with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int
-    ) -> (found: [TokenHolder], hasMore: Bool) {
-        var found: [TokenHolder] = []
-        let hasMore = bindings.forEachDevice(with: words, from: &cursor, limit: limit) { device, token, date in
-            found.append(TokenHolder(device: device, token: token, registeredAt: date))
-        }
-        return (found, hasMore)
-    }
-
-    package func isKnown(_ device: BindingID) -> Bool { bindings.binding(device) != nil }
 }

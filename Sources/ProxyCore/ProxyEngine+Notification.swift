@@ -139,37 +139,4 @@ extension ProxyEngine {
     func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
         _ = noteToken(outcome, of: device, aor: aor, now: now)
     }
-
-    // MARK: Finding devices
-
-    /// A device, as those search for it who know its token alone.
-    package struct FoundDevice: Hashable, Sendable {
-        package let id: BindingID
-        package let token: PushToken
-    }
-
-    /// The token that a device has now; `nil` when it is gone.
-    package func device(_ id: BindingID, now: Moment) -> FoundDevice? {
-        bindings.forkTarget(id, now: now.instant)?.pushToken.map { FoundDevice(id: id, token: $0) }
-    }
-
-    /// A step of the search for devices by their tokens: there is no index by token, since nothing on the way of a call
-    /// needs one.
-    ///
-    /// - Parameters:
-    ///   - providers: whose devices to look at.
-    ///   - cursor: where this step begins.
-    ///   - limit: devices to read in this step.
-    ///   - isWanted: which ones to give back.
-    /// - Returns: what was found, and where the next step begins; `nil` when all was searched.
-    package func devices(
-        of providers: Set<PushProvider>, from cursor: BindingCursor, limit: Int, where isWanted: (PushToken) -> Bool
-    ) -> (found: [FoundDevice], next: BindingCursor?) {
-        var cursor = cursor
-        var found: [FoundDevice] = []
-        let hasMore = bindings.forEachDevice(of: ProviderSet(providers), from: &cursor, limit: limit) { device in
-            if isWanted(device.token) { found.append(FoundDevice(id: device.id, token: device.token)) }
-        }
-        return (found, hasMore ? cursor : nil)
-    }
 }

@@ -207,7 +207,7 @@ package final class Daemon {
             }
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
-            control = try ControlService(path: settings.control, loop: loop, router: router)
+            control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 package import ProxyCore
 import PushDelivery
 package import Reactor
@@ -145,9 +146,10 @@ package actor ProxyShard {
     /// Those who wait for what becomes of a report.
     private var reporters: [ReportTicket: (ReportResult) -> Void] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait until others are on the disk, from `queuedReportsHead` on: as many as their services admit.
-    private var queuedReports: [(done: (ReportResult) -> Void, body: (ProxyEngine, ReportTicket, Moment) -> Void)] = []
-    private var queuedReportsHead = 0
+    /// Reports that wait until others are on the disk: as many as their services admit.
+    private var queuedReports = Queue<
+        (done: (ReportResult) -> Void, body: (ProxyEngine, ReportTicket, Moment) -> Void)
+    >()
 
     /// On their way to the disk at once: a REGISTER is committed after no more than these, and the disk's pace leaves the
     /// loop to calls however many reports wait.
@@ -167,20 +169,13 @@ package actor ProxyShard {
 
     private func reported(_ ticket: ReportTicket, _ result: ReportResult) {
         reporters.removeValue(forKey: ticket)?(result)
-        guard queuedReportsHead < queuedReports.count else { return }
+        guard !queuedReports.isEmpty else { return }
         // The engine is not entered while its actions run.
         loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
     }
 
     private func startQueuedReports() {
-        while queuedReportsHead < queuedReports.count, reporters.count < Self.reportLimit {
-            let (done, body) = queuedReports[queuedReportsHead]
-            queuedReportsHead += 1
-            report(done, body)
-        }
-        guard queuedReportsHead == queuedReports.count || queuedReportsHead > 256 else { return }
-        queuedReports.removeSubrange(..<queuedReportsHead)
-        queuedReportsHead = 0
+        while reporters.count < Self.reportLimit, let (done, body) = queuedReports.popFirst() { report(done, body) }
     }
 
     // MARK: Actions

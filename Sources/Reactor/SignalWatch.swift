@@ -3,6 +3,8 @@ internal import Glibc
 
 /// A Unix signal as an event on the loop. One loop of the process may hold such watches: libevent's limit.
 ///
+/// Comes even if whoever started this process had blocked it: what is blocked is inherited.
+///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
     package enum Signal: Sendable {
@@ -25,6 +27,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
+        try System.unblock(signal.number)
     }
 }
 

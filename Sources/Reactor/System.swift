@@ -137,6 +137,14 @@ extension System {
     }
 }
 
+// MARK: The process
+
+extension System {
+    static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
+
+    static var allowsDumps: Bool { process_is_dumpable() != 0 }
+}
+
 // MARK: Unix-domain sockets
 
 extension System {
@@ -240,6 +248,15 @@ extension System {
 
     /// A write to a connection that its peer has closed must be an error value, not the end of the process.
     static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
+
+    /// Lets this thread take the signal.
+    static func unblock(_ signal: Int32) throws(SystemError) {
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe sigaddset(&signals, signal)
+        let code = unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+        guard code == 0 else { throw SystemError(call: "pthread_sigmask", code: code) }
+    }
 
     static var currentThread: UInt { UInt(pthread_self()) }
 }

@@ -17,69 +17,52 @@ extension BindingTable {
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices woken through Apple, a number of bindings at a time; the others are passed over unread.
+    /// Visits the devices woken through Apple, a number of bindings at a time, as ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device that is just registering is passed over too: what is about to be stored is newer than anything that is
-    /// known of it.
-    ///
-    /// - Parameters:
-    ///   - cursor: moved behind what was visited.
-    ///   - limit: bindings to look at, at most; of other providers' a hundred count as one.
-    ///   - body: gets each device.
-    /// - Returns: whether there is more.
+    /// A device that is just registering is passed over: what is about to be stored is newer than anything that is known
+    /// of it.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
-        forEachDevice(of: ProviderSet([.apns, .apnsDevelopment]), from: &cursor, limit: limit, body)
+        let providers = ProviderSet([.apns, .apnsDevelopment])
+        return forEachDevice(of: providers, with: [], from: &cursor, limit: limit) { device in
+            if let slot = slot(of: device.id), !self[slot].marks.contains(.isBusy) { body(device) }
+        }
     }
 
-    /// The same for the devices of any providers.
+    /// Visits the devices woken through certain providers, a number of bindings at a time; the others are passed over
+    /// unread.
+    ///
+    /// - Parameters:
+    ///   - providers: those that count are switched on.
+    ///   - words: when there are any, only devices whose contacts hold one of them: of each wanted token a part that needs
+    ///     no escapes in a URI; any case.
+    ///   - cursor: moved behind what was visited.
+    ///   - limit: tokens to read, at most: passing over a hundred bindings counts as one, and so does looking for ten words.
+    ///   - body: gets each device; some may have another token.
+    /// - Returns: whether there is more.
     package func forEachDevice(
-        of providers: ProviderSet, from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
+        of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
+        _ body: (PushDevice) -> Void
     ) -> Bool {
         var cost = 0
         while cursor.slot < slots.upperBound, cost < limit * 100 {
             let slot = cursor.slot
             cursor.slot += 1
             cost += 1
-            guard isDevice(slot, of: providers) else { continue }
+            let provider = self[slot].provider
+            // Vacant slots have no provider.
+            guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
+            if !words.isEmpty {
+                cost += 10 * words.count
+                guard self[slot].mayHold(words) else { continue }
+            }
             cost += 99
             let binding = self[slot]
             guard let token = pushToken(of: binding.id) else { continue }
             body(PushDevice(id: binding.id, token: token, registeredAt: binding.registeredAt))
         }
         return cursor.slot < slots.upperBound
-    }
-
-    /// Visits the devices that are woken through somebody and whose contacts may hold a token, a number of bindings at a
-    /// time.
-    ///
-    /// - Parameters:
-    ///   - words: of each wanted token a part that needs no escapes in a URI; any case.
-    ///   - cursor: moved behind what was visited.
-    ///   - limit: bindings to look at.
-    ///   - body: gets each device, some of which have another token.
-    /// - Returns: whether there is more.
-    package func forEachDevice(
-        with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
-        _ body: (BindingID, PushToken, UnixTime) -> Void
-    ) -> Bool {
-        let end = min(slots.upperBound, cursor.slot.addingReportingOverflow(UInt32(clamping: limit)).partialValue)
-        while cursor.slot < end {
-            let slot = cursor.slot
-            cursor.slot += 1
-            guard enabled.contains(number: self[slot].provider), self[slot].mayHold(words) else { continue }
-            let binding = self[slot]
-            if let token = pushToken(of: binding.id) { body(binding.id, token, binding.registeredAt) }
-        }
-        return cursor.slot < slots.upperBound
-    }
-
-    /// Vacant slots have no provider.
-    private func isDevice(_ slot: UInt32, of providers: ProviderSet) -> Bool {
-        let number = self[slot].provider
-        return providers.contains(number: number)
-            && enabled.contains(number: number) && !self[slot].marks.contains(.isBusy)
     }
 }
 

@@ -16,7 +16,7 @@ final class DNSChannel {
     private let raw: OpaquePointer
     private let box: Unmanaged<Box>
     private var timer: LoopTimer?
-    private var watches: [Int32: FileWatch] = [:]
+    private var watches: FileWatches?
 
     private static let isLibraryReady = ares_library_init(ARES_LIB_INIT_ALL) == ARES_SUCCESS
 
@@ -44,6 +44,10 @@ final class DNSChannel {
         unsafe self.box = box
         unsafe box.takeUnretainedValue().channel = self
         timer = try LoopTimer(on: loop) { [weak self] in self?.advance(reading: nil, writing: nil) }
+        watches = FileWatches(on: loop) { [weak self] descriptor, ready in
+            let isReading = ready == .read
+            self?.advance(reading: isReading ? descriptor : nil, writing: isReading ? nil : descriptor)
+        }
         guard let servers else { return }
         let list = servers.map(\.description).joined(separator: ",")
         guard unsafe ares_set_servers_ports_csv(raw, list) == ARES_SUCCESS else {
@@ -53,7 +57,7 @@ final class DNSChannel {
 
     deinit {
         // Before the sockets are closed, since a watch must not outlive its descriptor.
-        watches = [:]
+        watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
     }
@@ -108,32 +112,10 @@ final class DNSChannel {
     }
 
     fileprivate func socketChanged(_ descriptor: Int32, isReading: Bool, isWriting: Bool) {
-        guard isReading || isWriting else {
-            watches[descriptor] = nil
-            return
-        }
         var interest: FileWatch.Interest = []
         if isReading { interest.insert(.read) }
         if isWriting { interest.insert(.write) }
-        do {
-            let watch = try watches[descriptor] ?? makeWatch(descriptor)
-            try watch.watch(for: interest)
-        } catch {
-            // No memory for an event: the question ends by its time-out.
-            watches[descriptor] = nil
-        }
-    }
-
-    private func makeWatch(_ descriptor: Int32) throws(SystemError) -> FileWatch {
-        let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] ready in
-            if ready == .read {
-                self?.advance(reading: descriptor, writing: nil)
-            } else {
-                self?.advance(reading: nil, writing: descriptor)
-            }
-        }
-        watches[descriptor] = watch
-        return watch
+        watches?.watch(descriptor, for: interest)
     }
 }
 

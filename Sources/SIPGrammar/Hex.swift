@@ -3,10 +3,7 @@ package enum Hex {
     package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity(bytes.count * 2)
-        for index in bytes.indices {
-            text.append(digit(bytes[index] >> 4))
-            text.append(digit(bytes[index] & 15))
-        }
+        for index in bytes.indices { text.append(hex: bytes[index]) }
         return text
     }
 
@@ -29,8 +26,16 @@ package enum Hex {
     package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }
 
     package static func decode(_ text: ByteString) -> [UInt8]? { text.withSpan { decode($0) } }
+}
 
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+extension Array<UInt8> {
+    /// Appends the byte's two digits.
+    package mutating func append(hex byte: UInt8) {
+        append((byte >> 4).hexDigit)
+        append((byte & 15).hexDigit)
     }
+}
+
+extension UInt8 {
+    fileprivate var hexDigit: UInt8 { self < 10 ? UInt8(ascii: "0") + self : UInt8(ascii: "a") + self - 10 }
 }

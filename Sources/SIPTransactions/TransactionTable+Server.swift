@@ -1,4 +1,5 @@
 package import Addressing
+import Collections
 package import SIPGrammar
 package import Timekeeping
 
@@ -78,9 +79,7 @@ extension TransactionTable {
 
     /// Timer J of the transaction that was answered first, or its place is needed.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
-        guard let first = completed.first else { return }
-        completed.removeFirst()
-        guard let slot = servers.slot(of: first.id.rawValue) else { return }
+        guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)
     }
 
@@ -217,8 +216,7 @@ extension TransactionTable {
     private mutating func complete(_ slot: Int, until: Instant, into out: inout [TransactionOutput]) {
         deadlines.cancel(servers.records[slot].resend)
         deadlines.cancel(servers.records[slot].wait)
-        completed.append(
-            CompletedQueue.Entry(id: ServerTransactionID(rawValue: servers.records[slot].id), until: until))
+        completed.append((ServerTransactionID(rawValue: servers.records[slot].id), until))
         while completed.count > limits.completedNonInvite { dropOldestCompleted(into: &out) }
     }
 

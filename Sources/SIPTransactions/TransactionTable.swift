@@ -1,3 +1,4 @@
+import Collections
 import SIPGrammar
 package import Timekeeping
 
@@ -24,7 +25,9 @@ package struct TransactionTable: Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = TransactionKeyIndex()
-    var completed = CompletedQueue()
+    /// Answered non-INVITE transactions in the order they were answered, which is also the order in which their timer J
+    /// fires: no timer each.
+    var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var flows = FlowChains()

@@ -17,14 +17,7 @@ extension Setting where Group: SettingsGroup {
         exampleName: String, exampleKeys: [String], _ help: String
     ) -> Setting {
         var setting = Setting(key, help) { node, group, problems in
-            guard let entries = node.entries else {
-                problems.report("\(key): expected named groups, found \(node.found)", at: node.position)
-                return
-            }
-            guard entries.count <= limit else {
-                problems.report("\(key): expected at most \(limit) groups, found \(entries.count)", at: node.position)
-                return
-            }
+            guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var origin = group
             origin[keyPath: path] = [:]
             var variants: [String: Group] = [:]

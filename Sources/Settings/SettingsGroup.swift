@@ -146,14 +146,7 @@ extension Setting {
         exampleName: String, example: Inner = Inner(), _ help: String
     ) -> Setting {
         Setting(key, help) { node, group, problems in
-            guard let entries = node.entries else {
-                problems.report("\(key): expected named groups, found \(node.found)", at: node.position)
-                return
-            }
-            guard entries.count <= limit else {
-                problems.report("\(key): expected at most \(limit) groups, found \(entries.count)", at: node.position)
-                return
-            }
+            guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var named: [String: Inner] = [:]
             for entry in entries {
                 named[entry.key] = Inner(reading: entry.value, at: entry.keyPosition, &problems)
@@ -165,5 +158,20 @@ extension Setting {
                 sorted.map { SettingOutline.Named(name: $0.key, lines: $0.value.outline) },
                 example: SettingOutline.Named(name: exampleName, lines: example.outline))
         }
+    }
+}
+
+extension YAMLNode {
+    /// Groups under names; `nil`, and reported, when it is something else, or there are too many.
+    func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
+        guard let entries else {
+            problems.report("\(key): expected named groups, found \(found)", at: position)
+            return nil
+        }
+        guard entries.count <= limit else {
+            problems.report("\(key): expected at most \(limit) groups, found \(entries.count)", at: position)
+            return nil
+        }
+        return entries
     }
 }

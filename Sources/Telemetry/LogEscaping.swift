@@ -21,7 +21,10 @@ enum LogEscaping {
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
                 // The parser says how many bytes do not belong to a character.
-                for byte in value[index..<min(index + length, value.count)] { appendHex(byte, to: &out) }
+                for byte in value[index..<min(index + length, value.count)] {
+                    out.append("\\x")
+                    out.append(hex: byte)
+                }
                 index += length
             case .emptyInput:
                 if value.count > limit { out.append(contentsOf: "…".utf8) }
@@ -45,13 +48,6 @@ enum LogEscaping {
             default:
                 out.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
             }
-        }
-    }
-
-    private static func appendHex(_ byte: UInt8, to out: inout [UInt8]) {
-        out.append("\\x")
-        for digit in [byte >> 4, byte & 15] {
-            out.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
         }
     }
 }

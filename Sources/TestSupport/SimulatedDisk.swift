@@ -9,7 +9,6 @@ struct SimulatedDisk {
     private var queued: [(changes: [StoredChange], ticket: CommitTicket?)] = []
     private(set) var bindings: [BindingID: StoredBinding] = [:]
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
-    private var disabled = Set<PushProvider>()
 
     mutating func queue(_ changes: [StoredChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
 
@@ -34,8 +33,6 @@ struct SimulatedDisk {
             case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
             case .delete(let ref): buckets[change.aor]?[ref] = nil
             }
-        case .providerSwitch(let provider, let isEnabled):
-            if isEnabled { disabled.remove(provider) } else { disabled.insert(provider) }
         case .timeline, .deadToken, .pushesRead: break
         }
     }
@@ -44,7 +41,7 @@ struct SimulatedDisk {
         StoredState(
             bucketEntries: buckets.flatMap { aor, entries in
                 entries.values.map { StoredBucketEntry(aor: aor, entry: $0) }
-            }, disabledProviders: disabled)
+            })
     }
 
     func holdsToken(_ prid: ByteString) -> Bool {

@@ -1,7 +1,6 @@
 import ProxyRuntime
 
-/// Mobile apps of the device registration API. A running daemon is told over its control socket; without one the store is
-/// changed.
+/// Mobile apps of the device registration API.
 
 let appAddCommand = Command(
     name: "app add", summary: "Let an app's server register devices; prints its id and, this once, its token.",
@@ -20,18 +19,16 @@ let appAddCommand = Command(
     let name = try invocation.onlyArgument("NAME")
     guard APIKey.isName(name) else { throw .usage("the name is up to 64 letters, digits, '-', '_' and '.'") }
     guard let org = invocation.value("--org") else { throw .usage("expected --org") }
-    let settings = try invocation.settings()
     let token = try offline { () throws(StartError) in try AppToken.make() }
     var request = AppRequest(name: name, id: invocation.value("--id") ?? AppRequest.newID(), org: org, token: token)
     request.user = invocation.value("--user")
     request.apnsProvider = invocation.value("--apns-provider")
     request.apnsParam = invocation.value("--apns-param")
     request.fcmParam = invocation.value("--fcm-param")
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    try await invocation.askDaemon { [request] control throws(Command.Failure) in
         try await control.put("/v1/apps", request)
-    } else {
-        try offline { [request] () throws(StartError) in try OfflineStore(settings).add(request) }
+    } orStore: { [request] store throws(StartError) in
+        try store.add(request)
     }
     print("MobileAppId".padded(to: 14) + request.id)
     print("ApiToken".padded(to: 14) + token.text)
@@ -42,13 +39,10 @@ let appListCommand = Command(
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    let apps: [AppReport]
-    if control.isAlive {
-        apps = try await control.get("/v1/apps")
-    } else {
-        apps = try offline { () throws(StartError) in try OfflineStore(settings).mobileApps() }
+    let apps: [AppReport] = try await invocation.askDaemon { control throws(Command.Failure) in
+        try await control.get("/v1/apps")
+    } orStore: { store throws(StartError) in
+        try store.mobileApps()
     }
     print(
         "NAME".padded(to: 20) + "ID".padded(to: 38) + "ORG".padded(to: 20) + "SINCE".padded(to: 22)
@@ -62,17 +56,8 @@ let appListCommand = Command(
     }
 }
 
-let appRemoveCommand = Command(
-    name: "app remove", summary: "Remove an app; devices that it has registered stay.", arguments: "NAME",
-    options: [Command.configOption]
-) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("NAME")
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
-        try await control.delete("/v1/apps/\(pathSegment(name))")
-    } else {
-        try offline { () throws(StartError) in try OfflineStore(settings).removeApp(name) }
-    }
-    print("removed")
+let appRemoveCommand = Command.removing(
+    "app remove", "Remove an app; devices that it has registered stay.", from: "/v1/apps"
+) { store, name throws(StartError) in
+    try store.removeApp(name)
 }

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPClient
 import ProxyRuntime
+import Reactor
 
 /// The daemon's control socket, as a command uses it.
 struct ControlConnection {
@@ -49,9 +50,7 @@ struct ControlConnection {
     private func exchange(
         _ method: String, _ resource: String, body: [UInt8], timeout: Duration? = nil
     ) throws(Command.Failure) -> [UInt8] {
-        var request = HTTPClientRequest(method: method, url: "http://localhost\(resource)", body: body)
-        request.unixSocketPath = path
-        request.version = .http1
+        var request = request(method, resource, body: body)
         if let timeout { request.timeout = timeout }
         let response: HTTPClientResponse
         do {
@@ -67,6 +66,28 @@ struct ControlConnection {
         return response.body
     }
 
-    /// Whether a daemon is listening.
-    var isAlive: Bool { (try? exchange("GET", "/healthz", body: [])) != nil }
+    /// Whether a daemon is listening. One that is there and does not answer is a failure: its store must not be changed
+    /// behind its back.
+    var isAlive: Bool {
+        get throws(Command.Failure) {
+            do throws(SystemError) {
+                guard try UnixSocket.isListening(at: path) else { return false }
+            } catch {
+                throw .failed("the control socket \(path) cannot be used: \(error)")
+            }
+            do throws(HTTPClientError) {
+                _ = try HTTPSession.wait(for: request("GET", "/healthz"))
+            } catch {
+                throw .failed("the daemon on \(path) does not answer: \(error.description)")
+            }
+            return true
+        }
+    }
+
+    private func request(_ method: String, _ resource: String, body: [UInt8] = []) -> HTTPClientRequest {
+        var request = HTTPClientRequest(method: method, url: "http://localhost\(resource)", body: body)
+        request.unixSocketPath = path
+        request.version = .http1
+        return request
+    }
 }

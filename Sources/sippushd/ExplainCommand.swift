@@ -14,7 +14,7 @@ let explainCommand = Command(
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }
     let report: ExplainReport = try await ControlConnection(invocation).get(
-        "/v1/explain/\(pathSegment(name))?limit=\(number)")
+        "/v1/explain?name=\(pathSegment(name))&limit=\(number)")
     let lines = Explanation(report).lines
     if invocation.has("--json") {
         let encoder = JSONEncoder()

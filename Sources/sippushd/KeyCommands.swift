@@ -1,6 +1,6 @@
 import ProxyRuntime
 
-/// Keys of the HTTP API. A running daemon is told over its control socket; without one the store is changed.
+/// Keys of the HTTP API.
 
 private let scopeOption = Command.Option(
     name: "--scope", value: "SCOPES",
@@ -16,14 +16,12 @@ let keyAddCommand = Command(
     guard let scopes = APIScope.set(text) else {
         throw .usage("--scope takes \(APIScope.allCases.map(\.rawValue).joined(separator: ", "))")
     }
-    let settings = try invocation.settings()
     let secret = try offline { () throws(StartError) in try APIKeySecret.make() }
     let request = APIKeyRequest(name: name, secret: secret, scopes: scopes)
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    try await invocation.askDaemon { control throws(Command.Failure) in
         try await control.put("/v1/apikeys", request)
-    } else {
-        try offline { () throws(StartError) in try OfflineStore(settings).add(request) }
+    } orStore: { store throws(StartError) in
+        try store.add(request)
     }
     print(secret.text)
 }
@@ -33,29 +31,17 @@ let keyListCommand = Command(
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    let keys: [APIKeyReport]
-    if control.isAlive {
-        keys = try await control.get("/v1/apikeys")
-    } else {
-        keys = try offline { () throws(StartError) in try OfflineStore(settings).keys() }
+    let keys: [APIKeyReport] = try await invocation.askDaemon { control throws(Command.Failure) in
+        try await control.get("/v1/apikeys")
+    } orStore: { store throws(StartError) in
+        try store.keys()
     }
     print("NAME".padded(to: 24) + "SINCE".padded(to: 22) + "SCOPES")
     for key in keys { print(key.name.padded(to: 24) + timeText(key.createdAt).padded(to: 22) + key.scopes) }
 }
 
-let keyRemoveCommand = Command(
-    name: "apikey remove", summary: "Remove a key of the HTTP API; it is refused at once.", arguments: "NAME",
-    options: [Command.configOption]
-) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("NAME")
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
-        try await control.delete("/v1/apikeys/\(pathSegment(name))")
-    } else {
-        try offline { () throws(StartError) in try OfflineStore(settings).removeKey(name) }
-    }
-    print("removed")
+let keyRemoveCommand = Command.removing(
+    "apikey remove", "Remove a key of the HTTP API; it is refused at once.", from: "/v1/apikeys"
+) { store, name throws(StartError) in
+    try store.removeKey(name)
 }

@@ -1,5 +1,6 @@
 import Foundation
 import ProxyRuntime
+import Reactor
 
 /// The command line: finds the subcommand, prints help, turns failures into exit codes.
 @main
@@ -7,6 +8,7 @@ struct Program {
     static func main() async {
         let words = Array(CommandLine.arguments.dropFirst())
         do throws(Command.Failure) {
+            try hideMemory()
             try await run(words)
         } catch {
             switch error {
@@ -17,6 +19,15 @@ struct Program {
                 complain(sentence)
                 exit(1)
             }
+        }
+    }
+
+    /// Before any password or key is read.
+    private static func hideMemory() throws(Command.Failure) {
+        do throws(SystemError) {
+            try ProcessMemory.hide()
+        } catch {
+            throw .failed("passwords and keys cannot be kept out of core dumps: \(error)")
         }
     }
 

@@ -1,7 +1,7 @@
 import Foundation
 import ProxyRuntime
 
-/// Users for digest authentication. A running daemon is told over its control socket; without one the store is changed.
+/// Users for digest authentication.
 
 private let passwordOption = Command.Option(
     name: "--password-stdin", value: nil, help: "Read the password from standard input instead of asking for it.")
@@ -19,43 +19,29 @@ let userPasswordCommand = Command(
     options: [Command.configOption, passwordOption]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("USER@DOMAIN")
-    let control = ControlConnection(path: try invocation.settings().control)
-    if control.isAlive {
+    try await invocation.askDaemon { control throws(Command.Failure) in
         let _: UserReport = try await control.get("/v1/users/\(pathSegment(name))")
-    } else {
-        let known = try await userList(invocation)
-        guard known.contains(where: { $0.name == name }) else { throw .failed("no user is called \(name)") }
+    } orStore: { store throws(StartError) in
+        guard try store.users().contains(where: { $0.name == name }) else {
+            throw StartError("no user is called \(name)")
+        }
     }
     try await setPassword(invocation)
     print("changed")
 }
 
-let userRemoveCommand = Command(
-    name: "user remove", summary: "Remove a user; contacts that are registered stay until they are removed.",
-    arguments: "USER@DOMAIN", options: [Command.configOption]
-) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("USER@DOMAIN")
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
-        try await control.delete("/v1/users/\(pathSegment(name))")
-    } else {
-        try offline { () throws(StartError) in try OfflineStore(settings).removeUser(name) }
-    }
-    print("removed")
+let userRemoveCommand = Command.removing(
+    "user remove", "Remove a user; contacts that are registered stay until they are removed.",
+    argument: "USER@DOMAIN", from: "/v1/users"
+) { store, name throws(StartError) in
+    try store.removeUser(name)
 }
 
 let userListCommand = Command(
     name: "user list", summary: "List all users.", arguments: "", options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
-    for user in try await userList(invocation).map(\.name).sorted() { print(user) }
-}
-
-private func userList(_ invocation: Command.Invocation) async throws(Command.Failure) -> [UserReport] {
-    let settings = try invocation.settings()
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    let users: [UserReport] = try await invocation.askDaemon { control throws(Command.Failure) in
         var users: [UserReport] = []
         var after = ""
         while true {
@@ -64,8 +50,10 @@ private func userList(_ invocation: Command.Invocation) async throws(Command.Fai
             guard let next = page.next else { return users }
             after = "&after=" + pathSegment(next)
         }
+    } orStore: { store throws(StartError) in
+        try store.users()
     }
-    return try offline { () throws(StartError) in try OfflineStore(settings).users() }
+    for user in users.map(\.name).sorted() { print(user) }
 }
 
 private func setPassword(_ invocation: Command.Invocation) async throws(Command.Failure) {
@@ -78,16 +66,11 @@ private func setPassword(_ invocation: Command.Invocation) async throws(Command.
     } catch {
         throw .usage(error.description)
     }
-    let control = ControlConnection(path: settings.control)
-    if control.isAlive {
+    try await invocation.askDaemon { control throws(Command.Failure) in
         try await control.put("/v1/users", credentials)
-    } else {
-        try offline { () throws(StartError) in try OfflineStore(settings).add(credentials) }
+    } orStore: { store throws(StartError) in
+        try store.add(credentials)
     }
-}
-
-func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
-    do throws(StartError) { return try body() } catch { throw .failed(error.description) }
 }
 
 private func readPassword(fromInput: Bool) throws(Command.Failure) -> String {

@@ -34,4 +34,14 @@ struct HTTPRequestTests {
         #expect(request.field("B") == "c")
         #expect(request.field("d") == nil)
     }
+
+    @Test(arguments: [
+        ("application/json", "application/json"), ("Application/JSON; charset=utf-8", "application/json"),
+        ("text/plain ;x=y", "text/plain"), (";", ""), ("", ""),
+    ])
+    func `the media type is in lower case and without parameters`(value: String, type: String) {
+        let request = HTTPRequest(method: "POST", target: "/", fields: [HTTPField("content-type", value)])
+        #expect(request.mediaType == type)
+        #expect(HTTPRequest(method: "POST", target: "/").mediaType == "")
+    }
 }

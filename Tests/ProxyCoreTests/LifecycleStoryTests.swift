@@ -96,6 +96,18 @@ struct LifecycleStoryTests {
         #expect(bench.engine.unread.count(of: third.device) == 1)
     }
 
+    @Test func `pushes of calls that an operator had forgotten do not count`() throws {
+        let bench = EngineBench()
+        bench.register()
+        let pushes = try missed(1...2, bench)
+        #expect(pushes.map(\.badge) == [1, 2])
+        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+        let calls = bench.engine.buckets.entries(of: bob)
+        bench.engine.missedCallsForgotten(Array(calls.prefix(1)), of: bob, now: bench.now)
+        #expect(bench.take().readCodes == [pushes[0].code])
+        #expect(try missed(3...3, bench).map(\.badge) == [2])
+    }
+
     @Test func `an answered call is read on all phones`() throws {
         let bench = EngineBench()
         bench.register()
@@ -217,27 +229,6 @@ struct LifecycleStoryTests {
         let list = try #require(bench.register(cseq: 2).pushes.first)
         #expect(finish(list, bench).readCodes.isEmpty)
         #expect(bench.engine.unread.count == 1)
-    }
-
-    @Test func `a device is found by its token, however long the search`() {
-        let bench = EngineBench()
-        for number in 1...20 {
-            bench.register(
-                user: "u\(number)", token: "device-token-\(number)%3Ax", callID: "r\(number)",
-                from: Endpoint(EngineBench.phone.address, UInt16(41_000 + number)))
-        }
-        var cursor = BindingCursor()
-        var steps = 0
-        var tokens: [String] = []
-        var hasMore = true
-        while hasMore {
-            let (found, more) = bench.engine.devices(with: [Array("TOKEN-7".utf8)], from: &cursor, limit: 3)
-            tokens += found.map(\.token.prid.string)
-            hasMore = more
-            steps += 1
-        }
-        #expect(tokens == ["device-token-7:x"])
-        #expect(steps > 6)
     }
 }
 

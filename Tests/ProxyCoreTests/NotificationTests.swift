@@ -199,22 +199,4 @@ import Timekeeping
         _ = try order(bench)
         #expect(requests(bench.take()).first?.badge == 1)
     }
-
-    @Test func `devices are found by their tokens, step by step`() {
-        let bench = EngineBench()
-        for user in 1...50 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
-        bench.register(user: "plain", token: nil, callID: "plain")
-        var cursor: BindingCursor? = BindingCursor()
-        var found: [ByteString] = []
-        var steps = 0
-        while let place = cursor {
-            let step = bench.engine.devices(of: [.fcm], from: place, limit: 7) { $0.prid != ByteString("t3") }
-            found += step.found.map(\.token.prid)
-            cursor = step.next
-            steps += 1
-        }
-        #expect(found.count == 49 && Set(found).count == 49)
-        #expect(steps > 6)
-        #expect(bench.engine.devices(of: [.apns], from: BindingCursor(), limit: 1000) { _ in true }.found.isEmpty)
-    }
 }

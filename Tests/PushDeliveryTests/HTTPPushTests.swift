@@ -154,6 +154,14 @@ struct HTTPPushSettingsTests {
         }
     }
 
+    @Test(arguments: ["k123", "Bearer k123", "x key: k123", "host: k123", "x: k123{{", "x: k123\\r"])
+    func `header values are not shown in complaints either`(header: String) {
+        let error = #expect(throws: SettingsError.self) {
+            try gatewaySettings("url: https://h/\nheaders: [\"\(header)\"]")
+        }
+        #expect(error?.description.contains("k123") == false)
+    }
+
     @Test func `header values are not shown`() throws {
         let settings = try gatewaySettings("url: https://h/\nheaders: [\"x-key: k123\"]\nsecret: s456")
         let shown = settings.effective()

@@ -123,10 +123,11 @@ struct LinphonePayloadTests {
                 + caller)
     }
 
-    @Test func `an alert shows the call, with the rest at the top`() {
+    @Test(arguments: [1, 10])
+    func `an alert shows the call, with the rest at the top`(badge: Int) {
         #expect(
-            settings(.linphone).body(push(to: remote, incomingCall()))
-                == #"{"aps":{"alert":{"loc-key":"IC_MSG","loc-args":["Anna"]},"sound":"default","mutable-content":1,"badge":1},"#
+            settings(.linphone).body(push(to: remote, incomingCall(), badge: badge))
+                == #"{"aps":{"alert":{"loc-key":"IC_MSG","loc-args":["Anna"]},"sound":"default","mutable-content":1,"badge":\#(badge)},"#
                 + ids + "," + caller)
     }
 

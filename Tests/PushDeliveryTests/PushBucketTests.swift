@@ -168,6 +168,24 @@ struct PushBucketTests {
         #expect(bucket.isEmpty)
     }
 
+    @Test func `calls that were forgotten are gone, and deleted again if they were written meanwhile`() {
+        var bucket = PushBucket()
+        bucket.miss(first, to: [phone, tablet])
+        bucket.miss(second, after: 1)
+        let entries = bucket.entries
+        // Between the deletion of the rows and the word that they are deleted.
+        _ = bucket.returned(phone)
+        _ = bucket.reportAccepted([first], by: tablet)
+        #expect(bucket.callsForgotten(entries) == [.delete(first)])
+        #expect(bucket.isEmpty)
+        #expect(bucket.callsForgotten(entries).isEmpty)
+        // A list that was on its way.
+        #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
+        // A new call of the same name can be told.
+        bucket.miss(second)
+        #expect(bucket.returned(phone) == [second])
+    }
+
     @Test func `a removed device owes nothing`() {
         var bucket = PushBucket()
         bucket.miss(first, to: [phone, tablet])

@@ -43,12 +43,12 @@ struct UnreadPushesTests {
         #expect(unread.count == 0)
     }
 
-    @Test func `an answered call is no news`() {
+    @Test func `a call that is settled is no news`() {
         var unread = unread()
         _ = called(2, &unread)
-        #expect(unread.answered(call(1), of: phone) == code(1))
-        #expect(unread.answered(call(1), of: phone) == nil)
-        #expect(unread.answered(call(2), of: tablet) == nil)
+        #expect(unread.settled(call(1), of: phone) == code(1))
+        #expect(unread.settled(call(1), of: phone) == nil)
+        #expect(unread.settled(call(2), of: tablet) == nil)
         #expect(unread.count(of: phone) == 1)
     }
 

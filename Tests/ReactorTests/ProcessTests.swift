@@ -29,6 +29,14 @@ struct ProcessTests {
         }
     }
 
+    @Test func `memory can be hidden from core dumps and other processes`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(!ProcessMemory.isHidden)
+            try ProcessMemory.hide()
+            #expect(ProcessMemory.isHidden)
+        }
+    }
+
     @Test func `a call from a wrong thread traps`() async {
         await #expect(processExitsWith: .failure) {
             try await withLoop { loop in
@@ -63,6 +71,32 @@ struct ProcessTests {
                 let opened = try await bench.server.next()
                 let bytes = try await bench.server.bytes(1)
                 guard opened == .connected, bytes == [1] else { exit(1) }
+            }
+        }
+    }
+
+    @Test func `signals that the parent had blocked come all the same`() async {
+        await #expect(processExitsWith: .success) {
+            try await withLoop { loop in
+                let mailbox = Mailbox<String>()
+                let bench = Bench(loop)
+                let watches = try await bench.run { bench in
+                    var all = sigset_t()
+                    unsafe sigfillset(&all)
+                    unsafe pthread_sigmask(SIG_BLOCK, &all, nil)
+                    return [
+                        try SignalWatch(.hangup, on: bench.loop) { mailbox.put("HUP") },
+                        try SignalWatch(.terminate, on: bench.loop) { mailbox.put("TERM") },
+                        try SignalWatch(.interrupt, on: bench.loop) { mailbox.put("INT") },
+                    ]
+                }
+                for (signal, name) in [(SIGHUP, "HUP"), (SIGTERM, "TERM"), (SIGINT, "INT")] {
+                    // To the loop's thread: others may have it unblocked.
+                    _ = await bench.run { _ in raise(signal) }
+                    let got = try await mailbox.next()
+                    #expect(got == name)
+                }
+                withExtendedLifetime(watches) {}
             }
         }
     }

@@ -189,6 +189,7 @@ struct StreamConnectionTests {
     @Test func `a Unix-domain socket serves its user only and leaves no file`() async throws {
         try await withBench { bench in
             let path = "/tmp/reactor-test-\(getpid())-\(UInt32.random(in: 0 ... .max)).sock"
+            #expect(try !UnixSocket.isListening(at: path))
             try await bench.listen(unixPath: path)
             var status = stat()
             #expect(unsafe lstat(path, &status) == 0)
@@ -205,8 +206,10 @@ struct StreamConnectionTests {
             await #expect { try await bench.listen(unixPath: path) } throws: {
                 ($0 as? SystemError)?.isAddressInUse == true
             }
+            #expect(try UnixSocket.isListening(at: path))
             await bench.stopListening()
             #expect(unsafe lstat(path, &status) != 0)
+            #expect(try !UnixSocket.isListening(at: path))
         }
     }
 }

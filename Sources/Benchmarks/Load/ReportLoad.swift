@@ -35,9 +35,9 @@ final class ReportLoad: @unchecked Sendable {
     private static let end = Array("\r\n\r\n".utf8)
     private static let success = Array("HTTP/1.1 200 ".utf8)
 
-    init(at daemon: Endpoint, key: String) throws(BenchmarkError) {
-        self.daemon = daemon
-        self.key = key
+    init(at daemon: ServerProcess) throws(BenchmarkError) {
+        guard let api = daemon.api else { throw BenchmarkError("the daemon serves no API") }
+        (self.daemon, key) = (api.endpoint, api.key)
         do throws(SystemError) {
             loop = try EventLoop()
             try loop.start(name: "reports")

@@ -62,6 +62,13 @@ final class Workbench {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
+    /// A second daemon with the same settings, which takes reports and no calls.
+    func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
+        try ServerProcess(
+            daemon: options.daemon, servesAPI: true, caller: caller.local, pushPort: sink.port,
+            slowPort: slowSink.port, on: loop)
+    }
+
     func close() throws(BenchmarkError) {
         try daemon.stop()
         phones.close()

@@ -8,8 +8,10 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case registrations
     /// See and send pushes.
     case pushes
-    /// Report and read what became of pushes on the device.
+    /// Report what became of pushes on the device, and read how pushes fared.
     case lifecycle
+    /// Report alone: for keys that stand in apps, where anybody can find them.
+    case lifecycleReport = "lifecycle.report"
     /// Read the daemon's figures.
     case metrics
     /// Everything, the other scopes included.
@@ -30,5 +32,7 @@ extension Set<APIScope> {
     /// In the order of the cases, with commas: what ``APIScope/set(_:)`` reads.
     package var names: String { APIScope.allCases.filter(contains).map(\.rawValue).joined(separator: ",") }
 
-    func allows(_ scope: APIScope) -> Bool { contains(scope) || contains(.admin) }
+    func allows(_ scope: APIScope) -> Bool {
+        contains(scope) || contains(.admin) || (scope == .lifecycleReport && contains(.lifecycle))
+    }
 }

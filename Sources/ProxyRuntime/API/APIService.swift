@@ -106,35 +106,25 @@ package final class APIService {
                     HTTPField("Allow", methods.joined(separator: ", "))
                 ]))
         case .found(let route, let parameters):
-            switch admit(request, parameters, to: route) {
-            case .caller(let caller): serve(request, parameters, route, caller, reply)
-            case .refusal(let response): reply.send(response)
+            do throws(ServiceProblem) {
+                let reading = try route.read(request, parameters)
+                switch admit(request, reading.login, to: route) {
+                case .caller(let caller): serve(request, parameters, route, reading.handler, caller, reply)
+                case .refusal(let response): reply.send(response)
+                }
+            } catch {
+                reply.send(error.response())
             }
         }
     }
 
     private func serve(
-        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route, _ caller: ServiceCaller,
-        _ reply: HTTPReply
+        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
+        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
     ) {
-        guard route.isChange else { return route.serve(ServiceCall(request, parameters, from: caller, reply)) }
-        let audit = Self.audit(caller.name, request, route, log)
-        route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
-    }
-
-    /// One line for each change that somebody asked for: who, what, with what result. Neither query nor body.
-    private static func audit(
-        _ name: String, _ request: HTTPRequest, _ route: ServiceRouter.Route, _ log: Log
-    ) -> @Sendable (Int) -> Void {
-        let (method, pattern, remote) = (route.method, route.pattern, request.remote)
-        return { status in
-            log.notice(
-                "API change",
-                [
-                    .apiKey: .text(name), .method: .text(method), .route: .text(pattern), .status: .number(status),
-                    .source: .described(remote),
-                ])
-        }
+        guard route.isChange else { return ServiceCall(request, parameters, from: caller, reply).serve(by: handler) }
+        let audit = route.audit(caller.name, request, log)
+        ServiceCall(request, parameters, from: caller, reply, answered: audit).serve(by: handler)
     }
 
     // MARK: Keys
@@ -145,17 +135,11 @@ package final class APIService {
     }
 
     private func admit(
-        _ request: HTTPRequest, _ parameters: [String], to route: ServiceRouter.Route
+        _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
     ) -> Admission {
         let source = request.remote.address
         if route.showsToken, let wait = wrongLogins.wait(from: source) { return refuse(request, route, after: wait) }
-        if let login = route.login {
-            do throws(ServiceProblem) {
-                if let attempt = try login(request, parameters) { return judge(attempt, request, route) }
-            } catch {
-                return .refusal(error.response())
-            }
-        }
+        if let login { return judge(login, request, route) }
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
@@ -172,7 +156,7 @@ package final class APIService {
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
         guard key.scopes.allows(scope) else {
-            if route.isChange { Self.audit(key.name, request, route, log)(403) }
+            if route.isChange { route.audit(key.name, request, log)(403) }
             return refuse(
                 request, route, 403, "this key may not do that",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
@@ -195,9 +179,9 @@ package final class APIService {
 
     /// RFC 6750 section 2.1, where the route says nothing else.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
-        let words = value.split(separator: " ")
-        guard words.count == 2, schemes.contains(words[0]) else { return nil }
-        return APIKeySecret(words[1])
+        let words = value.utf8.split(separator: UInt8(ascii: " "))
+        guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
+        return APIKeySecret(Substring(words[1]))
     }
 
     private func refuse(

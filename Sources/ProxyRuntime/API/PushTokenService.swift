@@ -20,34 +20,37 @@ struct PushTokenService {
     func register(in router: inout ServiceRouter) {
         for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
             add(pattern, to: &router, RouteDescription("reportPushTokens", "An app tells of its push tokens")) {
-                call throws(ServiceProblem) in
-                try reported(call)
+                report, call throws(ServiceProblem) in
+                try reported(report, call)
             }
         }
         for pattern in Self.patterns(["/v1/account-removals"]) {
             add(pattern, to: &router, RouteDescription("reportAccountRemoval", "An account was removed from an app")) {
-                call throws(ServiceProblem) in
-                try removed(call)
+                report, call throws(ServiceProblem) in
+                try removed(report, call)
             }
         }
     }
 
     private func add(
         _ pattern: String, to router: inout ServiceRouter, _ description: RouteDescription,
-        _ handler: @escaping ServiceRouter.Handler
+        _ handler: @escaping (TokenReport, ServiceCall) throws(ServiceProblem) -> Void
     ) {
         for method in ["GET", "POST"] {
             router.add(
-                method, pattern, scope: .tokensReport, isChange: true, login: login,
-                described: TokenReport.described(description, method: method, pattern: pattern), handler)
+                method, pattern, scope: .tokensReport, isChange: true,
+                described: TokenReport.described(description, method: method, pattern: pattern),
+                reader: { request, parameters throws(ServiceProblem) in
+                    let report = try TokenReport(request, parameters)
+                    return ServiceRouter.Reading(login: try login(by: report)) { call throws(ServiceProblem) in
+                        try handler(report, call)
+                    }
+                })
         }
     }
 
     /// By the password of the user that the report is about.
-    private func login(
-        _ request: HTTPRequest, _ parameters: [String]
-    ) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
-        let report = try TokenReport(request, parameters)
+    private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
         let known = aor(of: user, in: domain)
@@ -64,8 +67,7 @@ struct PushTokenService {
 
     // MARK: Reports
 
-    private func reported(_ call: ServiceCall) throws(ServiceProblem) {
-        let report = try TokenReport(call.request, call.parameters)
+    private func reported(_ report: TokenReport, _ call: ServiceCall) throws(ServiceProblem) {
         let aor = try aor(of: report)
         let tokens = report.tokens(form)
         // The app calls again when it has one, provided that it hears of success.
@@ -80,8 +82,7 @@ struct PushTokenService {
         }
     }
 
-    private func removed(_ call: ServiceCall) throws(ServiceProblem) {
-        let report = try TokenReport(call.request, call.parameters)
+    private func removed(_ report: TokenReport, _ call: ServiceCall) throws(ServiceProblem) {
         let aor = try aor(of: report)
         let tokens = report.tokens(form)
         guard !tokens.selector.isEmpty || !tokens.isEmpty else {

@@ -47,6 +47,15 @@ package final class ServiceCall: Sendable {
         self.answered = answered
     }
 
+    /// What the handler throws is answered.
+    func serve(by handler: ServiceRouter.Handler) {
+        do throws(ServiceProblem) {
+            try handler(self)
+        } catch {
+            answer(error)
+        }
+    }
+
     package func answer(_ response: HTTPResponse) {
         answered(response.status)
         reply.send(response)

@@ -30,18 +30,25 @@ package struct ServiceRouter {
         let schemes: AuthorizationSchemes
         /// Requests change something, or try to: they are logged.
         let isChange: Bool
-        /// Asked before a key is.
-        let login: Login?
+        /// A user's password may stand in place of a key.
+        let takesPassword: Bool
         /// Its body shows a token in place of a key: whoever was wrong too often is not heard.
         let showsToken: Bool
         /// For `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
-        let handler: Handler
+        let read: Reader
     }
 
-    /// Who a request claims to come from, when it shows a password in place of a key. Called on the loop.
-    package typealias Login = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> LoginAttempt?
+    /// Reads a request before it is known who asks. Called on the loop.
+    package typealias Reader = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
+
+    package struct Reading {
+        /// Who the request claims to come from, when it shows a password in place of a key.
+        let login: LoginAttempt?
+        /// Knows what was read.
+        let handler: Handler
+    }
 
     package struct LoginAttempt {
         /// As it stands in the log; the same for every spelling, since wrong passwords are counted by it.
@@ -68,6 +75,8 @@ package struct ServiceRouter {
     }
 
     private(set) var routes: [Route] = []
+    /// Places in ``routes`` by the first segment, which is a text in all of them.
+    private var places: [String: [Int]] = [:]
 
     package init() {}
 
@@ -76,19 +85,28 @@ package struct ServiceRouter {
     /// - Parameters:
     ///   - method: `GET`, `POST` or another.
     ///   - pattern: in it `{}` stands for one whole segment of any text but the empty one, and `{*}` at its end for all
-    ///     that follows: `/v1/users/{}/bucket`. A `/` at its end must be there.
+    ///     that follows, but not as the first one: `/v1/users/{}/bucket`. A `/` at its end must be there.
     ///   - scope: what a key must be allowed; `nil`: no key is asked for.
     ///   - schemes: how a key may be shown.
     ///   - isChange: without it everything but GET is.
-    ///   - login: another way in than a key.
     ///   - showsToken: the body shows a token in place of a key; the handler judges it and counts the wrong ones.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
-        isChange: Bool? = nil, login: Login? = nil, showsToken: Bool = false,
-        described description: RouteDescription? = nil,
+        isChange: Bool? = nil, showsToken: Bool = false, described description: RouteDescription? = nil,
         _ handler: @escaping Handler
+    ) {
+        add(
+            method, pattern, scope: scope, schemes: schemes, isChange: isChange, takesPassword: false,
+            showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
+    }
+
+    /// The same for requests that may show a password, and are read for it.
+    package mutating func add(
+        _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
+        isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
+        described description: RouteDescription? = nil, reader: @escaping Reader
     ) {
         let segments = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map { text in
             text == "{}" ? Segment.parameter : text == "{*}" ? .rest : .text(String(text))
@@ -99,26 +117,30 @@ package struct ServiceRouter {
             description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
                 ?? true,
             "the description of \(method) \(pattern) names other parameters")
+        guard case .text(let root) = segments.first else { preconditionFailure("\(pattern) begins with no text") }
+        places[root, default: []].append(routes.count)
         routes.append(
             Route(
                 method: method, pattern: pattern, scope: scope, schemes: schemes,
-                isChange: isChange ?? (method != "GET"), login: login, showsToken: showsToken, description: description,
-                segments: segments, handler: handler))
+                isChange: isChange ?? (method != "GET"), takesPassword: takesPassword, showsToken: showsToken,
+                description: description, segments: segments, read: reader))
     }
 
     /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
     /// nothing is normalised. A path that is named as it is, is no other's parameter (OpenAPI 3.1 section 4.8.8).
     func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        var fitting: [(route: Route, parameters: [String])] = []
-        for route in routes {
-            if let parameters = Self.parameters(path, route.segments) { fitting.append((route, parameters)) }
+        // Routes are not copied before one is chosen: there are many, and each holds much.
+        var fitting: [(place: Int, parameters: [String])] = []
+        for place in places[path.first ?? ""] ?? [] {
+            if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
         }
         if fitting.contains(where: \.parameters.isEmpty) { fitting.removeAll { !$0.parameters.isEmpty } }
-        for (route, parameters) in fitting where route.method == wanted && (method == wanted || !route.isChange) {
-            return .found(route, parameters: parameters)
+        for (place, parameters) in fitting
+        where routes[place].method == wanted && (method == wanted || !routes[place].isChange) {
+            return .found(routes[place], parameters: parameters)
         }
-        let others = fitting.filter { $0.route.description?.isLeftOut != true }.map(\.route.method)
+        let others = fitting.map { routes[$0.place] }.filter { $0.description?.isLeftOut != true }.map(\.method)
         return others.isEmpty ? .nothing : .otherMethod(others)
     }
 
@@ -168,11 +190,8 @@ extension ServiceRouter.Route {
         return true
     }
 
+    /// For callers who are known without a login.
     func serve(_ call: ServiceCall) {
-        do throws(ServiceProblem) {
-            try handler(call)
-        } catch {
-            call.answer(error)
-        }
+        call.serve { call throws(ServiceProblem) in try read(call.request, call.parameters).handler(call) }
     }
 }

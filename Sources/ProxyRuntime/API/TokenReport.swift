@@ -59,7 +59,7 @@ struct TokenReport {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
         for item in request.query { try take(item.name, item.value) }
-        if request.method == "POST" { try take(body: request.body, type: request.field("content-type") ?? "") }
+        if request.method == "POST" { try take(body: request.body, type: request.mediaType) }
     }
 
     // MARK: Reading
@@ -78,8 +78,7 @@ struct TokenReport {
         guard body.count <= Self.bodyLimit else { throw ServiceProblem(413, "the body is too long") }
         let text = body.drop(while: \.isSpace)
         guard !text.isEmpty else { return }
-        let media = type.split(separator: ";").first?.lowercased().filter { $0 != " " && $0 != "\t" } ?? ""
-        if media == "application/json" || media.hasSuffix("+json") || text.first == UInt8(ascii: "{") {
+        if type == "application/json" || type.hasSuffix("+json") || text.first == UInt8(ascii: "{") {
             try take(json: Array(text))
         } else {
             let end = text.lastIndex { !$0.isSpace } ?? text.startIndex
@@ -121,7 +120,7 @@ struct TokenReport {
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
         // A plus that was not encoded: base64 holds no space, and a number begins with it.
-        if field.isToken { value = value.replacing(" ", with: "+") }
+        if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
         guard value.utf8.count <= field.limit else {

@@ -94,7 +94,7 @@ extension RouteDescription {
     static func providerSwitch(_ word: String) -> RouteDescription {
         RouteDescription("\(word)Provider", "Switch a push provider \(word == "enable" ? "on" : "off")")
             .path("name", "apns, fcm and so on.").done("It is switched.").problem(404, "There is no such provider.")
-            .problem(409, "It is not configured.")
+            .problem(409, "It is not configured.").notStored()
     }
 
     static let feedback = RouteDescription("pullFeedback", "Ask Apple's feedback service for dead tokens now")
@@ -106,10 +106,13 @@ extension RouteDescription {
             ])
         ).problem(409, "push.apns.feedback.endpoint is not set.")
 
-    static let explain = RouteDescription("explain", "Why a phone was woken for a call, or why not")
-        .path("name", "`user@domain`, or a Call-ID without slashes.")
-        .query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000))
-        .answer(
+    static func explain(inPath: Bool) -> RouteDescription {
+        let description = RouteDescription("explain", "Why a phone was woken for a call, or why not")
+        let named =
+            inPath
+            ? description.path("name", "`user@domain`, or a Call-ID without slashes.")
+            : description.query("name", "`user@domain`, or a Call-ID.", .text(1 ... .max), isRequired: true)
+        return named.query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000)).answer(
             200, "What is known",
             .object([
                 "name": .text, "isUser": .flag, "isKnown": .flag, "date": .date.described("In milliseconds."),
@@ -118,6 +121,7 @@ extension RouteDescription {
                 "maximumAge": .number(0...), "records": .list(of: .object(["kind": .text, "aor": .text])),
             ])
         ).notRead()
+    }
 
     // MARK: Keys
 

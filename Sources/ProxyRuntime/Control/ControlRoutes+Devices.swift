@@ -60,11 +60,15 @@ extension ControlRoutes {
 
     private func emptyBucket(_ call: ServiceCall) throws(ServiceProblem) {
         let aor = try call.aor()
-        let changes = withEngine { engine, _ in engine.bucketEmptied(of: aor) }
-        guard !changes.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
-        // What could not be written is there again after the next start.
-        store.write(changes.map(StoreService.change)) { isStored in
-            if isStored { call.answer(RemovalReport(removed: changes.count)) } else { call.answer(.notStored) }
+        let calls = withEngine { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
+        guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
+        let shard = shard
+        store.write(calls.map { .bucket(aor, .delete($0.callRef)) }) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            shard.assumeIsolated { shard in
+                shard.withEngine { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
+            }
+            call.answer(RemovalReport(removed: calls.count))
         }
     }
 }

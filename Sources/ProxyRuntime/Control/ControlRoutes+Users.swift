@@ -39,13 +39,11 @@ extension ControlRoutes {
         } catch {
             throw ServiceProblem(400, "the user cannot be added", detail: error.description)
         }
-        guard let added = credentials.digestUser, request.name.isPlain(allowingSlash: false),
-            request.name.utf8.count <= Self.nameLimit
-        else { throw ServiceProblem(400, "the name must be user@domain, and the hashes hexadecimal") }
+        guard let added = credentials.digestUser else {
+            throw ServiceProblem(400, "the name must be user@domain, without slashes, and the hashes hexadecimal")
+        }
         write(.addUser(added), for: call) { $0.userAdded(added) }
     }
-
-    private static let nameLimit = 512
 
     private func removeUser(_ call: ServiceCall) throws(ServiceProblem) {
         let (name, realm) = try known(call)
@@ -79,9 +77,12 @@ extension ControlRoutes {
 }
 
 extension UserCredentials {
-    /// `nil` when the name or a hash is not well-formed.
+    private static let nameLimit = 512
+
+    /// `nil` when the name or a hash is not well-formed, or the name could not stand in a path.
     var digestUser: DigestUser? {
-        guard let at = name.lastIndex(of: "@"), at != name.startIndex,
+        guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
+            let at = name.lastIndex(of: "@"), at != name.startIndex,
             ha1MD5.utf8.count == 32, ha1SHA256.utf8.count == 64,
             (ha1MD5 + ha1SHA256).utf8.allSatisfy({ $0.hexValue != nil })
         else { return nil }

@@ -80,12 +80,17 @@ struct ControlRoutes {
         guard let provider = PushProvider(rawValue: name) else {
             throw ServiceProblem(404, "no provider is called \(name)")
         }
-        let isConfigured = withEngine { engine, now in
-            engine.providerSwitched(provider, on: isOn, now: now)
-            return engine.configuredProviders.contains(provider)
+        guard withEngine({ engine, _ in engine.configuredProviders.contains(provider) }) else {
+            throw ServiceProblem(409, "\(name) is not configured")
         }
-        guard isConfigured else { throw ServiceProblem(409, "\(name) is not configured") }
-        call.answerDone()
+        let shard = shard
+        store.write([.switchProvider(provider, isOn: isOn)]) { isStored in
+            guard isStored else { return call.answer(.notStored) }
+            shard.assumeIsolated { shard in
+                shard.withEngine { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
+            }
+            call.answerDone()
+        }
     }
 
     // MARK: Helpers

@@ -2,16 +2,19 @@ import HTTPServer
 import Reactor
 import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user may open, who may do everything.
+/// The control socket: HTTP over a Unix socket that only the daemon's user may open, who may do everything. What they change
+/// is in the audit log as well.
 final class ControlService {
     private let listener: HTTPListener
 
-    init(path: String, loop: EventLoop, router: ServiceRouter) throws(SystemError) {
+    init(path: String, loop: EventLoop, router: ServiceRouter, log: Log = .silent) throws(SystemError) {
         listener = try HTTPListener(on: loop) { request, reply in
             guard case .found(let route, let parameters) = router.match(request.method, request.path) else {
                 return reply.send(ServiceProblem(404, "no such resource").response())
             }
-            route.serve(ServiceCall(request, parameters, from: .operatorOfMachine, reply))
+            let caller = ServiceCaller.operatorOfMachine
+            let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
+            route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
         }
         try listener.listen(unixPath: path)
     }

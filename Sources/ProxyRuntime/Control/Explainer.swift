@@ -1,3 +1,4 @@
+import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
@@ -86,12 +87,25 @@ final class Explainer: Sendable {
 
 extension Explainer {
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain) { [self] call throws(ServiceProblem) in
-            let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
-            explain(call.parameter(), limit: limit) { report in
-                guard let report else { return call.answer(.notRead) }
-                call.answer(report)
+        router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain(inPath: true)) {
+            [self] call throws(ServiceProblem) in
+            try answer(call, call.parameter())
+        }
+        // A Call-ID may hold slashes and backslashes, which a path over TCP may not.
+        router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
+            [self] call throws(ServiceProblem) in
+            guard let name = call.request.query("name"), !name.isEmpty else {
+                throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")
             }
+            try answer(call, name)
+        }
+    }
+
+    private func answer(_ call: ServiceCall, _ name: String) throws(ServiceProblem) {
+        let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
+        explain(name, limit: limit) { report in
+            guard let report else { return call.answer(.notRead) }
+            call.answer(report)
         }
     }
 }

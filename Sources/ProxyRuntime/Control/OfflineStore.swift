@@ -29,7 +29,9 @@ package struct OfflineStore {
     }
 
     package func add(_ credentials: UserCredentials) throws(StartError) {
-        guard let user = credentials.digestUser else { throw StartError("the name must be user@domain") }
+        guard let user = credentials.digestUser else {
+            throw StartError("the name must be user@domain, without slashes")
+        }
         try write(.addUser(user))
     }
 
@@ -110,11 +112,13 @@ package struct OfflineStore {
 
     private func write(_ change: StoreChange) throws(StartError) {
         do {
-            let writer = try StoreWriter(path: path, log: .silent) { _ in }
-            guard writer.submit([change], for: StoreTicket(rawValue: 1)) else {
-                throw StartError("store \(path) takes no changes")
+            let isStored = Locked(false)
+            let writer = try StoreWriter(path: path, log: .silent) { results in
+                isStored.withLock { $0 = results.allSatisfy(\.isStored) }
             }
+            let isTaken = writer.submit([change], for: StoreTicket(rawValue: 1))
             writer.stop()
+            guard isTaken, isStored.withLock({ $0 }) else { throw StartError("store \(path) takes no changes") }
         } catch let error as StartError {
             throw error
         } catch {

@@ -290,6 +290,7 @@ package final class PushService: @unchecked Sendable {
             journal.figures.observe(.pushAnswer, response.timings.total)
             let answer = ProviderAnswer(response)
             outcome = delivery.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
+                .redacted(of: delivery.request.token)
             isFailure = answer.isFailureOfProvider
             status = answer.status
             if outcome.isAccepted { standing.isProven = true }

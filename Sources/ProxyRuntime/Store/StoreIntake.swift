@@ -1,3 +1,4 @@
+internal import Collections
 internal import Registration
 
 /// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
@@ -16,9 +17,7 @@ struct StoreIntake {
         var changeCount: Int { entries.reduce(lazyRows.count) { $0 + $1.changes.count } }
     }
 
-    private var entries: [Entry] = []
-    /// Entries before it are taken already.
-    private var head = 0
+    private var entries = Queue<Entry>()
     /// Changes that wait, lazy ones apart.
     private(set) var count = 0
     private var lazyRows: [BindingID: StoredBinding] = [:]
@@ -61,7 +60,7 @@ struct StoreIntake {
     /// Lazy rows whose transaction failed wait again, unless something newer has come.
     mutating func restore(_ rows: [StoredBinding]) {
         var newer: Set<BindingID> = []
-        for entry in entries[head...] {
+        for entry in entries.elements {
             for case .binding(let change) in entry.changes { newer.insert(change.id) }
         }
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
@@ -71,18 +70,13 @@ struct StoreIntake {
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0
-        let start = head
-        while head < entries.count, head == start || taken + entries[head].changes.count <= limit {
-            taken += entries[head].changes.count
-            head += 1
+        while let entry = entries.first, batch.entries.isEmpty || taken + entry.changes.count <= limit {
+            taken += entry.changes.count
+            batch.entries.append(entry)
+            _ = entries.popFirst()
         }
-        batch.entries = Array(entries[start..<head])
         count -= taken
-        if head == entries.count {
-            entries.removeAll(keepingCapacity: true)
-            head = 0
-            announced = .none
-        }
+        if entries.isEmpty { announced = .none }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
         while taken < limit, let (id, row) = lazyRows.first {
             lazyRows.removeValue(forKey: id)

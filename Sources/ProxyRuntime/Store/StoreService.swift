@@ -191,7 +191,7 @@ package final class StoreService: @unchecked Sendable {
     func record(_ changes: [StoredChange]) {
         switch changes.first {
         case .timeline, .pushesRead: timeline.write(changes.map(Self.change))
-        case .binding, .bucket, .providerSwitch, .deadToken, nil: record(changes.map(Self.change))
+        case .binding, .bucket, .deadToken, nil: record(changes.map(Self.change))
         }
     }
 
@@ -233,7 +233,6 @@ package final class StoreService: @unchecked Sendable {
         switch change {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
-        case .providerSwitch(let provider, let isEnabled): .switchProvider(provider, isOn: isEnabled)
         case .timeline(let record): .timeline(record)
         case .deadToken(let dead): .deadToken(dead)
         case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)

@@ -156,10 +156,18 @@ package struct PushBucket: Sendable {
         return changes
     }
 
-    /// An operator wants it empty; calls being offered stay.
-    package mutating func emptied() -> [BucketChange] {
+    /// An operator had these calls forgotten, and their rows are deleted.
+    ///
+    /// - Parameter forgotten: entries as they were when the rows were told to go.
+    /// - Returns: what to delete again, since it was written once more meanwhile.
+    package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
-        while let index = entries.firstIndex(where: \.isOver) { changes.append(remove(at: index)) }
+        for entry in forgotten {
+            guard let index = index(of: entry.callRef) else { continue }
+            let isAsItWas = entries[index] == entry
+            let change = remove(at: index)
+            if !isAsItWas { changes.append(change) }
+        }
         return changes
     }
 

@@ -1,3 +1,5 @@
+internal import Collections
+
 /// Lets so many notifications into a lane at a time: the rest of its places is for calls, which never wait behind more.
 ///
 /// Pure: feed it events; who may go in goes to the lane.
@@ -5,16 +7,12 @@ package struct NotificationGate: Sendable {
     /// In the lane: waiting there, or under way.
     package private(set) var inLane = 0
     private let limit: Int
-    /// In order; the first `head` of them are gone.
-    private var queue: [PushID] = []
-    private var head = 0
-
-    private static let compactionStep = 1024
+    private var queue = Queue<PushID>()
 
     /// A quarter of the lane's places, and one at least.
     package init(_ lane: LaneSettings) { limit = max(1, lane.requests / 4) }
 
-    package var waiting: Int { queue.count - head }
+    package var waiting: Int { queue.count }
 
     /// Whether it may go in now; otherwise it waits.
     package mutating func arrived(_ id: PushID) -> Bool {
@@ -33,15 +31,6 @@ package struct NotificationGate: Sendable {
     package mutating func next() -> PushID? {
         guard waiting > 0, inLane < limit else { return nil }
         inLane += 1
-        let id = queue[head]
-        head += 1
-        if head == queue.count {
-            queue.removeAll(keepingCapacity: true)
-            head = 0
-        } else if head >= Self.compactionStep, head * 2 > queue.count {
-            queue.removeFirst(head)
-            head = 0
-        }
-        return id
+        return queue.popFirst()
     }
 }

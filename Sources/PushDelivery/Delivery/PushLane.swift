@@ -1,3 +1,4 @@
+internal import Collections
 package import Timekeeping
 
 /// The way to one provider: how many requests may be under way, who waits, and whether the provider can be reached.
@@ -38,9 +39,7 @@ package struct PushLane: Sendable {
     package private(set) var state = State.open(failuresInARow: 0)
     package private(set) var inFlight = 0
     private let settings: LaneSettings
-    /// In order; the first `head` of them are gone.
-    private var queue: [PushID] = []
-    private var head = 0
+    private var queue = Queue<PushID>()
 
     /// Failures in a row that close the lane.
     private static let failureLimit = 5
@@ -48,7 +47,6 @@ package struct PushLane: Sendable {
     private static let together: Duration = .milliseconds(100)
     /// How long it stays closed before the next probe.
     private static let pause: Duration = .seconds(5)
-    private static let compactionStep = 1024
 
     package init(_ settings: LaneSettings) { self.settings = settings }
 
@@ -60,7 +58,7 @@ package struct PushLane: Sendable {
         }
     }
 
-    package var queued: Int { queue.count - head }
+    package var queued: Int { queue.count }
 
     // MARK: What happened
 
@@ -97,16 +95,7 @@ package struct PushLane: Sendable {
     /// has left, and at ``nextProbe``. Who no longer wants to go is to be passed over with ``left(_:now:)``.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
-        let id = queue[head]
-        head += 1
-        if head == queue.count {
-            queue.removeAll(keepingCapacity: true)
-            head = 0
-        } else if head >= Self.compactionStep, head * 2 > queue.count {
-            queue.removeFirst(head)
-            head = 0
-        }
-        return id
+        return queue.popFirst()
     }
 
     /// When to ask for the ``next(now:)`` although nothing has left.

@@ -117,10 +117,16 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         $0.template.source
     }
 
-    private static let headerType = SettingType<HTTPPushHeader>.parsed("name: value") { text throws(SettingComplaint) in
-        try HTTPPushHeader(text)
+    /// What does not fit is not quoted: it may be a key without its name.
+    private static let headerType = SettingType<HTTPPushHeader>(name: "name: value") { node throws(SettingMismatch) in
+        guard let text = node.text else { throw SettingMismatch("expected \"name: value\"", at: node.position) }
+        do throws(SettingComplaint) {
+            return try HTTPPushHeader(text)
+        } catch {
+            throw SettingMismatch(error.sentence, at: node.position)
+        }
     } print: {
-        "\($0.name): (secret)"
+        "\"\($0.name): (secret)\""
     }
 
     private static let bodyType = SettingType<HTTPPushBody>.parsed("JSON with fields") {

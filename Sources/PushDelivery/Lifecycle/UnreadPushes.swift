@@ -76,10 +76,10 @@ package struct UnreadPushes: Sendable {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
-    /// Some phone has the call: it is no news for any.
+    /// The call is no news any more: some phone has it, or an operator had it forgotten.
     ///
     /// - Returns: the device's push that told of it.
-    package mutating func answered(_ call: CallRef, of device: UInt64) -> PushCode? {
+    package mutating func settled(_ call: CallRef, of device: UInt64) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 

@@ -27,12 +27,7 @@ extension ECSS10Payload {
                 // Apple wants nothing beside it.
                 body.append("\"content-available\":1")
             } else {
-                body.append("\"alert\":{\"title\":")
-                body.append(jsonString: notification.title, atMost: limits.title)
-                body.append(",\"body\":")
-                body.append(jsonString: notification.text, atMost: limits.text)
-                body.append("},\"sound\":")
-                body.append(jsonString: notification.soundName)
+                body.append(alert: notification, limits)
                 // What lets the app fetch the image before it shows.
                 if !notification.imageURL.isEmpty { body.append(",\"mutable-content\":1") }
                 body.append(",")

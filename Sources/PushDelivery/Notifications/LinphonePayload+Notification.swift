@@ -23,12 +23,8 @@ extension LinphonePayload {
             if notification.isSilent {
                 body.append("{\"aps\":{\"content-available\":1},")
             } else {
-                body.append("{\"aps\":{\"alert\":{\"title\":")
-                body.append(jsonString: notification.title, atMost: limits.title)
-                body.append(",\"body\":")
-                body.append(jsonString: notification.text, atMost: limits.text)
-                body.append("},\"sound\":")
-                body.append(jsonString: notification.soundName)
+                body.append("{\"aps\":{")
+                body.append(alert: notification, limits)
                 body.append(",\"mutable-content\":1,\"badge\":")
                 body.append(decimal: context.push.badge)
                 body.append("},")

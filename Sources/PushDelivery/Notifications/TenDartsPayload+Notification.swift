@@ -31,12 +31,8 @@ extension TenDartsPayload {
         }
         return TextLimits.fitting(room, titles: 2, size: \.count) { limits in
             var body: [UInt8] = []
-            body.append("{\"aps\":{\"alert\":{\"title\":")
-            body.append(jsonString: notification.title, atMost: limits.title)
-            body.append(",\"body\":")
-            body.append(jsonString: notification.text, atMost: limits.text)
-            body.append("},\"sound\":")
-            body.append(jsonString: notification.soundName)
+            body.append("{\"aps\":{")
+            body.append(alert: notification, limits)
             body.append(",\"badge\":")
             body.append(decimal: context.push.badge)
             body.append("},")

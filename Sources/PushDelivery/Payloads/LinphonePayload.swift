@@ -72,7 +72,8 @@ enum LinphonePayload {
         case .alert:
             body.append("\"alert\":{")
             body.append(contentsOf: text)
-            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":1")
+            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":")
+            body.append(decimal: context.push.badge)
         }
         body.append("},")
         if type == .alert {
@@ -102,11 +103,11 @@ enum LinphonePayload {
         if type == .background {
             body.append("{\"aps\":{\"badge\":0,\"content-available\":1},")
         } else {
-            body.append("{\"aps\":{\"alert\":{\"title\":")
-            body.append(jsonString: context.settings.texts.missedCalls, atMost: nameLimit)
-            body.append(",\"body\":")
-            body.append(jsonString: calls.last?.remoteURI ?? .empty, atMost: nameLimit)
-            body.append("},\"sound\":\"default\",\"mutable-content\":1,\"badge\":")
+            body.append("{\"aps\":{")
+            body.append(
+                alert: ByteString(context.settings.texts.missedCalls), calls.last?.remoteURI ?? .empty,
+                TextLimits(title: nameLimit, text: nameLimit))
+            body.append(",\"mutable-content\":1,\"badge\":")
             body.append(decimal: context.push.badge)
             body.append("},")
         }

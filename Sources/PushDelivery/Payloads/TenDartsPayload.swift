@@ -43,11 +43,9 @@ enum TenDartsPayload {
             return body
         }
         let words = Words(context)
-        body.append("{\"aps\":{\"alert\":{\"title\":")
-        body.append(jsonString: words.title, atMost: textLimit)
-        body.append(",\"body\":")
-        body.append(jsonString: words.text, atMost: textLimit)
-        body.append("},\"sound\":\"default\",\"badge\":")
+        body.append("{\"aps\":{")
+        body.append(alert: words.title, words.text, TextLimits(title: textLimit, text: textLimit))
+        body.append(",\"badge\":")
         body.append(decimal: context.push.badge)
         body.append("},")
         members.append(PayloadField("title", words.title, atMost: textLimit))

@@ -40,6 +40,8 @@ struct APIKeyTests {
             #expect(Set([APIScope.admin]).allows(scope))
             #expect(Set([scope]).allows(.admin) == (scope == .admin))
         }
+        #expect(Set([APIScope.lifecycle]).allows(.lifecycleReport))
+        #expect(!Set([APIScope.lifecycleReport]).allows(.lifecycle))
     }
 
     @Test func `the ring finds a key by its text alone`() throws {

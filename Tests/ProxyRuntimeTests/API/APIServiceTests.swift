@@ -72,6 +72,10 @@ struct APIServiceTests {
                     method: method, url: "http://\(endpoint)\(target)", headers: headers, body: Array(body.utf8)))
         }
 
+        func reloadCertificate(_ loop: EventLoop) async {
+            await Bench(loop).run { _ in kept.service.reloadCertificate() }
+        }
+
         func close(_ loop: EventLoop) async {
             await Bench(loop).run { _ in
                 session.close()
@@ -244,18 +248,36 @@ struct APIServiceTests {
 
     // MARK: TLS
 
-    @Test func `with a certificate it speaks TLS`() async throws {
+    @Test func `with a certificate it speaks TLS, and takes a renewed one`() async throws {
         try await withFolder { folder in
-            let made = try SelfSignedCertificate(hosts: ["127.0.0.1"])
             let paths = (cert: folder.path + "/cert.pem", key: folder.path + "/key.pem")
-            try Data(made.certificate).write(to: URL(filePath: paths.cert))
-            try Data(made.key).write(to: URL(filePath: paths.key))
+            func renew(_ name: String) throws {
+                let made = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+                try Data(made.certificate).write(to: URL(filePath: paths.cert))
+                try Data(made.certificate).write(to: URL(filePath: folder.path + "/" + name))
+                try Data(made.key).write(to: URL(filePath: paths.key))
+            }
+            /// Whether a new connection is served by whoever has that certificate.
+            func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
+                var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
+                request.authorityFile = folder.path + "/" + name
+                request.headers = [HTTPHeader("Connection", "close")]
+                return (try? await api.session.response(to: request).status) == 200
+            }
+            try renew("first")
             try await withLoop { loop in
                 let api = try await Fixture(loop, tls: paths)
-                var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
-                request.authorityFile = paths.cert
-                let response = try await api.session.response(to: request)
-                #expect(response.status == 200)
+                #expect(try await isServed("first", api))
+                try renew("second")
+                #expect(try await isServed("first", api))
+                await api.reloadCertificate(loop)
+                #expect(try await isServed("second", api))
+                #expect(try await !isServed("first", api))
+                // What cannot be read changes nothing.
+                try Data("none".utf8).write(to: URL(filePath: paths.cert))
+                await api.reloadCertificate(loop)
+                #expect(try await isServed("second", api))
+                #expect(api.logSink.lines.contains { $0.contains("certificate not reloaded, the old one stays") })
                 await api.close(loop)
             }
         }

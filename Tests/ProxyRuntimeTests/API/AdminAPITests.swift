@@ -4,6 +4,7 @@ import HTTPClient
 import JSON
 import PushDelivery
 import SIPGrammar
+import Storage
 import Telemetry
 import Testing
 
@@ -55,6 +56,8 @@ struct AdminAPITests {
         "/v1/users/",
         "/V1/users", "/v1/users%00", "/v1/users%5c", "/healthz/../v1/users", "/healthz%2f..%2fv1/users", "/v1/%75sers",
         "/v1/users;x", "/v1/users?x=/healthz", "/v1/users#/healthz", "http://a/v1/users", "/openapi.json/../v1/users",
+        "//metrics", "/metrics%2f", "/metrics/", "/metrics;x", "/v1/../metrics", "/%2e/metrics", "/healthz/../metrics",
+        "/healthz%2f..%2fmetrics", "/metrics%00", "/METRICS", "/%6detrics", "/metrics?x", "//a/metrics", "\\metrics",
     ])
     func `no spelling leads round the key`(target: String) async throws {
         try await withAdmin { daemon async throws in
@@ -156,7 +159,35 @@ struct AdminAPITests {
         }
     }
 
+    // MARK: Providers
+
+    @Test func `a provider is switched when the store has it, and not before`() async throws {
+        let folder = try StoreFolder()
+        let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        let other = try Connection(path: folder.path, options: ConnectionOptions())
+        try other.execute("ALTER TABLE provider_switch RENAME TO away")
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 503)
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true"#))
+        try other.execute("ALTER TABLE away RENAME TO provider_switch")
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 200)
+        #expect(try other.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false"#))
+        try await daemon.stop()
+    }
+
     // MARK: The rest
+
+    @Test func `what holds slashes is explained by query`() async throws {
+        try await withAdmin { daemon async throws in
+            for (target, status) in [
+                ("/v1/explain?name=a84b%2F%2F4c%5C@pbx", 200), ("/v1/explain?name=100@example.net&limit=1", 200),
+                ("/v1/explain?name=", 400), ("/v1/explain", 400), ("/v1/explain?name=x&limit=0", 400),
+                ("/v1/explain/a%2Fb", 400),
+            ] {
+                #expect(try await daemon.order("GET", target).status == status, "\(target)")
+            }
+        }
+    }
 
     @Test func `figures are read with a key of their own scope`() async throws {
         try await withAdmin { daemon async throws in

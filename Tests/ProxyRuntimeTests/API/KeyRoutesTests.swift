@@ -2,8 +2,10 @@ import Foundation
 import HTTPClient
 import LoopTesting
 import Reactor
+import Storage
 import Telemetry
 import Testing
+import Timekeeping
 
 @testable import ProxyRuntime
 
@@ -14,6 +16,7 @@ struct KeyRoutesTests {
         let control: ControlService
         let keys: APIKeyRing
         let store: StoreService
+        let log: MemoryLogSink
     }
 
     private func withControl(_ body: (Kept, _ socket: String, StoreFolder) async throws -> Void) async throws {
@@ -25,8 +28,10 @@ struct KeyRoutesTests {
                 let keys = APIKeyRing(try store.loadKeys())
                 var router = ServiceRouter()
                 KeyRoutes(keys: keys, store: store, loop: bench.loop).register(in: &router)
-                let control = try ControlService(path: socket, loop: bench.loop, router: router)
-                return Kept(control: control, keys: keys, store: store)
+                let sink = MemoryLogSink()
+                let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
+                let control = try ControlService(path: socket, loop: bench.loop, router: router, log: log)
+                return Kept(control: control, keys: keys, store: store, log: sink)
             }
             try await body(kept, socket, folder)
             await Bench(loop).run { _ in kept.store.close() }
@@ -52,6 +57,11 @@ struct KeyRoutesTests {
             #expect(found == "app")
             // A name means one key only.
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 409)
+            // Changes are in the audit log, and reading is not.
+            #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
+            let changes = kept.log.lines.filter { $0.contains("API change") }
+            #expect(changes.count == 2 && changes.allSatisfy { $0.contains("api-key=\"control socket\" method=PUT") })
+            #expect(changes.first?.contains("status=200") == true && changes.last?.contains("status=409") == true)
         }
     }
 
@@ -82,6 +92,19 @@ struct KeyRoutesTests {
             let status = try HTTPSession.wait(for: request).status
             #expect(status == 400)
         }
+    }
+
+    @Test func `without a daemon, too, a store that takes no change says so`() throws {
+        let folder = try StoreFolder()
+        let offline = OfflineStore(path: folder.path)
+        let secret = try APIKeySecret.make()
+        try offline.add(APIKeyRequest(name: "one", secret: secret, scopes: [.pushes]))
+        let other = try Connection(path: folder.path, options: ConnectionOptions())
+        try other.execute("CREATE TRIGGER no BEFORE INSERT ON api_key BEGIN SELECT raise(ABORT, 'no'); END")
+        #expect(throws: StartError.self) {
+            try offline.add(APIKeyRequest(name: "two", secret: secret, scopes: [.pushes]))
+        }
+        #expect(try offline.keys().map(\.name) == ["one"])
     }
 
     @Test func `without a daemon the store is changed, and a name means one key only`() throws {

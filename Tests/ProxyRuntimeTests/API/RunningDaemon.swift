@@ -154,13 +154,16 @@ struct RunningDaemon: Sendable {
 
     func answer(_ request: [UInt8]) async throws -> String { try await Self.answer(request, from: api) }
 
-    /// All that a server says on a connection until it closes it; nothing when there is none.
-    static func answer(_ request: [UInt8], from endpoint: Endpoint) async throws -> String {
+    /// All that a server says on a connection until it closes it; nothing when there is none. A request may have as many
+    /// bytes as there is `room` for.
+    static func answer(
+        _ request: [UInt8], from endpoint: Endpoint, room: Int = 4 << 20
+    ) async throws -> String {
         try await withLoop { loop in
             let received = Mailbox<String?>()
             let connection = try await Bench(loop).run { bench in
                 var limits = StreamConnection.Limits()
-                limits.output = 4 << 20
+                limits.output = room
                 let connection = try StreamConnection.connect(
                     to: endpoint, on: bench.loop, limits: limits,
                     handlers: .init(

@@ -52,7 +52,7 @@ private struct Station {
     }
 
     func explain(_ name: String, _ query: String = "") async throws -> ExplainReport {
-        let response = try await get("/v1/explain/\(name)\(query)")
+        let response = try await get("/v1/explain\(name.isEmpty ? "" : "/")\(name)\(query)")
         #expect(response.status == 200)
         return try JSONDecoder().decode(ExplainReport.self, from: Data(response.body))
     }
@@ -155,6 +155,7 @@ struct ExplainerTests {
             #expect(report.records.map(\.providerID) == ["m1"])
             #expect(report.records.map(\.aor) == ["bob@example.net"])
             #expect(try await station.explain("sip:bob@EXAMPLE.net").records == report.records)
+            #expect(try await station.explain("", "?name=a84b%2F%2F4c@pbx").records == report.records)
             // The token is nowhere in it.
             let all = try await station.get("/v1/explain/bob@example.net")
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))

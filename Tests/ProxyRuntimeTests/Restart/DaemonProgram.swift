@@ -7,14 +7,16 @@ import Testing
 
 @testable import ProxyRuntime
 
-/// The real `sippushd`, as a process that can be killed. Not Foundation's `Process`: the address sanitizer takes what that
-/// does in the child for an error.
+/// The real `sippushd`, as a process that can be killed, and is with its last owner. Not Foundation's `Process`: the address
+/// sanitizer takes what that does in the child for an error.
 final class DaemonProgram: Sendable {
     /// Where its HTTP API and its SIP over UDP are.
     let api: Endpoint
     let sip: Endpoint
     private let control: String
-    private let child: pid_t
+    private let child: ChildProcess
+    /// What it says; the end of it is `nil`.
+    private let lines = Mailbox<String?>()
 
     struct Failure: Error {
         let sentence: String
@@ -23,11 +25,12 @@ final class DaemonProgram: Sendable {
     /// Starts it, and waits until it serves; `variables` stand in its environment besides our own.
     init(settings: String, in folder: StoreFolder, variables: [String: String] = [:]) async throws {
         control = folder.folder + "/control.sock"
-        let file = try Self.write(settings, in: folder)
+        let file = folder.folder + "/sippushd.yaml"
+        try Data(settings.utf8).write(to: URL(filePath: file))
         let (child, output) = try Self.spawn(
-            ["serve", "--config", file, "--log-format", "text"], reading: STDERR_FILENO, variables)
-        self.child = child
-        let lines = Mailbox<String?>()
+            ["serve", "--config", file, "--log-format", "text"], variables: variables)
+        self.child = ChildProcess(child)
+        let lines = lines
         // A thread of its own, as reading blocks; it ends with the child.
         Thread.detachNewThread {
             var rest: [UInt8] = []
@@ -64,20 +67,38 @@ final class DaemonProgram: Sendable {
         return Endpoint(line[range.upperBound...].prefix { !$0.isWhitespace && $0 != "\"" })
     }
 
-    /// Without a chance to say goodbye; from any thread.
-    func kill() { _ = Glibc.kill(child, SIGKILL) }
+    var id: pid_t { child.id }
 
-    /// Waits for its end.
+    /// Without a chance to say goodbye; from any thread.
+    func kill() { child.send(SIGKILL) }
+
+    func terminate() { child.send(SIGTERM) }
+
+    /// Has it read settings and certificates again.
+    ///
+    /// - Returns: what it said since it was asked for its lines last.
+    func reload() async throws -> [String] {
+        child.send(SIGHUP)
+        var said: [String] = []
+        while let line = try await lines.next() {
+            said.append(line)
+            if line.contains("settings reloaded") { break }
+        }
+        return said
+    }
+
+    /// Waits for its end, and brings it about when that does not come.
     ///
     /// - Returns: the signal that ended it; 0 when it ended by itself.
-    func ended() async -> Int32 {
+    func ended() async throws -> Int32 {
         let child = child
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var status: Int32 = 0
-                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-                continuation.resume(returning: status & 0x7f)
-            }
+        let end = Mailbox<Int32>()
+        Thread.detachNewThread { end.put(child.end()) }
+        do {
+            return try await end.next()
+        } catch {
+            kill()
+            throw error
         }
     }
 
@@ -89,6 +110,16 @@ final class DaemonProgram: Sendable {
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
+    /// Kilobytes: what it has in memory, and the most that it ever had.
+    func memory() throws -> (now: Int, peak: Int) {
+        let status = try String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8)
+        func number(_ name: String) throws -> Int {
+            let line = status.split(separator: "\n").first { $0.hasPrefix(name + ":") }
+            return try #require(line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) })
+        }
+        return (try number("VmRSS"), try number("VmHWM"))
+    }
+
     // MARK: The process
 
     /// The build puts it beside the program that runs the tests.
@@ -97,38 +128,10 @@ final class DaemonProgram: Sendable {
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sippushd").path
     }
 
-    /// - Returns: the settings' path.
-    static func write(_ settings: String, in folder: StoreFolder) throws -> String {
-        let file = folder.folder + "/sippushd.yaml"
-        try Data(settings.utf8).write(to: URL(filePath: file))
-        return file
-    }
-
-    /// Runs another command to its end.
-    ///
-    /// - Returns: what it printed; `nil` when it failed.
-    static func output(of arguments: [String]) async throws -> String? {
-        let (child, output) = try spawn(arguments, reading: STDOUT_FILENO)
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var all: [UInt8] = []
-                var buffer = [UInt8](repeating: 0, count: 4096)
-                while true {
-                    let count = unsafe read(output, &buffer, buffer.count)
-                    guard count > 0 else { break }
-                    all += buffer[..<count]
-                }
-                close(output)
-                var status: Int32 = 0
-                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-                continuation.resume(returning: status == 0 ? String(decoding: all, as: UTF8.self) : nil)
-            }
-        }
-    }
-
-    /// - Returns: the process, and a descriptor to read that output of it from; the other is thrown away.
+    /// - Returns: the process, and a descriptor to read its standard error from.
     private static func spawn(
-        _ arguments: [String], reading wanted: Int32, _ variables: [String: String] = [:]
+        _ arguments: [String], input: String = "/dev/null", output: String = "/dev/null",
+        variables: [String: String] = [:]
     ) throws -> (pid_t, Int32) {
         var ends: [Int32] = [0, 0]
         guard unsafe pipe(&ends) == 0 else { throw Failure(sentence: "no pipe") }
@@ -136,25 +139,64 @@ final class DaemonProgram: Sendable {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        for number in [STDOUT_FILENO, STDERR_FILENO] {
-            if number == wanted {
-                unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], number)
-            } else {
-                unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_WRONLY, 0)
-            }
-        }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT, 0o600)
+        unsafe posix_spawn_file_actions_adddup2(&actions, ends[1], 2)
         var words = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
-        let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
+        let environment = ProcessInfo.processInfo.environment.merging(variables) { _, given in given }
         var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + pairs).forEach { unsafe free($0) } }
+        // The worst that it may inherit.
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var blocked = sigset_t()
+        unsafe sigfillset(&blocked)
+        unsafe posix_spawnattr_setsigmask(&attributes, &blocked)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var child: pid_t = 0
-        let code = unsafe posix_spawn(&child, path, &actions, nil, &words, &pairs)
+        let code = unsafe posix_spawn(&child, path, &actions, &attributes, &words, &pairs)
         close(ends[1])
         guard code == 0 else {
             close(ends[0])
             throw Failure(sentence: "cannot start \(path): \(code)")
         }
         return (child, ends[0])
+    }
+}
+
+// MARK: Commands
+
+extension DaemonProgram {
+    /// What a command has said, and how it ended.
+    struct Ended: Sendable {
+        let status: Int32
+        let output: String
+        let complaint: String
+    }
+
+    /// Runs a command of the program to its end.
+    static func run(_ arguments: [String], input: String = "", in folder: StoreFolder) async throws -> Ended {
+        let name = folder.folder + "/" + UUID().uuidString
+        try Data(input.utf8).write(to: URL(filePath: name + ".in"))
+        let (child, errors) = try spawn(arguments, input: name + ".in", output: name + ".out")
+        let (status, complaint) = await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var said: [UInt8] = []
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                while true {
+                    let count = unsafe read(errors, &buffer, buffer.count)
+                    guard count > 0 else { break }
+                    said += buffer[..<count]
+                }
+                close(errors)
+                var status: Int32 = 0
+                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+                continuation.resume(returning: (status, String(decoding: said, as: UTF8.self)))
+            }
+        }
+        let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
+        // Ended by a signal it has no status of its own.
+        return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint)
     }
 }

@@ -89,12 +89,22 @@ struct KilledDaemonTests {
             let answers = Mailbox<String?>()
             let journal = Journal(until: Int.random(in: 30...150)) { daemon.kill() }
             try await withThrowingTaskGroup(of: Void.self) { group in
+                // A client is through when the daemon has gone; one that fails before takes it along.
                 for number in 0..<4 {
-                    group.addTask { try await report("r\(round)t\(number)", to: daemon, journal) }
+                    group.addTask {
+                        defer { daemon.kill() }
+                        try await report("r\(round)t\(number)", to: daemon, journal)
+                    }
                 }
-                group.addTask { try await track("r\(round)", at: daemon, journal) }
-                group.addTask { try await register("r\(round)s", at: daemon, answers, journal) }
-                let signal = await daemon.ended()
+                group.addTask {
+                    defer { daemon.kill() }
+                    try await track("r\(round)", at: daemon, journal)
+                }
+                group.addTask {
+                    defer { daemon.kill() }
+                    try await register("r\(round)s", at: daemon, answers, journal)
+                }
+                let signal = try await daemon.ended()
                 #expect(signal == SIGKILL)
                 // Over UDP nobody sees that.
                 answers.put(nil)
@@ -114,10 +124,22 @@ struct KilledDaemonTests {
             }
             for id in await journal.tracked { try await expectEnd(of: id, at: again) }
             again.kill()
-            _ = await again.ended()
+            _ = try await again.ended()
         }
         let reader = try StoreReader(path: folder.path, mayMigrate: true)
         try reader.checkIntegrity()
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {
+        let daemon = try await DaemonProgram(settings: settings, in: folder)
+        daemon.terminate()
+        #expect(try await daemon.ended() == 0)
+    }
+
+    @Test func `a daemon that nobody holds any more is ended`() async throws {
+        let id = try await DaemonProgram(settings: settings, in: folder).id
+        let isGone = Glibc.kill(id, 0) < 0 && errno == ESRCH
+        #expect(isGone)
     }
 
     // MARK: Clients

@@ -69,7 +69,8 @@ struct KilledRegistrationTests {
         try await withLoop { loop in
             let outside = Outside(loop)
             let settings = settings(folder, try await outside.open())
-            let file = try DaemonProgram.write(settings, in: folder)
+            let file = folder.folder + "/commands.yaml"
+            try Data(settings.utf8).write(to: URL(filePath: file))
             let counts = Locked<[String: Int]>([:])
             let receiver = FakeProvider(loop) { request, _ in
                 counts.withLock { $0[request.path, default: 0] += 1 }
@@ -81,7 +82,7 @@ struct KilledRegistrationTests {
             let variables = [
                 "http_proxy": proxyURL, "https_proxy": proxyURL, "all_proxy": proxyURL, "no_proxy": "", "NO_PROXY": "",
             ]
-            let app = try await addApp(file, receiver: try await receiver.listen())
+            let app = try await addApp(file, folder, receiver: try await receiver.listen())
 
             var last = try await DaemonProgram(settings: settings, in: folder, variables: variables)
             for round in 0..<Self.rounds {
@@ -91,7 +92,7 @@ struct KilledRegistrationTests {
                     for number in 0..<4 {
                         group.addTask { try await register("r\(round)t\(number)", app, at: daemon, journal) }
                     }
-                    #expect(await daemon.ended() == SIGKILL)
+                    #expect(try await daemon.ended() == SIGKILL)
                     try await group.waitForAll()
                 }
                 last = try await DaemonProgram(settings: settings, in: folder, variables: variables)
@@ -103,9 +104,9 @@ struct KilledRegistrationTests {
             try await expectWebhook(app, at: last, receiver)
             #expect(counts.withLock { $0.allSatisfy { $0.value == ($0.key == "/last" ? 2 : 1) } })
             #expect(await proxy.connectionCount == 0)
-            try await expectRemoval(app, file, at: last)
+            try await expectRemoval(app, file, folder, at: last)
             last.kill()
-            _ = await last.ended()
+            _ = try await last.ended()
             for fake in [receiver, proxy] { await fake.close() }
             await outside.close()
         }
@@ -114,10 +115,11 @@ struct KilledRegistrationTests {
     // MARK: Steps
 
     /// While no daemon runs.
-    private func addApp(_ file: String, receiver: String) async throws -> App {
-        let output = try #require(
-            try await DaemonProgram.output(
-                of: ["app", "add", "shop", "--org", "org-1", "--fcm-param", "my-project", "--config", file]))
+    private func addApp(_ file: String, _ folder: StoreFolder, receiver: String) async throws -> App {
+        let ended = try await DaemonProgram.run(
+            ["app", "add", "shop", "--org", "org-1", "--fcm-param", "my-project", "--config", file], in: folder)
+        try #require(ended.status == 0)
+        let output = ended.output
         func value(_ name: String) throws -> String {
             let line = try #require(output.split(separator: "\n").first { $0.hasPrefix(name) })
             return try #require(line.split(separator: " ").last.map { String($0) })
@@ -177,13 +179,18 @@ struct KilledRegistrationTests {
     }
 
     /// With a command to the daemon that runs; whoever shows the token afterwards is a stranger.
-    private func expectRemoval(_ app: App, _ file: String, at daemon: DaemonProgram) async throws {
-        let list = try await DaemonProgram.output(of: ["app", "list", "--config", file])
-        #expect(list?.contains("shop") == true && list?.contains(app.id) == true)
-        #expect(list?.contains(app.token) == false)
-        #expect(try await DaemonProgram.output(of: ["app", "remove", "shop", "--config", file]) != nil)
-        #expect(try await DaemonProgram.output(of: ["app", "remove", "shop", "--config", file]) == nil)
-        #expect(try await DaemonProgram.output(of: ["app", "list", "--config", file])?.contains("shop") == false)
+    private func expectRemoval(
+        _ app: App, _ file: String, _ folder: StoreFolder, at daemon: DaemonProgram
+    ) async throws {
+        func run(_ arguments: String...) async throws -> DaemonProgram.Ended {
+            try await DaemonProgram.run(["app"] + arguments + ["--config", file], in: folder)
+        }
+        let list = try await run("list")
+        #expect(list.output.contains("shop") && list.output.contains(app.id))
+        #expect(!list.output.contains(app.token))
+        #expect(try await run("remove", "shop").status == 0)
+        #expect(try await run("remove", "shop").status != 0)
+        #expect(try await run("list").output.contains("shop") == false)
         let id = try #require(try await register("removed", app, at: daemon))
         #expect(try await status(of: id, app, at: daemon)?["Status"] == "Pending")
         #expect(try daemon.bindingCount(of: "removed@example.net") == 0)

@@ -142,7 +142,7 @@ struct OpenAPIDocument {
         guard let scope = route.scope else { return [] }
         // OpenAPI 3.1 lets a requirement name roles where there is no OAuth.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
-        return route.login == nil ? [key] : [key, ["userPassword": []]]
+        return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
 
     private static let securitySchemes: JSONValue = [

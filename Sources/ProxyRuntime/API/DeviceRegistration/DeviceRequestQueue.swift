@@ -1,3 +1,4 @@
+import Collections
 import HTTPServer
 import ProxyCore
 import PushDelivery
@@ -47,8 +48,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     /// The first of each line is at work, or the line stands in `ready`.
     private var lines: [Line: [Work]] = [:]
-    private var ready: [Line] = []
-    private var readyHead = 0
+    private var ready = Queue<Line>()
     private var atWork = 0
     /// Accepted and not done, those on their way to the disk included.
     private(set) var count = 0
@@ -132,16 +132,10 @@ final class DeviceRequestQueue: @unchecked Sendable {
     // MARK: Turns
 
     private func startWaiting() {
-        while atWork < Self.concurrency, readyHead < ready.count {
-            let line = ready[readyHead]
-            readyHead += 1
+        while atWork < Self.concurrency, let line = ready.popFirst() {
             guard let work = lines[line]?.first else { continue }
             atWork += 1
             begin(work.request, line)
-        }
-        if readyHead == ready.count {
-            ready.removeAll(keepingCapacity: true)
-            readyHead = 0
         }
     }
 
@@ -195,7 +189,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     private func pauseOver() {
-        ready += postponed
+        for line in postponed { ready.append(line) }
         postponed = []
         startWaiting()
     }

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import HTTPClient
 import JSON
 import Reactor
@@ -28,7 +29,7 @@ final class WebhookSender: @unchecked Sendable {
     private let resolve: Resolve
     private let log: Log
     private var logLimit = LogRateLimit()
-    private var waiting: [Webhook] = []
+    private var waiting = Queue<Webhook>()
     private var inFlight = 0
     private let timeout: Duration
 
@@ -67,14 +68,14 @@ final class WebhookSender: @unchecked Sendable {
     var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
-        waiting = []
+        waiting = Queue()
         http.close()
     }
 
     private func sendWaiting() {
-        while inFlight < Self.concurrency, !waiting.isEmpty {
+        while inFlight < Self.concurrency, let webhook = waiting.popFirst() {
             inFlight += 1
-            begin(waiting.removeFirst())
+            begin(webhook)
         }
     }
 

@@ -22,13 +22,14 @@ struct DeviceCodeRoutes {
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
             router.add(
-                "POST", "/api/v1/devices" + end, scope: .lifecycle, schemes: .bearerOrToken, isChange: false,
+                "POST", "/api/v1/devices" + end, scope: .lifecycleReport, schemes: .bearerOrToken, isChange: false,
                 described: .deviceCode
             ) { call throws(ServiceProblem) in
                 try tell(call)
             }
             router.add(
-                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycle, schemes: .bearerOrToken, isChange: false,
+                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, schemes: .bearerOrToken,
+                isChange: false,
                 described: .deviceAccess
             ) { call throws(ServiceProblem) in
                 try accessed(call)
@@ -43,16 +44,18 @@ struct DeviceCodeRoutes {
         } catch {
             throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
         }
-        guard let token = body["token"]?.string, (1...4096).contains(token.utf8.count) else {
+        guard let text = body["token"]?.string, (1...4096).contains(text.utf8.count) else {
             throw ServiceProblem(400, "expected token as a text of at most 4096 bytes")
         }
         guard let providers = body["platform"]?.string.flatMap(Self.providers) else {
             throw ServiceProblem(400, "platform is android, ios, ios_sandbox, web or messenger")
         }
-        let codes = codes
-        let isTaken = search.find(ByteString(token), of: providers) { device in
+        let (codes, token) = (codes, ByteString(text))
+        let isTaken = search.find(token, of: providers) {
+            $0.holds(token)
+        } _: { device in
             guard let device else { return call.answer(.noSuchDevice) }
-            let code = codes.code(of: device.rawValue)
+            let code = codes.code(of: device.id.rawValue)
             call.answer(Answer(code: code, device: "/api/v1/devices/\(code)/"), status: 201)
         }
         guard !isTaken else { return }
@@ -78,6 +81,13 @@ struct DeviceCodeRoutes {
         }
         guard isKnown else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))
+    }
+}
+
+extension PushToken {
+    /// Whether it is, or has among others, the token that an app knows.
+    fileprivate func holds(_ token: ByteString) -> Bool {
+        prid == token || appleTokens.contains(token.lowercased())
     }
 }
 

@@ -26,7 +26,7 @@ struct LifecycleRoutes {
             // Before the codes, of which none is spelt like that.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
-                router.add(method, all, scope: .lifecycle, schemes: .bearerOrToken, described: .allRead) {
+                router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
                     call throws(ServiceProblem) in
                     try allRead(call)
                 }
@@ -34,7 +34,7 @@ struct LifecycleRoutes {
             for (word, mark) in Self.marks {
                 for method in Self.methods {
                     router.add(
-                        method, Self.pushes + "/{}/" + word + end, scope: .lifecycle, schemes: .bearerOrToken,
+                        method, Self.pushes + "/{}/" + word + end, scope: .lifecycleReport, schemes: .bearerOrToken,
                         described: .mark(word)
                     ) { call throws(ServiceProblem) in
                         try marked(call, mark)

@@ -81,7 +81,9 @@ extension PushStatistics {
         let latest: Int64 = 253_402_300_800  // the year 10000
         if let seconds = Int64(text), (0...latest).contains(seconds) { return UnixTime(seconds: seconds) }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts.map(\.utf8.count) == [4, 2, 2], let year = Int64(parts[0]), year >= 1970,
+        guard parts.count == 3, parts.map(\.utf8.count) == [4, 2, 2],
+            parts.allSatisfy({ $0.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) }),
+            let year = Int64(parts[0]), year >= 1970,
             let month = Int64(parts[1]), let day = Int64(parts[2])
         else {
             throw ServiceProblem(400, "\(name) is no time", detail: "expected Unix seconds, or a day as 2026-11-21")
@@ -191,7 +193,7 @@ extension PushStatistics {
     /// Quoted where it must be. What a spreadsheet would take for a formula gets an apostrophe, which makes it text.
     static func csvField(_ text: String) -> String {
         var field = text
-        if let first = text.unicodeScalars.first, "=+-@\t\r".unicodeScalars.contains(first) { field = "'" + field }
+        if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }
         let mustBeQuoted = field.unicodeScalars.contains { $0 == "," || $0 == "\"" || $0 == "\r" || $0 == "\n" }
         return mustBeQuoted ? "\"" + field.replacing("\"", with: "\"\"") + "\"" : field
     }

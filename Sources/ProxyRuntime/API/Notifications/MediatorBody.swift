@@ -50,9 +50,8 @@ struct MediatorBody {
     /// Reads a form, as the older interface has it, or JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
-        let media = request.field("content-type")?.split(separator: ";").first?.lowercased() ?? ""
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
-        guard media.filter({ $0 != " " && $0 != "\t" }) == wanted else { throw .http("expected \(wanted)") }
+        guard request.mediaType == wanted else { throw .http("expected \(wanted)") }
         let texts = isForm ? try Self.form(request.body) : try Self.json(request.body)
         func bytes(_ member: Member) -> ByteString { ByteString(texts[member] ?? "") }
         for member in [Member.verb, .appID, .deviceToken] where (texts[member] ?? "").isEmpty {

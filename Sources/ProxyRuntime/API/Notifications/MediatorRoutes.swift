@@ -29,12 +29,12 @@ struct MediatorRoutes {
         let name: ByteString
         do throws(MediatorAnswer) {
             body = try MediatorBody(call.request, isForm: isForm)
-            guard let known = ReportedTokens.name(of: body.deviceToken, service.search.form) else { throw .unknown }
+            guard let known = ReportedTokens.name(of: body.deviceToken, service.reported.form) else { throw .unknown }
             name = known
         } catch {
             return Self.answer(call, error, isForm)
         }
-        let isAsked = service.search.find(TokenSearch.Wanted(name: name, selector: body.selector)) { device in
+        let isAsked = service.reported.find(ReportedDevices.Wanted(name: name, selector: body.selector)) { device in
             do throws(MediatorAnswer) {
                 guard let device else { throw .unknown }
                 try send(body, to: device, known: name)

@@ -13,7 +13,7 @@ import Timekeeping
 struct NotificationService {
     let shard: ProxyShard
     let push: PushService
-    let search: TokenSearch
+    let reported: ReportedDevices
     private let queries: StoreQueries
     private let codes: DeviceCodes
     private let recent = RecentOrders()
@@ -25,7 +25,7 @@ struct NotificationService {
         self.push = push
         self.queries = queries
         self.codes = codes
-        search = TokenSearch(shard: shard, form: form)
+        reported = ReportedDevices(shard: shard, form: form)
     }
 
     func register(in router: inout ServiceRouter) {

@@ -98,6 +98,8 @@ extension RunningDaemonSuites {
             RunningDaemon.registration, RunningDaemon.registration + "/batch", RunningDaemon.registration + "/status",
             RunningDaemon.registration + "/status/", RunningDaemon.registration + "/cleanup",
             RunningDaemon.registration + "/cleanup/batch",
+            "/api/v1/pushes/x/received/", "/api/v1/pushes/x/follow", "/api/v1/pushes/x/read/",
+            "/api/v1/pushes/all_read/", "/api/v1/devices/",
         ]
 
         @Test func `there are enough of them`() { #expect(Self.bombs.count >= 25) }

@@ -40,6 +40,12 @@ extension RunningDaemonSuites {
             Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\(head)\r\n".utf8)
         }
 
+        private static func page(_ target: String) -> [UInt8] {
+            Array(
+                ("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                    + "Authorization: Bearer \(RunningDaemon.adminKey)\r\n\r\n").utf8)
+        }
+
         /// A body of exactly so many bytes.
         private static func padded(_ body: String, to count: Int) -> String {
             body + text(count - body.utf8.count, " ")
@@ -112,11 +118,24 @@ extension RunningDaemonSuites {
                 }, statuses: (200, 413)),
             Row(
                 name: "dead tokens on a page", limit: 10_000,
+                request: { page("/v1/dead-tokens?limit=\($0)") }, statuses: (200, 400)),
+            Row(
+                name: "pushes on a page", limit: 10_000,
+                request: { page("/v1/push-statistics?by=push&limit=\($0)") }, statuses: (200, 400)),
+            Row(
+                name: "letters of a device's code", limit: 128,
                 request: { count in
-                    Array(
-                        ("GET /v1/dead-tokens?limit=\(count) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                            + "Authorization: Bearer \(RunningDaemon.adminKey)\r\n\r\n").utf8)
-                }, statuses: (200, 400)),
+                    RunningDaemon.post(
+                        "/api/v1/pushes/all_read/", Array("{\"device\":\"/api/v1/devices/\(text(count))/\"}".utf8),
+                        ["Authorization: AppToken \(RunningDaemon.adminKey)"])
+                }, statuses: (404, 400)),
+            Row(
+                name: "bytes of a token that a device asks about", limit: 4096,
+                request: { count in
+                    RunningDaemon.post(
+                        "/api/v1/devices/", Array("{\"platform\":\"ios\",\"token\":\"\(text(count))\"}".utf8),
+                        ["Authorization: Token \(RunningDaemon.adminKey)"])
+                }, statuses: (404, 400)),
         ]
 
         @Test func `each holds to the one`() async throws {

@@ -333,6 +333,7 @@ struct PushStatisticsTests {
     @Test(arguments: [
         ("fcm", "fcm"), ("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""), ("a\r\nb", "\"a\r\nb\""), ("", ""),
         ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\t=1", "'\t=1"),
+        ("\n=1", "\"'\n=1\""), ("\r=1", "\"'\r=1\""), ("-", "'-"), ("a-b", "a-b"),
         ("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\""), ("a=b", "a=b"),
     ])
     func `fields of CSV`(text: String, field: String) {

@@ -1,3 +1,4 @@
+import Addressing
 import Foundation
 import JSON
 import LoopTesting
@@ -137,8 +138,13 @@ extension RunningDaemonSuites {
                             #expect(try await story.status("\(method) \(path)\(end)", push.body) == 200)
                         }
                     }
-                    for method in ["GET", "DELETE"] {
-                        #expect(try await story.status("\(method) \(path)/") == 405)
+                    for method in ["GET", "DELETE", "HEAD", "OPTIONS"] {
+                        for end in ["/", ""] {
+                            let answer = try await story.ask("\(method) \(path)\(end)")
+                            #expect(
+                                answer.hasPrefix("HTTP/1.1 405 ") && answer.contains("Allow: PATCH, PUT, POST\r\n"),
+                                "\(method) \(path)\(end)")
+                        }
                     }
                     for device in [
                         "https://10darts.com/api/v1/devices/\(push.device)/", "/api/v1/devices/\(push.device)",
@@ -251,6 +257,74 @@ extension RunningDaemonSuites {
             }
         }
 
+        /// T7: 404 = 403 for foreign ids.
+        @Test func `others' pushes and no pushes are answered alike, and as fast`() async throws {
+            try await Story.with { story in
+                try await story.register(1)
+                try await story.register(1, user: "101", token: "another-device-token")
+                let own = try await story.missedCall(1)
+                let other = try await story.missedCall(2, user: "101")
+                // Its row is written when the mark is.
+                #expect(try await story.status("PUT /api/v1/pushes/\(other.id)/received/", other.body) == 200)
+                let unknown = UUID().uuidString.lowercased()
+                var answers: Set<String> = []
+                for (id, body) in [
+                    (other.id, own.body), (unknown, own.body), ("x", own.body),
+                    (own.id, #"{"device":"\#(String(own.device.reversed()))"}"#),
+                ] {
+                    for word in ["received", "follow", "read"] {
+                        let answer = try await story.ask("PATCH /api/v1/pushes/\(id)/\(word)/", body)
+                        #expect(answer.hasPrefix("HTTP/1.1 404 "))
+                        answers.insert(
+                            answer.split(separator: "\r\n").filter { !$0.hasPrefix("Date: ") }.joined(separator: "\n"))
+                    }
+                }
+                #expect(answers.count == 1)
+                var times: [[Duration]] = [[], []]
+                for _ in 0..<200 {
+                    for (index, id) in [other.id, unknown].enumerated() {
+                        let start = ContinuousClock.now
+                        _ = try await story.status("PATCH /api/v1/pushes/\(id)/read/", own.body)
+                        times[index].append(ContinuousClock.now - start)
+                    }
+                }
+                let medians = times.map { $0.sorted()[100] }
+                let difference = medians[0] - medians[1]
+                #expect(difference < .milliseconds(1) && difference > .milliseconds(-1), "\(medians)")
+                // Nothing of it was kept.
+                let device = try await story.json("/v1/pushes/\(other.id)")["devices"]?.array?.first
+                #expect(device?["read"]?.bool == false && device?["followed"]?.bool == false)
+            }
+        }
+
+        @Test func `missed calls that an operator has forgotten count no more, once the store has it`() async throws {
+            let folder = try StoreFolder()
+            try await Story.with(folder, { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }) { story in
+                try await story.register(1)
+                _ = try await story.missedCall(1)
+                #expect(try await story.missedCall(2).badge == 2)
+                let path = "/v1/users/100@example.net/bucket"
+                func calls() async throws -> Int? {
+                    try JSONValue(Array(try await story.daemon.order("GET", path).body.utf8)).array?.count
+                }
+                #expect(try await calls() == 2)
+                let other = try Connection(path: folder.path, options: ConnectionOptions())
+                try other.execute("ALTER TABLE bucket_entry RENAME TO away")
+                #expect(try await story.daemon.order("DELETE", path).status == 503)
+                #expect(try await calls() == 2)
+                try other.execute("ALTER TABLE away RENAME TO bucket_entry")
+                #expect(try await story.daemon.order("DELETE", path).body == #"{"removed":2}"#)
+                #expect(try await story.daemon.order("GET", path).body == "[]")
+                #expect(try other.integer("SELECT count(*) FROM bucket_entry") == 0)
+                #expect(try await story.missedCall(3).badge == 1)
+            }
+            // After a restart as well: what was forgotten was read.
+            try await Story.with(folder) { story in
+                let push = try await story.missedCall(4)
+                #expect(push.badge == 2)
+            }
+        }
+
         @Test func `while the store cannot be written a mark is not taken, and the app tries again`() async throws {
             let folder = try StoreFolder()
             try await Story.with(folder) { story in
@@ -312,6 +386,7 @@ extension RunningDaemonSuites {
         @Test(arguments: [
             "by=week", "format=xml", "from=yesterday", "from=2026-02-30", "to=2026-13-01", "from=-1", "limit=0",
             "limit=10001", "after=x", "from=1969-12-31", "to=20261121T00", "from=99999-01-01",
+            "from=2026-%2B1-01", "to=2026-01-1", "from=", "by=", "limit=%2B",
         ])
         func `questions that are none`(query: String) async throws {
             try await Story.with { story in

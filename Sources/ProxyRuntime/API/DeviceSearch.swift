@@ -1,3 +1,4 @@
+import Collections
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -10,17 +11,18 @@ import Timekeeping
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceSearch: @unchecked Sendable {
-    fileprivate struct Question {
-        let token: ByteString
+    typealias FoundDevice = ProxyEngine.FoundDevice
+
+    private struct Question {
         let providers: Set<PushProvider>
         let word: [UInt8]
-        let answer: (BindingID?) -> Void
-        /// The device that registered last.
-        var found: (device: BindingID, date: UnixTime)?
+        let isMeant: (PushToken) -> Bool
+        let answer: (FoundDevice?) -> Void
+        var found: FoundDevice?
     }
 
     private let shard: ProxyShard
-    private var waiting: [Question] = []
+    private var waiting = Queue<Question>()
     private var asked: [Question] = []
     private var cursor = BindingCursor()
 
@@ -28,36 +30,37 @@ final class DeviceSearch: @unchecked Sendable {
     private static let batch = 16
     private static let limit = 256
     /// About a millisecond.
-    private static let step = 2000
+    private static let step = 200
     /// What is looked for first: shorter words would be found everywhere.
-    private static let wordLengths = 8...32
+    private static let wordLengths = 4...32
 
     init(_ shard: ProxyShard) { self.shard = shard }
 
-    /// Looks for the device whose token it is, that which registered last.
+    /// Looks for the device that has a token; of several, for that which registered last.
     ///
     /// - Parameters:
-    ///   - token: as the app has it.
+    ///   - token: as it stands in `pn-prid`, alone or beside others.
     ///   - providers: that it may be one of.
+    ///   - isMeant: whether it is one of these that a device has.
     ///   - answer: called once, on the loop, with the device if there is one.
     /// - Returns: false when too many wait; then nothing is called.
     func find(
-        _ token: ByteString, of providers: Set<PushProvider>, _ answer: @escaping (BindingID?) -> Void
+        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool,
+        _ answer: @escaping (FoundDevice?) -> Void
     ) -> Bool {
         guard waiting.count < Self.limit else { return false }
         guard let word = Self.word(in: token), !providers.isEmpty else {
             answer(nil)
             return true
         }
-        waiting.append(Question(token: token, providers: providers, word: word, answer: answer))
+        waiting.append(Question(providers: providers, word: word, isMeant: isMeant, answer: answer))
         if asked.isEmpty { begin() }
         return true
     }
 
     private func begin() {
-        guard !waiting.isEmpty else { return }
-        asked = Array(waiting.prefix(Self.batch))
-        waiting.removeFirst(asked.count)
+        while asked.count < Self.batch, let question = waiting.popFirst() { asked.append(question) }
+        guard !asked.isEmpty else { return }
         cursor = BindingCursor()
         continueLater()
     }
@@ -65,26 +68,28 @@ final class DeviceSearch: @unchecked Sendable {
     private func continueLater() { shard.loop.post { self.search() } }
 
     private func search() {
+        let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
-        let start = cursor
-        let (found, hasMore, end) = shard.assumeIsolated { shard in
+        let cursor = cursor
+        let step = shard.assumeIsolated { shard in
             shard.withEngine { engine, _ in
-                var cursor = start
-                let (found, hasMore) = engine.devices(with: words, from: &cursor, limit: Self.step)
-                return (found, hasMore, cursor)
+                engine.devices(of: providers, with: words, from: cursor, limit: Self.step)
             }
         }
-        cursor = end
-        for holder in found {
-            for index in asked.indices where asked[index].isMeant(holder.token) {
-                if let known = asked[index].found, known.date > holder.registeredAt { continue }
-                asked[index].found = (holder.device, holder.registeredAt)
+        for device in step.found {
+            for index in asked.indices where asked[index].providers.contains(device.token.provider) {
+                guard asked[index].isMeant(device.token) else { continue }
+                if let known = asked[index].found, known.registeredAt > device.registeredAt { continue }
+                asked[index].found = device
             }
         }
-        if hasMore { return continueLater() }
+        if let next = step.next {
+            self.cursor = next
+            return continueLater()
+        }
         let answered = asked
         asked = []
-        for question in answered { question.answer(question.found?.device) }
+        for question in answered { question.answer(question.found) }
         if asked.isEmpty { begin() }
     }
 
@@ -102,14 +107,5 @@ final class DeviceSearch: @unchecked Sendable {
             return nil
         }
         return Array(longest.suffix(wordLengths.upperBound))
-    }
-}
-
-extension DeviceSearch.Question {
-    fileprivate func isMeant(_ other: PushToken) -> Bool {
-        guard providers.contains(other.provider) else { return false }
-        if other.prid == token { return true }
-        let isApple = other.provider == .apns || other.provider == .apnsDevelopment
-        return isApple && other.appleTokens.contains(token.lowercased())
     }
 }

@@ -1,0 +1,20 @@
+internal import JSON
+internal import SIPGrammar
+
+extension Array<UInt8> {
+    /// What Apple's phones show and play: members of `aps`.
+    mutating func append(
+        alert title: ByteString, _ text: ByteString, _ limits: TextLimits, sound: ByteString = ByteString("default")
+    ) {
+        append("\"alert\":{\"title\":")
+        append(jsonString: title, atMost: limits.title)
+        append(",\"body\":")
+        append(jsonString: text, atMost: limits.text)
+        append("},\"sound\":")
+        append(jsonString: sound)
+    }
+
+    mutating func append(alert notification: PushNotification, _ limits: TextLimits) {
+        append(alert: notification.title, notification.text, limits, sound: notification.soundName)
+    }
+}

@@ -1,0 +1,41 @@
+/// The sockets of a C library that opens and closes them itself, each watched for what the library wants to know of it.
+///
+/// To be released before the library closes them: a watch must not outlive its descriptor.
+package final class FileWatches {
+    private let loop: EventLoop
+    private let turn: LoopTurn
+    private let handler: (Int32, FileWatch.Interest) -> Void
+    private var watches: [Int32: FileWatch] = [:]
+
+    package init(
+        on loop: EventLoop, turn: LoopTurn = .usual,
+        handler: @escaping (_ descriptor: Int32, _ ready: FileWatch.Interest) -> Void
+    ) {
+        self.loop = loop
+        self.turn = turn
+        self.handler = handler
+    }
+
+    /// Replaces what the socket is watched for; with nothing it is forgotten.
+    package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
+        guard !interest.isEmpty else {
+            watches[descriptor] = nil
+            return
+        }
+        do {
+            let watch = try watches[descriptor] ?? makeWatch(descriptor)
+            try watch.watch(for: interest)
+        } catch {
+            // No memory for an event: whatever waits for the socket ends by its time-out.
+            watches[descriptor] = nil
+        }
+    }
+
+    private func makeWatch(_ descriptor: Int32) throws(SystemError) -> FileWatch {
+        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn) { [handler] ready in
+            handler(descriptor, ready)
+        }
+        watches[descriptor] = watch
+        return watch
+    }
+}

@@ -1,0 +1,94 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+import SIPMessage
+import Timekeeping
+
+/// What must never happen.
+extension SimulatedWorld {
+    func violate(_ sentence: String) { violations.append("\(now.instant.nanoseconds / 1_000_000) ms: \(sentence)") }
+
+    /// What the daemon sends to a phone must have been earned: the REGISTER's 2xx first, and each call once.
+    func checkSent(_ message: ReadMessage, to phone: Int, on flow: Flow) {
+        switch message {
+        case .response(let response):
+            if response.cseq.method == .register, response.status.isSuccess,
+                response.callID.string == phones[phone].registerCallID
+            {
+                phones[phone].acknowledgedFlow = flow
+                phones[phone].isAcknowledged = true
+            }
+        case .request(let request) where request.method == .invite:
+            let branch = request.via.branch?.string ?? ""
+            let known = phones[phone].invited[request.callID.string]
+            if let known, known != branch { violate("\(phones[phone].name) got \(request.callID) twice") }
+            phones[phone].invited[request.callID.string] = branch
+            if known == nil, !phones[phone].isOrdinary, phones[phone].acknowledgedFlow != flow {
+                violate("\(phones[phone].name) got \(request.callID) before its REGISTER's 200")
+            }
+            if request.uri.text.string.contains("pn-") { violate("a push parameter left in \(request.uri.text)") }
+            if let index = calls.firstIndex(where: { $0.callID == request.callID.string }), calls[index].isOver,
+                known == nil
+            {
+                violate("\(phones[phone].name) was called after \(request.callID) had ended")
+            }
+        case .request, .unusable: break
+        }
+    }
+
+    /// What reached the daemon from a phone, as the bucket's rules see it (A21).
+    func noteResponse(_ response: SIPResponse) {
+        guard response.cseq.method == .invite,
+            let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
+            let phone = phones.firstIndex(where: { $0.name == response.to.tag?.string })
+        else { return }
+        if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) {
+            calls[index].wasAnswered = true
+        }
+        if response.status.code >= 180, response.status != 408, response.status != 503 {
+            calls[index].reached.insert(phone)
+        }
+    }
+
+    func recorded(_ record: TimelineRecord) {
+        for complaint in timeline.complaints(about: record) { violate(complaint) }
+        if record.end == .unreachable,
+            let index = calls.firstIndex(where: { $0.callID == record.callID.string })
+        {
+            calls[index].lostAPhone = true
+        }
+        if record.end == .answered,
+            calls.first(where: { $0.callID == record.callID.string })?.wasAnswered == false
+        {
+            violate("the record of \(record.callID) says it was answered")
+        }
+    }
+
+    func checkEvening() {
+        let whole = calls.filter { !$0.sawCrash && !$0.finals.isEmpty }.map(\.callID)
+        for complaint in timeline.complaints(inEveningOf: engine, calls: whole, now: now.instant) { violate(complaint) }
+        for call in calls {
+            let label = "\(call.callID) to \(call.user)"
+            if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
+                violate("\(label) ended with \(call.finals.map(\.code))")
+            }
+            for phone in phones where phone.user == call.user && !phone.isOrdinary {
+                let reports = call.reports[phone.number] ?? 0
+                let mayBeSpared = call.wasAnswered || call.reached.contains(phone.number)
+                let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
+                if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
+                if reports > 0, mayBeSpared, !isUncertain, !call.lostAPhone {
+                    violate("\(label): \(phone.name) was told of a call it had")
+                }
+                if reports == 0, !mayBeSpared, !isUncertain, call.finals.first != 404,
+                    phone.firstRegistered < call.startedAt
+                {
+                    violate("\(label): \(phone.name) was never told")
+                }
+            }
+        }
+        let held = engine.heldCalls
+        if !held.isEmpty { violate("\(held.count) calls are still held in the evening") }
+    }
+}

@@ -1,0 +1,58 @@
+import Addressing
+import ProxyCore
+import SIPGrammar
+import SIPMessage
+import Timekeeping
+
+/// The way between the daemon and everybody else: datagrams get lost and come twice.
+extension SimulatedWorld {
+    /// Bytes arrive at the daemon.
+    func deliver(_ bytes: [UInt8], on flow: Flow) {
+        let generation = generation
+        for _ in 0..<copies(on: flow) {
+            at(random.milliseconds(5...60)) { world in
+                guard !flow.transport.isReliable || world.generation == generation else { return }
+                switch world.reader.read(bytes) {
+                case .request(let request): world.engine.requestReceived(request, on: flow, now: world.now)
+                case .response(let response):
+                    world.noteResponse(response)
+                    world.engine.responseReceived(response, on: flow, now: world.now)
+                case .unusable(let unusable):
+                    world.violate("the reader refused a simulated message: \(unusable.reason)")
+                }
+                world.drain()
+            }
+        }
+    }
+
+    func proxySent(_ bytes: [UInt8], on flow: Flow) {
+        let message = reader.read(bytes)
+        if case .unusable(let unusable) = message { violate("the daemon sent what cannot be read: \(unusable.reason)") }
+        let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
+        if let phone { checkSent(message, to: phone, on: flow) }
+        if flow.transport.isReliable, flow.connection == 0 || phone == nil {
+            let engine = engine
+            at(.milliseconds(1)) { world in
+                guard world.engine === engine else { return }
+                world.engine.sendFailed(on: flow, now: world.now)
+                world.drain()
+            }
+            return
+        }
+        for _ in 0..<copies(on: flow) {
+            at(random.milliseconds(5...60)) { world in
+                if flow.remote == Self.pbx {
+                    world.pbxReceived(message)
+                } else if let phone {
+                    world.phoneReceived(message, phone, on: flow)
+                }
+            }
+        }
+    }
+
+    /// How often a message arrives.
+    private func copies(on flow: Flow) -> Int {
+        if flow.transport.isReliable || isQuiet { return 1 }
+        return random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
+    }
+}

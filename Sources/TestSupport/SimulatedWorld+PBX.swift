@@ -1,0 +1,90 @@
+import Addressing
+import SIPGrammar
+import SIPMessage
+import Timekeeping
+
+/// The PBX, from which all calls come.
+extension SimulatedWorld {
+    /// The ring timeout of 30 s, and time for a lost INVITE to be sent again.
+    private static let longestHold: Duration = .seconds(45)
+
+    func callStarts(_ number: Int) {
+        let user = "u\(Int.random(in: 0..<plan.users, using: &random))"
+        calls.append(SimulatedCall(caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant))
+        let index = calls.count - 1
+        // Who is pushed is decided when the INVITE arrives; note it then.
+        sendInvite(index, attempt: 0)
+        let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
+        at(patience) { $0.callerGivesUp(index) }
+    }
+
+    private func sendInvite(_ index: Int, attempt: Int) {
+        guard attempt < 7, !calls[index].sawProvisional, calls[index].finals.isEmpty else { return }
+        let call = calls[index]
+        let bytes = SIPText.invite(
+            to: call.user, from: call.caller, at: Self.pbx, callID: call.callID, branch: "pbx\(call.caller)")
+        if calls[index].invite == nil, case .request(let request) = reader.read(bytes) { calls[index].invite = request }
+        deliver(bytes, on: pbxFlow)
+        at(.milliseconds(500 << attempt)) { $0.sendInvite(index, attempt: attempt + 1) }
+    }
+
+    private var pbxFlow: Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx) }
+
+    private func callerGivesUp(_ index: Int) {
+        guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
+        calls[index].gaveUp = true
+        let call = calls[index]
+        if now.instant - call.startedAt > Self.longestHold, !call.sawCrash,
+            !phones.contains(where: { $0.invited[call.callID] != nil })
+        {
+            violate("\(call.callID) is held although its time is over")
+        }
+        sendCancel(index, invite, attempt: 0)
+    }
+
+    private func sendCancel(_ index: Int, _ invite: SIPRequest, attempt: Int) {
+        guard attempt < 8, !calls[index].cancelAnswered else { return }
+        deliver(SIPText.hopRequest("CANCEL", for: invite), on: pbxFlow)
+        at(.milliseconds(500 << min(attempt, 3))) { $0.sendCancel(index, invite, attempt: attempt + 1) }
+    }
+
+    func pbxReceived(_ message: ReadMessage) {
+        guard case .response(let response) = message,
+            let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
+            let invite = calls[index].invite
+        else {
+            if case .request(let request) = message, request.method == .bye {
+                deliver(SIPText.response(200, to: request, tag: "pbx"), on: pbxFlow)
+            }
+            return
+        }
+        if response.cseq.method == .cancel {
+            calls[index].cancelAnswered = true
+            return
+        }
+        guard response.cseq.method == .invite else { return }
+        if response.status.isProvisional {
+            calls[index].sawProvisional = true
+            return
+        }
+        let isFirst = calls[index].finals.isEmpty
+        if !calls[index].finals.contains(response.status) { calls[index].finals.append(response.status) }
+        if response.status.isSuccess {
+            let ack = SIPText.dialogRequest(
+                "ACK", cseq: 1, invite: invite, answer: response, at: Self.pbx,
+                branch: "ack\(calls[index].caller)\(response.to.tag?.string ?? "")")
+            deliver(ack, on: pbxFlow)
+            if isFirst {
+                at(random.milliseconds(1_000...60_000)) { world in
+                    let bye = SIPText.dialogRequest(
+                        "BYE", cseq: 2, invite: invite, answer: response, at: Self.pbx,
+                        branch: "bye\(world.calls[index].caller)")
+                    world.deliver(bye, on: world.pbxFlow)
+                }
+            }
+        } else {
+            deliver(
+                SIPText.hopRequest("ACK", for: invite, to: response.frame.firstValue(of: .to)?.string), on: pbxFlow)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+import Addressing
+import SIPGrammar
+import SIPMessage
+import Timekeeping
+
+/// What phones do, of themselves and when they are told something.
+extension SimulatedWorld {
+    /// The app comes to life: a new connection or port, a new REGISTER.
+    func phoneWakes(_ phone: Int) {
+        let hadConnection = phones[phone].connection
+        if let hadConnection { phoneOn[hadConnection] = nil }
+        phones[phone].wake(port: UInt16.random(in: 20_000...60_000, using: &random))
+        phoneAt = phoneAt.filter { $0.value != phone }
+        phoneAt[phones[phone].endpoint] = phone
+        if phones[phone].transport == .tcp {
+            lastConnection += 1
+            phones[phone].connection = lastConnection
+            phoneOn[lastConnection] = phone
+        }
+        sendRegister(of: phone, attempt: 0)
+    }
+
+    private func flow(of phone: Int) -> Flow {
+        let phone = phones[phone]
+        return Flow(
+            transport: phone.transport, listener: phone.transport == .tcp ? 1 : 0, connection: phone.connection ?? 0,
+            remote: phone.endpoint)
+    }
+
+    private func sendRegister(of phone: Int, attempt: Int) {
+        let current = phones[phone].registrations
+        deliver(phones[phone].registerText(), on: flow(of: phone))
+        guard attempt < 8 else { return }
+        at(.milliseconds(500 << min(attempt, 3))) { world in
+            guard world.phones[phone].registrations == current, !world.phones[phone].isRegistered else { return }
+            if world.phones[phone].transport == .tcp, world.phones[phone].connection == nil {
+                world.phoneWakes(phone)
+                return
+            }
+            world.sendRegister(of: phone, attempt: attempt + 1)
+        }
+    }
+
+    private func phoneRefreshes(_ phone: Int) {
+        guard phones[phone].isRegistered, flow(of: phone).connection != 0 || !phones[phone].transport.isReliable else {
+            return
+        }
+        phones[phone].refreshes += 1
+        deliver(phones[phone].registerText(), on: flow(of: phone))
+    }
+
+    func phoneReceived(_ message: ReadMessage, _ phone: Int, on flow: Flow) {
+        guard phones[phone].isAwake, flow.transport.isReliable || phones[phone].endpoint == flow.remote else { return }
+        switch message {
+        case .response(let response):
+            if response.cseq.method == .register, response.callID.string == phones[phone].registerCallID {
+                if response.status.isSuccess {
+                    phones[phone].registered()
+                    if random.chance(plan.refreshes) { at(random.milliseconds(5...250)) { $0.phoneRefreshes(phone) } }
+                }
+            }
+        case .request(let request): phoneReceived(request, phone, on: flow)
+        case .unusable: break
+        }
+    }
+
+    func phoneReceived(_ request: SIPRequest, _ phone: Int, on flow: Flow) {
+        let key = request.callID.string
+        func answer(_ status: Status) {
+            deliver(
+                SIPText.response(
+                    status, to: request, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@\(flow.remote)"),
+                on: self.flow(of: phone))
+        }
+        switch request.method {
+        case .invite:
+            if let dialog = phones[phone].dialogs[key] {
+                if let final = dialog.final, final.code >= 300 { answer(final) }
+                return
+            }
+            phones[phone].dialogs[key] = SimulatedDialog(invite: request)
+            let roll = Double.random(in: 0..<1, using: &random)
+            at(random.milliseconds(50...500)) { _ in answer(.init(code: 180)) }
+            let decision: Status? = roll < 0.5 ? 200 : roll < 0.6 ? 486 : roll < 0.65 ? 603 : nil
+            guard let decision else { return }
+            at(random.milliseconds(600...6_000)) { $0.phoneDecides(phone, key, decision, request) }
+        case .cancel:
+            answer(.ok)
+            guard let dialog = phones[phone].dialogs[key], dialog.final == nil else { return }
+            phones[phone].dialogs[key]?.final = .requestTerminated
+            repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
+        case .ack: phones[phone].dialogs[key]?.isAcknowledged = true
+        default: answer(.ok)
+        }
+    }
+
+    private func phoneDecides(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest) {
+        guard let dialog = phones[phone].dialogs[key], dialog.final == nil else { return }
+        phones[phone].dialogs[key]?.final = status
+        repeatFinal(phone, key, status, invite, attempt: 0)
+    }
+
+    /// Finals to an INVITE are sent again until the ACK comes (timer G, and RFC 3261 section 13.3.1.4 for 2xx).
+    private func repeatFinal(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest, attempt: Int) {
+        guard attempt < 10, phones[phone].dialogs[key]?.isAcknowledged == false else { return }
+        deliver(
+            SIPText.response(
+                status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"),
+            on: flow(of: phone))
+        at(.milliseconds(min(500 << attempt, 4_000))) {
+            $0.repeatFinal(phone, key, status, invite, attempt: attempt + 1)
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import ProxyRuntime
+
+/// For commands that need no daemon: a running one is asked over its control socket, so that it knows at once; without one
+/// the store is read and changed.
+extension Command.Invocation {
+    func askDaemon<Value>(
+        _ ask: (ControlConnection) async throws(Command.Failure) -> Value,
+        orStore body: (OfflineStore) throws(StartError) -> Value
+    ) async throws(Command.Failure) -> Value {
+        let settings = try settings()
+        let control = ControlConnection(path: settings.control)
+        if try control.isAlive { return try await ask(control) }
+        return try offline { () throws(StartError) in try body(OfflineStore(settings)) }
+    }
+}
+
+func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
+    do throws(StartError) { return try body() } catch { throw .failed(error.description) }
+}
+
+extension Command {
+    /// A command that removes what is named after it.
+    ///
+    /// - Parameters:
+    ///   - name: of the command.
+    ///   - summary: for its help.
+    ///   - argument: what the help calls the name that is given.
+    ///   - resource: the path above that name, at the daemon.
+    ///   - remove: does it in the store.
+    /// - Returns: the command.
+    static func removing(
+        _ name: String, _ summary: String, argument: String = "NAME", from resource: String,
+        orStore remove: @escaping @Sendable (OfflineStore, String) throws(StartError) -> Void
+    ) -> Command {
+        Command(name: name, summary: summary, arguments: argument, options: [configOption]) {
+            invocation throws(Failure) in
+            let removed = try invocation.onlyArgument(argument)
+            try await invocation.askDaemon { control throws(Failure) in
+                try await control.delete("\(resource)/\(pathSegment(removed))")
+            } orStore: { store throws(StartError) in
+                try remove(store, removed)
+            }
+            print("removed")
+        }
+    }
+}
