@@ -39,6 +39,8 @@ struct HTTP2Fixture {
         for path in paths {
             var request = request
             request.url += path
+            // Only tests of time-outs wait for one.
+            request.timeout = .seconds(300)
             change(&request)
             session.loop.post { [session, outcomes, request] in session.send(request) { outcomes.put($0) } }
         }
