@@ -29,7 +29,7 @@ final class DeviceSearch: @unchecked Sendable {
     /// Questions that are answered by one search, and that wait for the next.
     private static let batch = 16
     private static let limit = 256
-    /// About a millisecond.
+    /// Tokens to read before calls have their turn again, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     private static let step = 200
     /// What is looked for first: shorter words would be found everywhere.
     private static let wordLengths = 4...32

@@ -18,18 +18,13 @@ struct CommandLineTests {
     }
 
     private var settings: String {
-        """
-        domains: [example.net]
-        listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
-        control: \(folder.folder)/control.sock
-        auth: "off"
-        api:
-          listen: ["127.0.0.1:0"]
-        push:
-          acrobits:
-            enabled: true
-        """
+        DaemonProgram.settings(
+            folder,
+            """
+            push:
+              acrobits:
+                enabled: true
+            """)
     }
 
     private func run(_ arguments: [String], input: String = "") async throws -> DaemonProgram.Ended {
@@ -124,16 +119,7 @@ struct CommandLineTests {
     }
 
     @Test func `a daemon is asked, whatever the name`() async throws {
-        let daemon = try await DaemonProgram(settings: settings, in: folder)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await asking())
-        } catch {
-            result = .failure(error)
-        }
-        daemon.kill()
-        _ = try await daemon.ended()
-        try result.get()
+        try await DaemonProgram.with(settings: settings, in: folder) { _ in try await asking() }
     }
 
     private func asking() async throws {

@@ -127,6 +127,37 @@ final class DaemonProgram: Sendable {
         return URL(filePath: own).deletingLastPathComponent().appending(path: "sippushd").path
     }
 
+    /// What all have in common; more goes on within `api`.
+    static func settings(_ folder: StoreFolder, _ more: String = "") -> String {
+        """
+        domains: [example.net]
+        listen: ["udp:127.0.0.1:0"]
+        store: \(folder.path)
+        control: \(folder.folder)/control.sock
+        auth: "off"
+        api:
+          listen: ["127.0.0.1:0"]
+        \(more)
+        """
+    }
+
+    /// Starts it, and kills it when the body is through.
+    static func with<Result: Sendable>(
+        settings: String, in folder: StoreFolder, _ body: (DaemonProgram) async throws -> Result
+    ) async throws -> Result {
+        let program = try await DaemonProgram(settings: settings, in: folder)
+        do {
+            let result = try await body(program)
+            program.kill()
+            _ = try await program.ended()
+            return result
+        } catch {
+            program.kill()
+            _ = try? await program.ended()
+            throw error
+        }
+    }
+
     /// - Returns: the settings' path.
     static func write(_ settings: String, in folder: StoreFolder) throws -> String {
         let file = folder.folder + "/sippushd.yaml"

@@ -60,27 +60,21 @@ struct KilledDaemonTests {
     }
 
     private var settings: String {
-        """
-        domains: [example.net]
-        listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
-        control: \(folder.folder)/control.sock
-        auth: "off"
-        api:
-          listen: ["127.0.0.1:0"]
-          connections-per-source: 1000
-          mobile-apps:
-            shop:
-              id: \(RunningDaemon.app)
-              org: org-1
-              api-token-sha256: [\(String(decoding: Hex.encode(RunningDaemon.hash(of: RunningDaemon.apiToken)), as: UTF8.self))]
-              fcm-param: my-project
-        push:
-          acrobits:
-            enabled: true
-            endpoint: http://127.0.0.1:9
-
-        """
+        DaemonProgram.settings(
+            folder,
+            """
+              connections-per-source: 1000
+              mobile-apps:
+                shop:
+                  id: \(RunningDaemon.app)
+                  org: org-1
+                  api-token-sha256: [\(String(decoding: Hex.encode(RunningDaemon.hash(of: RunningDaemon.apiToken)), as: UTF8.self))]
+                  fcm-param: my-project
+            push:
+              acrobits:
+                enabled: true
+                endpoint: http://127.0.0.1:9
+            """)
     }
 
     @Test func `reports, removals, registrations and REGISTERs survive`() async throws {

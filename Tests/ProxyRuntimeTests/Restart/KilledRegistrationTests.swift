@@ -42,26 +42,20 @@ struct KilledRegistrationTests {
     private static let path = RunningDaemon.registration
 
     private func settings(_ folder: StoreFolder, _ provider: String) -> String {
-        """
-        domains: [example.net]
-        listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
-        control: \(folder.folder)/control.sock
-        auth: "off"
-        api:
-          listen: ["127.0.0.1:0"]
-          connections-per-source: 1000
-          device-registration:
-            webhook-plain-http: true
-            webhook-receivers: [127.0.0.1]
-        push:
-          fcm:
-            enabled: true
-            body-format: legacy
-            server-key: test
-            endpoint: \(provider)
-
-        """
+        DaemonProgram.settings(
+            folder,
+            """
+              connections-per-source: 1000
+              device-registration:
+                webhook-plain-http: true
+                webhook-receivers: [127.0.0.1]
+            push:
+              fcm:
+                enabled: true
+                body-format: legacy
+                server-key: test
+                endpoint: \(provider)
+            """)
     }
 
     @Test func `what was accepted is done, and its webhook comes once at most`() async throws {

@@ -14,17 +14,12 @@ struct ReloadTests {
     init() throws { folder = try StoreFolder() }
 
     private var settings: String {
-        """
-        domains: [example.net]
-        listen: ["udp:127.0.0.1:0"]
-        store: \(folder.path)
-        control: \(folder.folder)/control.sock
-        auth: "off"
-        api:
-          listen: ["127.0.0.1:0"]
-          cert-file: \(folder.folder)/cert.pem
-          key-file: \(folder.folder)/key.pem
-        """
+        DaemonProgram.settings(
+            folder,
+            """
+              cert-file: \(folder.folder)/cert.pem
+              key-file: \(folder.folder)/key.pem
+            """)
     }
 
     private func renew(_ name: String) throws {
@@ -37,16 +32,7 @@ struct ReloadTests {
 
     @Test func `new connections get the new certificate, and without one the old`() async throws {
         try renew("first.pem")
-        let daemon = try await DaemonProgram(settings: settings, in: folder)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await check(daemon))
-        } catch {
-            result = .failure(error)
-        }
-        daemon.kill()
-        _ = try await daemon.ended()
-        try result.get()
+        try await DaemonProgram.with(settings: settings, in: folder) { try await check($0) }
     }
 
     private func check(_ daemon: DaemonProgram) async throws {

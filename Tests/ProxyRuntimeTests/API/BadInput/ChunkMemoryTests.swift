@@ -13,30 +13,6 @@ struct ChunkMemoryTests {
 
     private static let limit = 8 << 10
 
-    private func withProgram(_ body: (DaemonProgram) async throws -> Void) async throws {
-        let folder = try StoreFolder()
-        let program = try await DaemonProgram(
-            settings: """
-                domains: [example.net]
-                listen: ["udp:127.0.0.1:0"]
-                store: \(folder.path)
-                control: \(folder.folder)/control.sock
-                auth: "off"
-                api:
-                  listen: ["127.0.0.1:0"]
-                """, in: folder)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await body(program))
-        } catch {
-            result = .failure(error)
-        }
-        program.kill()
-        _ = try await program.ended()
-        withExtendedLifetime(folder) {}
-        try result.get()
-    }
-
     /// A request of 16 MiB, most of it chunks of one byte.
     private static func request(_ end: String) -> [UInt8] {
         let head = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -49,7 +25,8 @@ struct ChunkMemoryTests {
 
     @Test(.disabled(if: isSanitized), arguments: [2])
     func `16 MiB of one-byte chunks take less than 8`(connections: Int) async throws {
-        try await withProgram { program in
+        let folder = try StoreFolder()
+        try await DaemonProgram.with(settings: DaemonProgram.settings(folder), in: folder) { program in
             // What is made once.
             _ = try await RunningDaemon.answer(
                 Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8), from: program.api)
