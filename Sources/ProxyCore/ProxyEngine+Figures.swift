@@ -16,6 +16,7 @@ extension ProxyEngine {
         figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
         figures.set(.forks, to: forks.count)
         figures.set(.bucketEntries, to: buckets.entryCount)
+        figures.count(.timelineDropped, by: timeline.omitted)
         return figures
     }
 

@@ -231,7 +231,8 @@ package final class Daemon {
             .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
-        MetricsRoute { [weak self] in self?.figures ?? CounterSet() }.register(in: &router)
+        MetricsRoute(figures: { [weak self] in self?.figures ?? CounterSet() }, reports: { [push] in push.reports })
+            .register(in: &router)
         Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add(
@@ -247,6 +248,10 @@ package final class Daemon {
         var figures = shard.assumeIsolated { $0.withEngine { engine, _ in engine.figures } }
         for part in [store.figures, push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
+        for socket in sockets.values {
+            figures.count(.udpReceiveDropped, by: socket.receiveDrops)
+            figures.count(.udpSendDropped, by: socket.counters.dropped)
+        }
         return figures
     }
 

@@ -131,6 +131,15 @@ extension System {
         }
     }
 
+    /// Datagrams that the kernel dropped for this socket since it was made (`sk_drops`); 0 where it does not say.
+    static func receiveDrops(_ descriptor: Int32) -> UInt32 {
+        // linux/sock_diag.h; the figure is the ninth.
+        var figures = [UInt32](repeating: 0, count: 16)
+        var length = socklen_t(figures.count * MemoryLayout<UInt32>.size)
+        let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, &figures, &length)
+        return result == 0 ? figures[8] : 0
+    }
+
     static func setNoDelay(_ descriptor: Int32) {
         // Fails on Unix-domain sockets, which have no delay.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

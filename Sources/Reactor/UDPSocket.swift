@@ -25,6 +25,9 @@ package final class UDPSocket: @unchecked Sendable {
     package let local: Endpoint
     private(set) package var counters = DatagramCounters()
 
+    /// Datagrams that the kernel had no room for, because they were not received in time.
+    package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
+
     private let loop: EventLoop
     /// Owns the descriptor; `nil` once closed.
     private var watch: FileWatch?

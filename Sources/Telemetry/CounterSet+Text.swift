@@ -1,6 +1,7 @@
 extension CounterSet {
-    /// The figures as Prometheus reads them (text format 0.0.4).
-    package var prometheusText: String {
+    /// The figures as Prometheus reads them (text format 0.0.4), and behind them families whose labels are known while the
+    /// daemon runs only.
+    package func prometheusText(with families: [MetricFamily] = []) -> String {
         var out = ""
         var family = ""
         func head(_ name: MetricName, _ kind: String) {
@@ -26,6 +27,7 @@ extension CounterSet {
             out += "\(timing.name.family)_sum \(Self.seconds(histogram.sum))\n"
             out += "\(timing.name.family)_count \(histogram.total)\n"
         }
+        for family in families { out += family.prometheusText }
         return out
     }
 
@@ -38,7 +40,7 @@ extension CounterSet {
     }
 
     /// Seconds with six decimals, without the rounding of a binary fraction.
-    private static func seconds(_ duration: Duration) -> String {
+    static func seconds(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let digits = "\(attoseconds / 1_000_000_000_000)"
         return "\(seconds)." + String(repeating: "0", count: max(0, 6 - digits.count)) + digits

@@ -22,12 +22,14 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
-    case pushSentAPNs, pushSentFCM, pushSentWebPush, pushSentAcrobits, pushSentHTTP
-    case pushAccepted, pushTokenDead, pushFailed, pushCredentialsRefused, pushPayloadRefused, pushRetried, pushDropped
+    case pushWithoutApp
     case missedCallStored, missedCallReported
     case flowOpened, flowClosed
+    case flowRefusedSource, flowRefusedFull, flowGaveWay, flowNoRequest, flowNotProved, flowIdle, flowNotReading
+    case udpReceiveDropped, udpSendDropped
     case httpRequest, httpRefused
     case storeCommit, storeChange, storeFailure
+    case timelineDropped
     case logLineDropped
 
     package var name: MetricName {
@@ -63,28 +65,34 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")
         case .heldDeviceGone: Self.held("device-gone")
-        case .pushSentAPNs: Self.pushSent("apns")
-        case .pushSentFCM: Self.pushSent("fcm")
-        case .pushSentWebPush: Self.pushSent("webpush")
-        case .pushSentAcrobits: Self.pushSent("acrobits")
-        case .pushSentHTTP: Self.pushSent("http")
-        case .pushAccepted: Self.pushEnded("accepted")
-        case .pushTokenDead: Self.pushEnded("token-dead")
-        case .pushFailed: Self.pushEnded("failed")
-        case .pushCredentialsRefused: Self.pushEnded("credentials-refused")
-        case .pushPayloadRefused: Self.pushEnded("payload-refused")
-        case .pushDropped: Self.pushEnded("dropped")
-        case .pushRetried: MetricName("sippushd_push_retries_total", "Pushes sent to a provider once more.")
+        case .pushWithoutApp:
+            MetricName("sippushd_pushes_without_app_total", "Pushes to tokens of no app that is configured.")
         case .missedCallStored: Self.missedCall("stored")
         case .missedCallReported: Self.missedCall("reported")
         case .flowOpened: Self.flow("opened")
         case .flowClosed: Self.flow("closed")
+        case .flowRefusedSource: Self.flowDropped("source-limit")
+        case .flowRefusedFull: Self.flowDropped("table-full")
+        case .flowGaveWay: Self.flowDropped("gave-way")
+        case .flowNoRequest: Self.flowDropped("no-request")
+        case .flowNotProved: Self.flowDropped("not-proved")
+        case .flowIdle: Self.flowDropped("idle")
+        case .flowNotReading: Self.flowDropped("not-reading")
+        case .udpReceiveDropped:
+            MetricName(
+                "sippushd_udp_receive_drops_total", "Datagrams that the kernel dropped because we did not read in time."
+            )
+        case .udpSendDropped:
+            MetricName("sippushd_udp_send_drops_total", "Datagrams that we dropped because the kernel took no more.")
         case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the HTTP interface.")
         case .httpRefused:
             MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
         case .storeCommit: MetricName("sippushd_store_commits_total", "Transactions committed to the store.")
         case .storeChange: MetricName("sippushd_store_changes_total", "Changes committed to the store.")
         case .storeFailure: MetricName("sippushd_store_failures_total", "Changes that could not be committed.")
+        case .timelineDropped:
+            MetricName(
+                "sippushd_timeline_records_dropped_total", "Records of pushes that were not kept for lack of room.")
         case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
         }
     }
@@ -120,14 +128,6 @@ package enum Counter: Int, CaseIterable, Sendable {
             "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "How waiting for a device ended.")
     }
 
-    private static func pushSent(_ provider: String) -> MetricName {
-        MetricName("sippushd_pushes_sent_total", labels: "provider=\"\(provider)\"", "Pushes handed to a provider.")
-    }
-
-    private static func pushEnded(_ outcome: String) -> MetricName {
-        MetricName("sippushd_pushes_ended_total", labels: "outcome=\"\(outcome)\"", "How pushes ended.")
-    }
-
     private static func missedCall(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"", "Entries of the missed-call bucket.")
@@ -135,6 +135,12 @@ package enum Counter: Int, CaseIterable, Sendable {
 
     private static func flow(_ event: String) -> MetricName {
         MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections.")
+    }
+
+    private static func flowDropped(_ reason: String) -> MetricName {
+        MetricName(
+            "sippushd_connections_dropped_total", labels: "reason=\"\(reason)\"",
+            "TCP connections that we refused or ended for a limit.")
     }
 }
 

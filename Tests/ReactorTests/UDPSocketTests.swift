@@ -67,6 +67,28 @@ struct UDPSocketTests {
         }
     }
 
+    @Test func `datagrams that the kernel had no room for are counted`() async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let drops = try await bench.run { bench in
+                // It is bound and never receives: eight megabytes at most fit.
+                let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
+                let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
+                #expect(receiver.receiveDrops == 0)
+                let block = [UInt8](repeating: 1, count: 32 << 10)
+                for _ in 0..<1000 where receiver.receiveDrops == 0 {
+                    sender.queue(block, to: receiver.local)
+                    sender.flush()
+                }
+                let drops = receiver.receiveDrops
+                receiver.close()
+                sender.close()
+                return drops
+            }
+            #expect(drops > 0)
+        }
+    }
+
     @Test(arguments: [IPAddress.loopbackV4, IPAddress(high: 0, low: 1)])
     func `datagrams arrive with their source`(address: IPAddress) async throws {
         try await withPair { pair, mailbox in

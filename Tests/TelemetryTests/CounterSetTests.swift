@@ -43,17 +43,34 @@ struct CounterSetTests {
 
     @Test func `every name is said once and each family has one head`() {
         var set = CounterSet()
-        set.count(.pushAccepted, by: 3)
+        set.count(.heldDelivered, by: 3)
         set.observe(.storeCommit, .microseconds(1500))
-        let lines = set.prometheusText.split(separator: "\n").map(String.init)
+        let lines = set.prometheusText().split(separator: "\n").map(String.init)
         let samples = lines.filter { !$0.hasPrefix("#") }.map { $0.split(separator: " ")[0] }
         #expect(Set(samples).count == samples.count)
         let heads = lines.filter { $0.hasPrefix("# TYPE") }
         #expect(Set(heads).count == heads.count)
-        #expect(lines.contains("sippushd_pushes_ended_total{outcome=\"accepted\"} 3"))
+        #expect(lines.contains("sippushd_held_calls_ended_total{outcome=\"delivered\"} 3"))
         #expect(lines.contains("sippushd_store_commit_seconds_bucket{le=\"0.001600\"} 1"))
         #expect(lines.contains("sippushd_store_commit_seconds_bucket{le=\"0.000800\"} 0"))
         #expect(lines.contains("sippushd_store_commit_seconds_sum 0.001500"))
+    }
+
+    @Test func `a family tells its labels, whatever stands in them`() {
+        var family = MetricFamily("sippushd_test_total", .counter, "Of a test.")
+        #expect(!CounterSet().prometheusText(with: [family]).contains("sippushd_test_total"))
+        family.add(7, [.provider: "apns", .app: "a\"b\\c\nd"])
+        family.add(.milliseconds(1250))
+        let text = CounterSet().prometheusText(with: [family])
+        #expect(
+            text.hasSuffix(
+                """
+                # HELP sippushd_test_total Of a test.
+                # TYPE sippushd_test_total counter
+                sippushd_test_total{provider="apns",app="a\\"b\\\\c\\nd"} 7
+                sippushd_test_total 1.250000
+
+                """))
     }
 
     @Test func `an observer that does not care needs no code`() {

@@ -12,8 +12,6 @@ struct PushJournal {
 
     init(_ log: Log) { self.log = log }
 
-    mutating func sent(to provider: PushProvider) { figures.count(provider.sentCounter) }
-
     /// The last word on a push; `payload` is what was sent, redacted.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
@@ -22,16 +20,12 @@ struct PushJournal {
         let app = LogValue.text(app.name)
         switch outcome {
         case .accepted, .acceptedWithNewToken:
-            figures.count(.pushAccepted)
             log.info("push accepted", [.provider: app, .token: .redacted(token.prid)])
         case .tokenDead:
-            figures.count(.pushTokenDead)
             log.info("push token is dead", [.provider: app, .token: .redacted(token.prid)])
         case .noSuitableToken:
-            figures.count(.pushFailed)
             log.info("no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
         case .credentialsRefused(let reason):
-            figures.count(.pushCredentialsRefused)
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
                 "push provider does not accept our credentials",
@@ -40,7 +34,6 @@ struct PushJournal {
                     .suppressed: .number(suppressed),
                 ])
         case .payloadRefused(let reason):
-            figures.count(.pushPayloadRefused)
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
                 "push provider does not accept the message",
@@ -49,7 +42,6 @@ struct PushJournal {
                     .suppressed: .number(suppressed),
                 ])
         case .retry, .renewCredential:
-            figures.count(.pushFailed)
             guard let suppressed = limit.admit(now: now) else { return }
             log.warning(
                 "push failed",
@@ -65,17 +57,5 @@ struct PushJournal {
         log.warning(
             "push provider not reached",
             [.provider: .text(app.name), .error: .described(error), .suppressed: .number(suppressed)])
-    }
-}
-
-extension PushProvider {
-    fileprivate var sentCounter: Counter {
-        switch self {
-        case .apns, .apnsDevelopment: .pushSentAPNs
-        case .fcm: .pushSentFCM
-        case .webPush: .pushSentWebPush
-        case .acrobits: .pushSentAcrobits
-        case .http: .pushSentHTTP
-        }
     }
 }

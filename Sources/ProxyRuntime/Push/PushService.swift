@@ -115,6 +115,11 @@ package final class PushService: @unchecked Sendable {
         let app = directory.app(for: request.token).flatMap { directory[$0] }
         guard let app, request.isNotification ? notificationRoom > 0 : deliveries.count - notifications < ways.limit
         else {
+            if let app {
+                ways.standing(of: app).report.count(.retry(after: nil), at: now.date)
+            } else {
+                journal.figures.count(.pushWithoutApp)
+            }
             noted(request.id, .refused(app == nil ? .noApp : .queueFull))
             noted(request.id, .finished(.retry(after: nil)))
             settle(request.id, .retry(after: nil))
@@ -155,7 +160,7 @@ package final class PushService: @unchecked Sendable {
             for index in settled.indices where settled[index]?.id == id { settled[index] = nil }
             return
         }
-        journal.figures.count(.pushDropped)
+        delivery.way.standing.report.withdrawn += 1
         noted(id, .withdrawn)
         let now = loop.now
         delivery.way.deliveries -= 1
@@ -199,7 +204,7 @@ package final class PushService: @unchecked Sendable {
             enqueue(delivery, now: now)
         case .send(let end): transmit(delivery, until: end, now: now)
         case .arm(let instant):
-            journal.figures.count(.pushRetried)
+            delivery.way.standing.report.retried += 1
             delivery.pause = pauses.schedule(delivery.request.id, at: instant)
         case .finish(let outcome):
             deliveries[delivery.request.id] = nil
@@ -257,7 +262,7 @@ package final class PushService: @unchecked Sendable {
             } catch {
                 return abandon(delivery, .credentialsRefused(error.description), now: now)
             }
-            journal.sent(to: delivery.app.provider)
+            delivery.way.standing.report.sent += 1
             noted(delivery.request.id, .sent)
             delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
         }

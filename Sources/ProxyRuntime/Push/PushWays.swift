@@ -71,6 +71,8 @@ struct PushWays {
 
     var all: [PushWay] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
+    func standing(of app: PushApp) -> PushWay.Standing { own[app.id.index].standing }
+
     /// The way to the app's server, or to the one that a token names.
     mutating func way(of app: PushApp, to origin: String?) -> PushWay {
         let common = own[app.id.index]

@@ -224,7 +224,11 @@ package final class StoreService: @unchecked Sendable {
         loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
-    var figures: CounterSet { writer.figures }
+    var figures: CounterSet {
+        var figures = writer.figures
+        figures.count(.timelineDropped, by: timeline.dropped)
+        return figures
+    }
 
     /// Changes are taken, and do not pile up.
     var isReady: Bool { writer.queueLength < StoreWriterSettings().queueLimit / 2 }

@@ -13,7 +13,7 @@ final class TimelineWriting {
     /// Records written since old ones were last deleted.
     private var added = 0
     /// Records that were not written because too much else waits.
-    private(set) var dropped = 0
+    private(set) var dropped: UInt64 = 0
 
     /// When so many changes wait, the rest of the queue is for those that somebody waits for.
     private static let queueLimit = StoreWriterSettings().queueLimit / 2
@@ -38,7 +38,7 @@ final class TimelineWriting {
     /// Records, and what is to change in them.
     func write(_ records: [StoreChange]) {
         guard writer.queueLength < Self.queueLimit else {
-            dropped += records.count
+            dropped += UInt64(records.count)
             return
         }
         var changes = records
@@ -47,7 +47,7 @@ final class TimelineWriting {
             changes.append(pruning(limit: 2 * added))
             added = 0
         }
-        _ = writer.submit(changes, for: StoreService.unawaited, isAwaited: false)
+        if !writer.submit(changes, for: StoreService.unawaited, isAwaited: false) { dropped += UInt64(records.count) }
     }
 
     private func timerFired() {

@@ -8,6 +8,14 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var deadTokens = 0
     /// Ended because the provider does not accept us.
     package private(set) var credentialsRefused = 0
+    /// Ended because the provider does not accept what we wrote.
+    package private(set) var payloadsRefused = 0
+    /// Requests that left, each try of a push.
+    package var sent = 0
+    /// Tries after the first.
+    package var retried = 0
+    /// Taken back before their end.
+    package var withdrawn = 0
     /// The provider's reason of the last time, until a push is accepted again.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
@@ -17,6 +25,9 @@ package struct PushAppReport: Hashable, Sendable {
     package var isReachable = true
 
     package init() {}
+
+    /// Failed for another reason than those that are counted by themselves: not reached, too late, no place.
+    package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {
         switch outcome {
@@ -30,7 +41,8 @@ package struct PushAppReport: Hashable, Sendable {
             credentialsRefused += 1
             refusal = reason
             refusedAt = date
-        case .retry, .renewCredential, .payloadRefused, .noSuitableToken: break
+        case .payloadRefused: payloadsRefused += 1
+        case .retry, .renewCredential, .noSuitableToken: break
         }
         failed += 1
     }

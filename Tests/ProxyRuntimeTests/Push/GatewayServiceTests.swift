@@ -42,7 +42,7 @@ struct AcrobitsServiceTests {
             #expect(calls.token == "T2sx")
             #expect(try JSONValue(Array(calls.body.utf8))["Id"]?.string == "a84b4c76e66710")
             #expect(records.first { $0.type == "NotifyGenericTextMessage" }?.token == "T3Ro")
-            #expect(await bench.counters[.pushSentAcrobits] == 2)
+            #expect(await bench.report("acrobits").sent == 2)
         }
     }
 
@@ -75,7 +75,7 @@ struct GatewayServiceTests {
                 #expect(record.body == #"{"token":"a/b","type":"invite","from":"sip:103@example.net","at":1623753691}"#)
                 #expect(record.headers["x-push"]?.count == 36)
                 #expect(record.headers["sippushd-signature"]?.split(separator: ",").count == 3)
-                #expect(await bench.counters[.pushSentHTTP] == 1)
+                #expect(await bench.report("http/gateway").sent == 1)
             }
         }
     }

@@ -72,6 +72,11 @@ actor PushBench {
 
     var counters: CounterSet { service?.counters ?? CounterSet() }
 
+    /// Of one app.
+    func report(_ app: String) -> PushAppReport {
+        service?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
+    }
+
     func close() {
         service?.close()
         service = nil

@@ -66,8 +66,9 @@ struct PushServiceTests {
             _ = try await bench.outcomes.next()
             #expect(try await provider.requests.next().headers["authorization"] == authorization)
             let counters = await bench.counters
-            #expect(counters[.pushSentAPNs] == 2)
-            #expect(counters[.pushAccepted] == 2)
+            let report = await bench.report("apns")
+            #expect(report.sent == 2)
+            #expect(report.accepted == 2)
             #expect(counters[.pushesInFlight] == 0)
         }
     }
@@ -189,7 +190,7 @@ struct PushServiceTests {
             let second = try await provider.requests.next()
             #expect(first.headers["apns-id"] == second.headers["apns-id"])
             #expect(first.headers["apns-id"]?.count == 36)
-            #expect(await bench.counters[.pushRetried] == 1)
+            #expect(await bench.report("apns").retried == 1)
         }
     }
 
@@ -310,7 +311,7 @@ struct PushServiceTests {
             await bench.cancel(2)
             await bench.cancel(1)
             #expect(try await bench.outcomes.next().0 == PushID(rawValue: 3))
-            #expect(await bench.counters[.pushDropped] == 2)
+            #expect(await bench.report("apns").withdrawn == 2)
             #expect(await provider.requestCount() == 2)
         }
     }

@@ -36,7 +36,7 @@ struct WebPushServiceTests {
             #expect(records[1].headers["content-encoding"] == "aes128gcm")
             // One token for many requests.
             #expect(records[0].credential == records[1].credential)
-            #expect(await bench.counters[.pushSentWebPush] == 2)
+            #expect(await bench.report("webpush").sent == 2)
         }
     }
 

@@ -1,0 +1,72 @@
+/// Figures of one name whose labels come from settings or from the system, such as those of each app.
+package struct MetricFamily: Hashable, Sendable {
+    package enum Kind: String, Hashable, Sendable {
+        case counter, gauge
+    }
+
+    package struct Sample: Hashable, Sendable {
+        package let labels: [Label]
+        /// As it is written.
+        package let value: String
+    }
+
+    package struct Label: Hashable, Sendable {
+        package let name: StaticName
+        package let value: String
+    }
+
+    /// Names of labels are ours; their values may be anybody's.
+    package enum StaticName: String, Hashable, Sendable {
+        case provider, app, outcome, version
+    }
+
+    package let name: String
+    package let kind: Kind
+    package let help: String
+    package private(set) var samples: [Sample] = []
+
+    package init(_ name: String, _ kind: Kind, _ help: String) {
+        self.name = name
+        self.kind = kind
+        self.help = help
+    }
+
+    package mutating func add(_ value: some BinaryInteger, _ labels: KeyValuePairs<StaticName, String> = [:]) {
+        add(text: "\(value)", labels)
+    }
+
+    /// In seconds, with six decimals.
+    package mutating func add(_ duration: Duration, _ labels: KeyValuePairs<StaticName, String> = [:]) {
+        add(text: CounterSet.seconds(duration), labels)
+    }
+
+    private mutating func add(text: String, _ labels: KeyValuePairs<StaticName, String>) {
+        samples.append(Sample(labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
+    }
+
+    /// Nothing for a family without samples.
+    var prometheusText: String {
+        guard !samples.isEmpty else { return "" }
+        var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+        for sample in samples {
+            let labels = sample.labels.map { "\($0.name.rawValue)=\"\(Self.escaped($0.value))\"" }
+            out += labels.isEmpty ? name : "\(name){\(labels.joined(separator: ","))}"
+            out += " \(sample.value)\n"
+        }
+        return out
+    }
+
+    /// The text format knows three escapes in a label's value.
+    private static func escaped(_ value: String) -> String {
+        var out = ""
+        for scalar in value.unicodeScalars {
+            switch scalar {
+            case "\\": out += "\\\\"
+            case "\"": out += "\\\""
+            case "\n": out += "\\n"
+            default: out.unicodeScalars.append(scalar)
+            }
+        }
+        return out
+    }
+}
