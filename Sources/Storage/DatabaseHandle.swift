@@ -41,11 +41,16 @@ internal import Glibc
 
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
-    /// Makes an empty file that nobody else may read; SQLite gives its journal files the same mode.
+    /// Makes an empty file that nobody else may read, where there is none; SQLite gives its journal files the same mode.
+    ///
+    /// A file that is there is never opened here. POSIX locks belong to the process: closing any descriptor of the file
+    /// would drop those that SQLite's other connections hold on it, and another process would take itself for the last
+    /// user and delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
-        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
+            guard errno != EEXIST else { return }
             let reason = unsafe String(cString: strerror(errno))
             throw SQLError(code: .cannotOpen, message: "\(path): cannot be opened: \(reason)")
         }

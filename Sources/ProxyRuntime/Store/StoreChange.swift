@@ -35,6 +35,13 @@ package enum StoreChange: Hashable, Sendable {
     /// The devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
     case note(key: String, value: String)
+    /// At start ``StoreService/keep(_:)`` does it and waits for the disk.
+    case addSecret(StoredSecret)
+    case removeSecret(name: String, createdAt: UnixTime)
+    /// Inserts the row, or moves its end to a later time.
+    case dialogRenewal(StoredDialogRenewal)
+    /// Forgets the dialogs that ended before that.
+    case pruneDialogRenewals(before: UnixTime)
 }
 
 /// Names the changes that were submitted together; the submitter's own number.

@@ -110,6 +110,29 @@ package struct StoreReader: ~Copyable {
 
     private static let unreadLimit = 2_000_000
 
+    /// The secrets of that name, the newest first.
+    package mutating func secrets(named name: String) throws(StoreError) -> [StoredSecret] {
+        var secrets: [StoredSecret] = []
+        try forEachRow(of: "SELECT name, created_at, value FROM secret ORDER BY created_at DESC") { row in
+            let found = StoredSecret(
+                name: row.text(0), createdAt: UnixTime(milliseconds: row.integer(1)), value: row.bytes(2))
+            if found.name == name { secrets.append(found) }
+            return true
+        }
+        return secrets
+    }
+
+    /// Those that have not ended by then.
+    package mutating func forEachDialogRenewal(
+        after date: UnixTime, _ body: (StoredDialogRenewal) -> Void
+    ) throws(StoreError) {
+        let sql = "SELECT digest, until FROM dialog_renewal WHERE until >= \(date.milliseconds)"
+        try forEachRow(of: sql) { row in
+            body(StoredDialogRenewal(digest: row.byteString(0), until: UnixTime(milliseconds: row.integer(1))))
+            return true
+        }
+    }
+
     package mutating func notes() throws(StoreError) -> [String: String] {
         var notes: [String: String] = [:]
         try forEachRow(of: "SELECT key, value FROM meta") { row in

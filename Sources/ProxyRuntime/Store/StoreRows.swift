@@ -76,6 +76,10 @@ extension Connection {
             write.bind(1, text: key)
             write.bind(2, text: value)
             try write.run()
+        case .addSecret(let secret): try write(secret)
+        case .removeSecret(let name, let date): try removeSecret(name, createdAt: date)
+        case .dialogRenewal(let renewal): try write(renewal)
+        case .pruneDialogRenewals(let date): try pruneDialogRenewals(before: date)
         }
     }
 

@@ -164,6 +164,35 @@ enum StoreSchema {
             created_at INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         """,
+        """
+        -- Keys that outlive the process; the newest of a name is used, older ones still open what they sealed.
+        CREATE TABLE secret (
+            name TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            PRIMARY KEY (name, created_at)
+        ) STRICT, WITHOUT ROWID;
+
+        -- Calls under way, one row for each device. What is left of it at a start are calls that the last run's end cut off.
+        CREATE TABLE open_call (
+            id INTEGER PRIMARY KEY,         -- the record's number, for as long as the daemon runs
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            call_id TEXT NOT NULL,
+            call_ref TEXT,
+            device INTEGER NOT NULL,
+            requested_at INTEGER NOT NULL,
+            omission TEXT,
+            app TEXT NOT NULL,
+            code TEXT
+        ) STRICT;
+
+        -- Dialogs whose traffic has moved the end of their lives.
+        CREATE TABLE dialog_renewal (
+            digest BLOB PRIMARY KEY,
+            until INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
     ]
 }
 

@@ -3,7 +3,8 @@ package import PushDelivery
 package import Reactor
 package import Registration
 package import Telemetry
-import Timekeeping
+import Storage
+package import Timekeeping
 
 /// What became of a commit the engine waits for.
 package struct CommitResult: Sendable {
@@ -140,6 +141,40 @@ package final class StoreService: @unchecked Sendable {
         do {
             var reader = try StoreReader(path: path, mayMigrate: false)
             return try reader.notes()
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
+    /// The secrets of that name, the newest first: it is the one to use, and the others open what was sealed before it.
+    package func loadSecrets(named name: String) throws(StartError) -> [StoredSecret] {
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            return try reader.secrets(named: name)
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
+    /// Writes a secret and waits for the disk, so that nothing is sealed with a key that a crash takes away. At start only:
+    /// it holds up the loop. While the daemon runs, ``write(_:finished:)`` with `addSecret` does the same.
+    package func keep(_ secret: StoredSecret) throws(StartError) {
+        do {
+            let connection = try StoreSession.open(path)
+            try connection.transaction { () throws(SQLError) in try connection.write(secret) }
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
+    /// Hands over the dialogs that were renewed and have not ended. Rows are written by ``record(_:)`` with
+    /// `dialogRenewal`, and go with `pruneDialogRenewals`.
+    package func loadDialogRenewals(
+        after date: UnixTime, _ restore: (StoredDialogRenewal) -> Void
+    ) throws(StartError) {
+        do {
+            var reader = try StoreReader(path: path, mayMigrate: false)
+            try reader.forEachDialogRenewal(after: date, restore)
         } catch {
             throw StartError("store \(path): \(error)")
         }

@@ -1,0 +1,68 @@
+import Foundation
+import Storage
+import Testing
+
+/// SQLite's locks on the file say to other processes that it is in use. They belong to the process: whoever opens and closes
+/// the file past SQLite drops them all.
+@Suite("SQL connection, locks on the file")
+struct FileLocksTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private var path: String { folder.path + "/test.db" }
+
+    @Test func `further connections leave the locks of the first in place`() throws {
+        let first = try Connection(path: path)
+        try first.execute("CREATE TABLE t (a)")
+        let locks = try self.locks()
+        #expect(!locks.isEmpty)
+        for access in [ConnectionOptions.Access.readWriteCreate, .readWrite, .readOnly] {
+            var options = ConnectionOptions()
+            options.access = access
+            do {
+                let further = try Connection(path: path, options: options)
+                #expect(try further.integer("SELECT count(*) FROM t") == 0)
+                #expect(try locks.isSubset(of: self.locks()), "\(access), open")
+            }
+            #expect(try self.locks() == locks, "\(access), closed")
+        }
+        try first.execute("INSERT INTO t VALUES (1)")
+        #expect(try self.locks() == locks)
+    }
+
+    @Test func `a foreign process that opens and closes the file leaves the write-ahead log`() throws {
+        let first = try Connection(path: path)
+        try first.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+        _ = try Connection(path: path)
+        let foreign = Process()
+        foreign.executableURL = URL(filePath: "/usr/bin/python3")
+        foreign.arguments = [
+            "-c",
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute('SELECT a FROM t').fetchall())",
+            path,
+        ]
+        let output = Pipe()
+        foreign.standardOutput = output
+        try foreign.run()
+        foreign.waitUntilExit()
+        let said = try output.fileHandleForReading.readToEnd() ?? Data()
+        #expect(String(decoding: said, as: UTF8.self) == "[(1,)]\n")
+        #expect(FileManager.default.fileExists(atPath: path + "-wal"))
+    }
+
+    /// What the kernel knows of this process's POSIX locks on the file.
+    private func locks() throws -> Set<String> {
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        let inode = try #require(attributes[.systemFileNumber] as? NSNumber).uint64Value
+        let process = "\(ProcessInfo.processInfo.processIdentifier)"
+        let lines = try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n")
+        var mine: Set<String> = []
+        for line in lines {
+            let fields = line.split(separator: " ").map(String.init)
+            guard fields.count == 8, fields[1] == "POSIX", fields[4] == process else { continue }
+            if fields[5].hasSuffix(":\(inode)") { mine.insert("\(fields[3]) \(fields[6]) \(fields[7])") }
+        }
+        return mine
+    }
+}
