@@ -68,3 +68,21 @@ require_swift() {
     echo "The Swift toolchain is missing: install Swift 6.3 or later from https://www.swift.org/install/linux/" >&2
     return 1
 }
+
+# promtool_program FOLDER: prints the path of promtool. Only this program is taken out of Debian's package prometheus and put
+# into FOLDER: installing the package would start a server.
+promtool_program() {
+    local folder=$1 package=prometheus
+    command -v promtool && return 0
+    if [ ! -x "$folder/promtool" ]; then
+        command -v apt-get >/dev/null && mkdir -p "$folder/package" || return 1
+        (
+            cd "$folder/package" || exit 1
+            apt-get -q download $package || { as_root apt-get -q update && apt-get -q download $package; } || exit 1
+            dpkg-deb --fsys-tarfile ${package}_*.deb | tar -x -O ./usr/bin/promtool >../promtool.new &&
+                chmod +x ../promtool.new && mv ../promtool.new ../promtool
+        ) >&2 || return 1
+        rm -rf "$folder/package"
+    fi
+    echo "$folder/promtool"
+}

@@ -1,0 +1,277 @@
+"""Starts the program under test and what stands around it: a push provider, a PBX, operators' requests."""
+
+import http.client
+import http.server
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from sip import Inbox, Listener, Phone, fresh
+
+PUSHES = "provider-key-PLANTED"
+
+
+class Provider:
+    """Takes pushes in Firebase's legacy form and remembers them by token."""
+
+    def __init__(self):
+        provider = self
+        self.changed = threading.Condition()
+        self.pushes = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                answer = b'{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{"message_id":"0:1"}]}'
+                try:
+                    push = json.loads(body)
+                except ValueError:
+                    push = {}
+                # A provider that repeats what it got must not bring a token into the log.
+                if "refused" in str(push.get("to", "")):
+                    answer = json.dumps({"success": 0, "failure": 1, "results": [
+                        {"error": "MismatchSenderId " + push["to"]}]}).encode()
+                with provider.changed:
+                    provider.pushes.append((time.monotonic(), push, dict(self.headers), self.path))
+                    provider.changed.notify_all()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                try:
+                    self.wfile.write(answer)
+                except OSError:
+                    pass
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def of(self, token):
+        with self.changed:
+            return [push for _, push, _, _ in self.pushes if push.get("to") == token]
+
+    def wait(self, token, count=1, timeout=6.0):
+        """Whether so many pushes for the token have come."""
+        limit = time.monotonic() + timeout
+        with self.changed:
+            while True:
+                if sum(1 for _, push, _, _ in self.pushes if push.get("to") == token) >= count:
+                    return True
+                if time.monotonic() >= limit:
+                    return False
+                self.changed.wait(limit - time.monotonic())
+
+
+class PBX(Phone):
+    """The upstream: UDP and TCP at one address. Requests are taken by their Call-ID."""
+
+    def __init__(self, host, port, target):
+        super().__init__(host, target, port)
+        self.tcp = Listener(host, self.port)
+
+
+class Settings:
+    """The settings that this program has, read from the sample that it prints."""
+
+    def __init__(self, program):
+        sample = subprocess.run([program, "check-config", "--print-sample"], capture_output=True, text=True).stdout
+        self.known = set()
+        stack = []
+        for line in sample.splitlines():
+            found = re.match(r"^( *)#?([A-Za-z][A-Za-z0-9.-]*):", line)
+            if not found:
+                continue
+            depth = len(found.group(1)) // 4
+            stack = stack[:depth] + [found.group(2)]
+            self.known.add(".".join(stack))
+
+    def write(self, values, indent="", path=""):
+        """YAML of nested dictionaries. A key that the program does not have is left out: its probes then say so."""
+        text = ""
+        for key, value in values.items():
+            here = f"{path}.{key}" if path else key
+            free = any(part in here for part in ("mobile-apps.",))
+            if not free and here not in self.known:
+                continue
+            if isinstance(value, dict):
+                text += f"{indent}{key}:\n" + self.write(value, indent + "    ", here)
+            else:
+                text += f"{indent}{key}: {value if isinstance(value, str) and value.startswith('[') else json.dumps(value)}\n"
+        return text
+
+
+class Daemon:
+    """One daemon in a folder of its own."""
+
+    def __init__(self, name, suite, settings, pbx_host=None):
+        self.name, self.suite, self.values = name, suite, settings
+        self.folder = os.path.join(suite.folder, name)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        self.config = os.path.join(self.folder, "sippushd.yaml")
+        self.log_path = os.path.join(self.folder, "log")
+        self.host = "127.0.0.1"
+        self.port, self.api_port, self.admin_port = (suite.free_port() for _ in range(3))
+        self.process, self.key = None, None
+        self.lock = threading.Lock()
+        self.pbx = None
+        if pbx_host:
+            self.pbx = PBX(pbx_host, suite.free_port(), self.address)
+
+    @property
+    def address(self):
+        return (self.host, self.port)
+
+    def settings(self):
+        base = {
+            "domains": "[example.net, example.org]",
+            "listen": f'["udp:{self.host}:{self.port}", "tcp:{self.host}:{self.port}"]',
+            "store": os.path.join(self.folder, "sippushd.db"),
+            "control": os.path.join(self.folder, "control.sock"),
+            "auth": "digest",
+            "trusted": "[127.2.0.0/16]",
+            "call": {"ring-timeout": "8s"},
+            "log": {"level": "debug"},
+            "push": {"fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
+                             "endpoint": f"http://127.0.0.1:{self.suite.provider.port}"}},
+            "api": {"listen": f'["{self.host}:{self.api_port}"]'},
+            "admin": {"listen": f'["{self.host}:{self.admin_port}"]'},
+        }
+        if self.pbx:
+            base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
+        merge(base, self.values)
+        return base
+
+    def write_settings(self):
+        with open(self.config, "w") as file:
+            file.write(self.suite.settings.write(self.settings()))
+
+    def start(self):
+        self.write_settings()
+        self.launch()
+        if self.key is None:
+            self.key = self.command("apikey", "add", "probe", "--scope", "admin").stdout.strip().splitlines()[-1]
+        return self
+
+    def launch(self):
+        offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
+        log = open(self.log_path, "ab")
+        self.process = subprocess.Popen([self.suite.program, "serve", "--config", self.config, "--log-format", "text"],
+                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        log.close()
+        limit = time.monotonic() + 30
+        while time.monotonic() < limit:
+            if " notice started" in self.log()[offset:]:
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise RuntimeError(f"{self.name} did not start: " + self.log()[offset:][-600:])
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def kill(self):
+        self.stop(signal.SIGKILL)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def log(self):
+        try:
+            with open(self.log_path, "rb") as file:
+                return file.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    def command(self, *arguments, stdin=""):
+        return subprocess.run([self.suite.program, *arguments, "--config", self.config], input=stdin,
+                              capture_output=True, text=True, timeout=30)
+
+    def http(self, method, path, body=None, headers=None, port=None, source=None, key=None, timeout=10):
+        connection = http.client.HTTPConnection(self.host, port or self.admin_port, timeout=timeout,
+                                                source_address=(source, 0) if source else None)
+        fields = dict(headers or {})
+        if key:
+            fields["Authorization"] = "Bearer " + key
+        try:
+            connection.request(method, path, body, fields)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode("utf-8", "replace"), answer.headers
+        finally:
+            connection.close()
+
+    def admin(self, method, path, value=None):
+        body = json.dumps(value) if value is not None else None
+        status, text, _ = self.http(method, path, body, {"Content-Type": "application/json"}, key=self.key)
+        return status, text
+
+    def user(self, name=None, domain="example.net", password=None):
+        """A fresh user; gives name and password."""
+        name, password = name or fresh("u"), password or fresh("pw-PLANTED-")
+        status, text = self.admin("PUT", "/v1/users", {"name": f"{name}@{domain}", "password": password})
+        if status not in (200, 201, 204):
+            raise RuntimeError(f"user {name} was not added: {status} {text}")
+        return name, password
+
+    def metric(self, name, **labels):
+        text = self.command("metrics").stdout
+        total, found = 0.0, False
+        for line in text.splitlines():
+            if line.startswith(name) and line[len(name):len(name) + 1] in ("{", " "):
+                if all(f'{key}="{value}"' in line for key, value in labels.items()):
+                    total += float(line.rsplit(" ", 1)[1])
+                    found = True
+        return total if found else 0.0
+
+    def memory(self):
+        """Resident KiB."""
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+
+
+def merge(base, more):
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = value
+
+
+def http_raw(address, raw, timeout=3.0, source=None, head_only=False):
+    """Sends bytes to an HTTP listener; gives what came until it closed or was silent for long, or the first head alone."""
+    with socket.create_connection(address, timeout, (source, 0) if source else None) as connection:
+        connection.sendall(raw)
+        connection.settimeout(timeout)
+        answer, closed = b"", False
+        try:
+            while True:
+                some = connection.recv(65536)
+                if not some:
+                    closed = True
+                    break
+                answer += some
+                if head_only and b"\r\n\r\n" in answer:
+                    break
+        except TimeoutError:
+            pass
+        except ConnectionError:
+            closed = True
+        return answer, closed

@@ -1,0 +1,31 @@
+"""The probes, by chapters of docs/Trust.md, and the daemons that they share."""
+
+STAGES = {
+    # Phones prove themselves, and call by way of the PBX.
+    "digest": {
+        "pbx": "127.2.0.1",
+        "settings": {
+            "registrar": {"max-contacts": 12},
+            "digest": {"nonce-lifetime": "30s"},
+            "api": {"device-registration": {"webhook-receivers": "[127.3.0.0/16]", "webhook-plain-http": True}},
+        },
+    },
+    # Phones prove themselves, and call each other.
+    "direct": {"settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}}},
+    # A closed network: nobody proves anything.
+    "open": {"settings": {"auth": "off"}},
+    # Small limits.
+    "narrow": {
+        "settings": {
+            "call": {"ring-timeout": "20s", "pushes-per-device": 0},
+            "digest": {"nonce-lifetime": "5s"},
+            "limits": {"calls": 40, "connections": 60, "first-request": "2s", "authentication": "4s",
+                       "held-bytes": "256KiB"},
+            "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},
+        },
+    },
+    # Calls whose dialog tokens end soon.
+    "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
+}
+
+from . import reading, flood, identity, routing, dialog, wake, streams, web, store  # noqa: E402,F401

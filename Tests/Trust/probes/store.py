@@ -1,0 +1,239 @@
+"""The store, restarts and secrets: section T18, T20.6, and that what was acknowledged is kept."""
+
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+import time
+
+from daemon import Daemon, PUSHES
+from sip import Dialog, fresh
+from suite import Skipped, check, probe
+from .dialog import Call, outgoing, works
+from .wake import pushed
+
+
+def own_daemon(t, name, pbx=None, **settings):
+    daemon = Daemon(name, t.suite, settings, pbx)
+    t.suite.daemons[name] = daemon
+    t.daemon = daemon
+    return daemon
+
+
+def registered_now(t):
+    """A phone with a token, acknowledged a moment ago."""
+    phone, token = t.phone(), fresh("token")
+    name, password = t.registered(phone, params=pushed(token))
+    return phone, name, password, token
+
+
+@probe("Store", "foreign-open")
+def foreign(t):
+    """sqlite3, Python or a backup opens and closes the file while the daemon runs; then kill -9."""
+    daemon = own_daemon(t, "foreign").start()
+    path = daemon.settings()["store"]
+    registered_now(t)
+    for _ in range(3):
+        connection = sqlite3.connect(path, timeout=1)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        connection.close()
+        with open(path, "rb") as file:
+            file.read(100)
+    if shutil.which("sqlite3"):
+        subprocess.run(["sqlite3", path, "SELECT count(*) FROM sqlite_master"], capture_output=True, timeout=10)
+    check(os.path.exists(path + "-wal"), "the write-ahead log is gone after a foreign open")
+    kept = [registered_now(t) for _ in range(5)]
+    daemon.kill()
+    daemon.launch()
+    for phone, name, password, token in kept:
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", f"sip:{name}@example.net")
+        caller.send(request)
+        check(t.suite.provider.wait(token), f"a contact acknowledged after a foreign open is gone after kill -9 ({caller.response(request.call_id, timeout=0.3)})")
+        caller.send(caller.cancel(request))
+    return "after sqlite3 and Python had opened and closed the store, 5 acknowledged contacts survive kill -9 and are woken"
+
+
+@probe("Store", "second-daemon")
+def second(t):
+    daemon = own_daemon(t, "first").start()
+    other = Daemon("second", t.suite, {"store": daemon.settings()["store"]})
+    other.write_settings()
+    result = subprocess.run([t.suite.program, "serve", "--config", other.config], capture_output=True, text=True,
+                            timeout=30, stdin=subprocess.DEVNULL)
+    check(result.returncode != 0, "a second daemon on the same store started")
+    said = result.stdout + result.stderr
+    check(daemon.settings()["store"] in said or "sippushd.db" in said, f"it does not name the file: {said[-300:]}")
+    check(str(daemon.process.pid) in said, f"it does not name the process {daemon.process.pid}: {said[-300:]}")
+    kept = registered_now(t)
+    daemon.kill()
+    daemon.launch()
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{kept[1]}@example.net")
+    caller.send(request)
+    check(t.suite.provider.wait(kept[3]), "what was acknowledged after the second start is gone")
+    return "a second daemon ends, names file and process, and takes nothing from the first"
+
+
+@probe("Store", "backup")
+def backup(t):
+    daemon = own_daemon(t, "backup").start()
+    kept = [registered_now(t) for _ in range(3)]
+    target = os.path.join(daemon.folder, "backup.db")
+    result = daemon.command("backup", target)
+    check(result.returncode == 0 and os.path.exists(target), f"sippushd backup: {result.returncode} {result.stdout}{result.stderr}")
+    check(stat.S_IMODE(os.stat(target).st_mode) & 0o077 == 0, f"the backup is readable for others: {oct(os.stat(target).st_mode)}")
+    late = registered_now(t)
+    daemon.kill()
+    path = daemon.settings()["store"]
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.remove(path + end)
+    shutil.copy(target, path)
+    daemon.launch()
+    for phone, name, password, token in kept:
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", f"sip:{name}@example.net")
+        caller.send(request)
+        check(t.suite.provider.wait(token), "a contact of the backup is not there after restoring it")
+        caller.send(caller.cancel(request))
+    del late
+    return "sippushd backup while serving: a file for its owner alone, whose contacts are woken after it took the store's place"
+
+
+@probe("Store", "no-database-made")
+def none_made(t):
+    daemon = Daemon("empty", t.suite, {})
+    daemon.write_settings()
+    for command in (("user", "list"), ("apikey", "list"), ("app", "list")):
+        daemon.command(*command)
+    path = daemon.settings()["store"]
+    check(not os.path.exists(path), "a command that only lists made a store")
+    return "user, apikey and app list without a store make none"
+
+
+@probe("Store", "full-disk")
+def full_disk(t):
+    place = os.path.join(t.suite.folder, "small-disk")
+    os.makedirs(place, exist_ok=True)
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True).returncode:
+        raise Skipped("needs the right to mount a small file system")
+    try:
+        daemon = own_daemon(t, "full", store=os.path.join(place, "sippushd.db")).start()
+        user = daemon.user()
+        ready = lambda: daemon.http("GET", "/readyz")[0]  # noqa: E731
+        check(ready() == 200, "control: /readyz")
+        filler = os.path.join(place, "filler")
+        with open(filler, "wb", 0) as file:
+            try:
+                while True:
+                    file.write(b"\0" * 65536)
+            except OSError:
+                pass
+            try:
+                while True:
+                    file.write(b"\0" * 512)
+            except OSError:
+                pass
+        status = 200
+        answers = []
+        for _ in range(60):
+            phone, token = t.phone(), fresh("token")
+            answer = phone.register(*user, params=pushed(token), fields=[("X-Fill", "1")], contact=f"<sip:{user[0]}@{phone.local()}{pushed(token * 20)}>")
+            answers.append(answer and answer.status)
+            if answer and answer.status >= 500:
+                break
+        check(answers[-1] and answers[-1] >= 500, f"with a full disk REGISTERs get {answers[-3:]}")
+        limit = time.monotonic() + 5
+        while ready() == 200 and time.monotonic() < limit:
+            time.sleep(0.2)
+        check(ready() == 503, "/readyz says 200 while commits fail")
+        os.remove(filler)
+        limit = time.monotonic() + 15
+        while time.monotonic() < limit:
+            phone, token = t.phone(), fresh("token")
+            answer = phone.register(*user, params=pushed(token))
+            if answer and answer.status in (200, 403) and ready() == 200:
+                break
+            time.sleep(0.3)
+        check(answer and answer.status in (200, 403) and ready() == 200, f"with room again: {answer and answer.start}, /readyz {ready()}")
+        daemon.stop()
+        return f"a full disk: REGISTER {answers[-1]}, /readyz 503; with room again it serves by itself"
+    finally:
+        daemon.kill()
+        subprocess.run(["umount", "-l", place], capture_output=True)
+
+
+@probe("T20.6", "calls-survive-a-restart")
+def restart(t):
+    daemon = own_daemon(t, "restart", "127.2.0.3").start()
+    incoming = Call(t)
+    phone, user, of_phone, of_pbx = outgoing(t)
+    daemon.kill()
+    daemon.launch()
+    check(works(incoming.of_pbx, incoming.phone, "BYE"), "after kill -9 and a restart the PBX cannot end a call")
+    got = works(of_phone, daemon.pbx, "INVITE")
+    check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
+    check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
+    # The key is new for another store only: a token of elsewhere opens nothing.
+    daemon.kill()
+    path = daemon.settings()["store"]
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.rename(path + end, path + end + ".away")
+    daemon.key = None
+    daemon.start()
+    check(not works(of_pbx, phone, "INFO"), "with another store's key the old token still opens")
+    return "BYE and re-INVITE pass after kill -9; with another store, and so another key, they do not"
+
+
+@probe("T18", "files-for-their-owner", "digest")
+def files(t):
+    for root, _, names in os.walk(t.daemon.folder):
+        for name in names:
+            path = os.path.join(root, name)
+            if name in ("log", "sippushd.yaml"):
+                continue
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISSOCK(mode):
+                continue
+            check(stat.S_IMODE(mode) & 0o077 == 0, f"{name} is {oct(stat.S_IMODE(mode))}")
+    text = "store, its journals and the control socket are for their owner alone"
+    if os.geteuid() != 0:
+        # The kernel gives the superuser what belongs to a process that may not be dumped.
+        check(os.stat(f"/proc/{t.daemon.process.pid}/mem").st_uid == 0, "the process can be dumped by its own user")
+        text += ", and so is the process's memory"
+    return text
+
+
+@probe("T18", "no-secret-in-any-log", alone=True)
+def secrets(t):
+    """All daemons of this run logged at debug; passwords, tokens and keys were planted in all of them."""
+    planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
+               "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
+    # One that the provider repeats in its refusal.
+    refused = fresh("refused-token-")
+    if "digest" in t.suite.daemons:
+        t.daemon = t.suite.daemons["digest"]
+        phone = t.phone()
+        name, _ = t.registered(phone, params=pushed(refused))
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", f"sip:{name}@example.net")
+        caller.send(request)
+        t.suite.provider.wait(refused)
+        time.sleep(0.3)
+        caller.send(caller.cancel(request))
+    tokens = {push.get("to") for _, push, _, _ in t.suite.provider.pushes if push.get("to")}
+    lines = 0
+    for daemon in t.suite.daemons.values():
+        text = daemon.log()
+        lines += text.count("\n")
+        for what, pattern in planted.items():
+            found = re.search(pattern, text) if pattern else next((re.search(re.escape(x), text) for x in tokens if x in text), None)
+            if found:
+                line = text[text.rfind("\n", 0, found.start()) + 1:found.end() + 60].split("\n")[0]
+                check(False, f"{what} in the log of {daemon.name}: {line[:200]}")
+    check(lines > 100 or len(t.suite.daemons) < 3, f"control: only {lines} lines of log")
+    return f"{lines} lines at debug of {len(t.suite.daemons)} daemons: none of {len(tokens)} tokens, no password, key or digest response"

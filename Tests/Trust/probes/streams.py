@@ -1,0 +1,202 @@
+"""T17: connections."""
+
+import socket
+import threading
+import time
+
+from sip import Stream, credentials, fresh
+from suite import Failed, check, probe
+
+
+@probe("T17.1", "first-request-deadline", "narrow")
+def first_request(t):
+    """limits.first-request is 2 s: whatever drips in."""
+    t.needs("limits.first-request")
+    dripping = {
+        "nothing": lambda s, n: None,
+        "line ends": lambda s, n: s.send(b"\r\n\r\n"),
+        "a head byte by byte": lambda s, n: s.send(b"OPTIONS sip:example.net SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bKd\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyy"[n:n + 1]),
+        "responses": lambda s, n: s.send(f"SIP/2.0 200 OK\r\nVia: SIP/2.0/TCP h;branch=z9hG4bK{n}\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:a@b>;tag=2\r\nCall-ID: {n}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n".encode()),
+    }
+    times = {}
+
+    def one(what, drip):
+        stream = t.stream()
+        begin = time.monotonic()
+        number = 0
+        while not stream.closed and time.monotonic() - begin < 8:
+            drip(stream, number)
+            number += 1
+            stream.wait_closed(0.25)
+        times[what] = time.monotonic() - begin if stream.closed else None
+
+    threads = [threading.Thread(target=one, args=item) for item in dripping.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    slow = {what: seconds for what, seconds in times.items() if seconds is None or seconds > 4.5}
+    check(not slow, f"with limits.first-request 2s these stayed: {slow}")
+    early = {what: seconds for what, seconds in times.items() if seconds < 1.5 and what != "responses"}
+    check(not early, f"closed before the deadline: {early}")
+    return "closed after " + ", ".join(f"{seconds:.1f} s ({what})" for what, seconds in times.items())
+
+
+@probe("T17.1", "authentication-deadline", "narrow")
+def authentication(t):
+    t.needs("limits.authentication")
+    idle, proved = t.stream(), t.stream()
+    name, password = t.registered(proved)
+    begin = time.monotonic()
+    number = 0
+    while not idle.closed and time.monotonic() - begin < 10:
+        idle.send(idle.make("OPTIONS", "sip:example.net"))
+        number += 1
+        idle.wait_closed(0.5)
+    check(idle.closed, "with limits.authentication 4s a connection that proved nothing stayed 10 s")
+    seconds = time.monotonic() - begin
+    check(seconds > 2.5, f"closed after {seconds:.1f} s already")
+    time.sleep(0.5)
+    check(not proved.closed, "the connection that had proved itself was closed, too")
+    answer = proved.exchange(proved.make("OPTIONS", "sip:example.net"))
+    check(answer, "control: it does not answer")
+    return f"{number} OPTIONS do not help: closed after {seconds:.1f} s; one that registered stays"
+
+
+@probe("T17.2", "connections-per-source", "digest")
+def per_source(t):
+    host = t.address()
+    streams = [t.stream(host) for _ in range(80)]
+    time.sleep(1)
+    standing = [s for s in streams if not s.closed]
+    check(len(standing) <= 64, f"{len(standing)} connections of one source that has proved nothing stand; the limit is 64")
+    check(len(standing) >= 32, f"control: only {len(standing)} connections stand")
+    other = t.stream()
+    check(other.exchange(other.make("OPTIONS", "sip:example.net")), "another source is shut out")
+    # Proved ones do not count.
+    crowded = t.address()
+    proved = []
+    for _ in range(70):
+        stream = t.stream(crowded)
+        name, password = t.registered(stream)
+        proved.append(stream)
+    time.sleep(0.3)
+    check(not any(s.closed for s in proved), "70 phones behind one address lost connections although they had proved themselves")
+    return f"of 80 connections of one source {len(standing)} stand; 70 registered phones behind one address keep theirs"
+
+
+@probe("T17.3", "oldest-unproved-gives-way", "narrow", alone=True)
+def gives_way(t):
+    """limits.connections is 60."""
+    proved = t.stream()
+    name, password = t.registered(proved)
+    first = t.stream()
+    rest = [t.stream() for _ in range(57)]
+    time.sleep(0.3)
+    newer = [t.stream() for _ in range(5)]
+    time.sleep(0.5)
+    answers = [s.exchange(s.make("OPTIONS", "sip:example.net"), 3) for s in newer]
+    check(all(answers), "with the table full of idle connections a new one is not served")
+    check(first.closed, "the oldest that had proved nothing still stands")
+    check(not proved.closed, "a connection that had proved itself gave way")
+    gone = sum(1 for s in rest if s.closed)
+    return f"64 connections for 60 places: new ones are served, the oldest unproved went ({gone + 1}), the proved one stays"
+
+
+@probe("T17.4", "half-messages", "direct", alone=True)
+def half_messages(t):
+    count = 600
+    warm = [t.stream() for _ in range(60)]
+    for stream in warm:
+        stream.exchange(stream.make("OPTIONS", "sip:example.net"))
+    time.sleep(0.3)
+    before = t.daemon.memory()
+    sockets = []
+    # Fewer than the limit for each source.
+    hosts = [t.address() for _ in range(12)]
+    for number in range(count):
+        connection = socket.socket()
+        connection.bind((hosts[number % len(hosts)], 0))
+        connection.connect(t.daemon.address)
+        connection.sendall(b"OPTIONS sip:example.net SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bKd\r\nFrom: <sip:a@b>;tag=1\r\n"
+                           b"To: <sip:a@b>\r\nCall-ID: h\r\nCSeq: 1 OPTIONS\r\nContent-Length: 60000\r\n\r\nten bytes.")
+        sockets.append(connection)
+    time.sleep(1)
+    grown = (t.daemon.memory() - before) / count
+    for connection in sockets:
+        connection.close()
+    check(grown < 16, f"{count} half messages of 200 bytes that announce 60,000 take {grown:.1f} KiB each")
+    return f"{count} half messages of 200 bytes that announce 60,000 take {max(grown, 0):.1f} KiB each"
+
+
+def pipeline(stream, count):
+    raw, calls = [], []
+    for number in range(count):
+        request = stream.make("OPTIONS", "sip:example.net")
+        calls.append(request.call_id)
+        raw.append(request.bytes())
+    return b"".join(raw), calls
+
+
+@probe("T17.5", "busy-trunk", "digest")
+def busy(t):
+    stream = t.stream(trusted=True)
+    raw, calls = pipeline(stream, 2000)
+    threading.Thread(target=stream.send, args=(raw,), daemon=True).start()
+    limit = time.monotonic() + 20
+    while len(stream.history) < 2000 and not stream.closed and time.monotonic() < limit:
+        time.sleep(0.05)
+    check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
+                                       f"the connection is {'closed' if stream.closed else 'open'}")
+    # And one that reads only after a while.
+    slow = t.stream(trusted=True, read=False)
+    raw, calls = pipeline(slow, 2000)
+    threading.Thread(target=slow.send, args=(raw,), daemon=True).start()
+    time.sleep(2)
+    threading.Thread(target=slow.read, daemon=True).start()
+    limit = time.monotonic() + 20
+    while len(slow.history) < 2000 and not slow.closed and time.monotonic() < limit:
+        time.sleep(0.05)
+    check(len(slow.history) == 2000, f"a trunk that reads 2 s late got {len(slow.history)} of 2,000 answers")
+    return "2,000 pipelined requests on one connection: all answered, also when the peer reads 2 s late"
+
+
+@probe("T17.5", "a-peer-that-never-reads", "direct")
+def deaf(t):
+    stream = t.stream(trusted=True, read=False)
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw, _ = pipeline(stream, 400)
+    before = t.daemon.memory()
+    stream.socket.settimeout(0.5)
+    sent, stuck, closed = 0, 0, False
+    begin = time.monotonic()
+    while time.monotonic() - begin < 60:
+        try:
+            sent += stream.socket.send(raw[sent % len(raw):][:65536])
+            stuck = 0
+        except TimeoutError:
+            stuck += 1
+        except OSError:
+            closed = True
+            break
+    grown = t.daemon.memory() - before
+    check(grown < 64 * 1024, f"a peer that reads nothing made the daemon grow by {grown} KiB")
+    check(closed, f"after 60 s a peer that reads nothing still has its connection ({sent} bytes sent)")
+    other = t.phone()
+    check(other.exchange(other.make("OPTIONS", "sip:example.net")), "others are not served")
+    return f"a peer that reads nothing was read no further after {sent // 1024} KiB and lost its connection after {time.monotonic() - begin:.0f} s"
+
+
+@probe("T2", "pieces-and-pipelines", "digest")
+def pieces(t):
+    """Good messages, cut at every place, arrive all the same."""
+    stream = t.stream()
+    request = stream.make("OPTIONS", "sip:example.net", body="twelve bytes")
+    raw = request.bytes()
+    for byte in raw:
+        stream.socket.send(bytes([byte]))
+    check(stream.response(request.call_id), "a message in single bytes got no answer")
+    first, second = stream.make("OPTIONS", "sip:example.net", body="a"), stream.make("OPTIONS", "sip:example.net")
+    stream.send(b"\r\n\r\n" + first.bytes() + b"\r\n\r\n" + second.bytes())
+    check(stream.response(first.call_id) and stream.response(second.call_id), "two messages in one piece")
+    return "a message in single bytes and two in one piece are answered"

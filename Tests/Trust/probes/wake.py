@@ -1,0 +1,295 @@
+"""T11, and calls to phones that sleep, wake and move."""
+
+import concurrent.futures
+import time
+
+from sip import Dialog, credentials, fresh
+from suite import check, probe
+
+
+def pushed(token):
+    return f";pn-provider=fcm;pn-param=p;pn-prid={token}"
+
+
+def sleeper(t, agent=None):
+    """A phone with a token; gives it with name, password and token."""
+    phone = agent or t.phone()
+    token = fresh("token")
+    name, password = t.registered(phone, params=pushed(token))
+    return phone, name, password, token
+
+
+def call(t, name, caller=None, user="700"):
+    caller = caller or t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net", user)
+    caller.send(request)
+    return caller, request
+
+
+def rings(agent, request, seconds):
+    """How many different INVITEs of the call came within the time."""
+    limit, branches = time.monotonic() + seconds, []
+    while time.monotonic() < limit:
+        invite = agent.request("INVITE", request.call_id, max(0.01, limit - time.monotonic()))
+        if invite:
+            branches.append(invite)
+    return branches
+
+
+@probe("T11.1", "pushes-per-device", "direct")
+def per_device(t):
+    phone, name, password, token = sleeper(t)
+    for _ in range(8):
+        caller, request = call(t, name)
+        time.sleep(0.1)
+        caller.send(caller.cancel(request))
+    time.sleep(0.8)
+    invitations = [p for p in t.suite.provider.of(token) if p.get("data", {}).get("type") == "invite"]
+    check(len(invitations) == 3, f"8 calls in a minute made {len(invitations)} pushes; call.pushes-per-device is 3")
+    return "8 calls to one device in a minute: 3 pushes, as call.pushes-per-device says"
+
+
+def proved_call(t, caller, name, password, target, from_value=None):
+    request = caller.make("INVITE", f"sip:{target}@example.net", name)
+    if from_value:
+        request.set("From", from_value + ";tag=" + fresh("f"))
+    answer = caller.exchange(request, 3)
+    if answer and answer.status in (401, 407):
+        again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
+        caller.send(again)
+        return again
+    return request
+
+
+@probe("T11.2", "pushes-per-caller", "direct")
+def per_caller(t):
+    caller = t.phone()
+    name, password = t.registered(caller)
+    sleepers = [sleeper(t) for _ in range(8)]
+    for index, (_, target, _, _) in enumerate(sleepers):
+        shown = [None, f'"A{index}" <sip:{name}@example.net>', f"<sip:{name}@example.net;x={index}>",
+                 f"<SIP:{name}@EXAMPLE.NET>", f"<sip:{name}@example.net:{5060 + index}>"][index % 5]
+        request = proved_call(t, caller, name, password, target, shown)
+        time.sleep(0.15)
+        caller.send(caller.cancel(request))
+    time.sleep(0.8)
+    woken = sum(1 for _, _, _, token in sleepers if t.suite.provider.of(token))
+    check(1 <= woken <= 4, f"one caller with 8 spellings of From woke {woken} phones; call.pushes-per-caller is 4")
+    other = t.phone()
+    other_name, other_password = t.registered(other)
+    _, target, _, token = sleeper(t)
+    request = proved_call(t, other, other_name, other_password, target)
+    check(t.suite.provider.wait(token), "another caller wakes nobody either")
+    other.send(other.cancel(request))
+    return f"8 calls of one proved user with changing Froms woke {woken} phones (call.pushes-per-caller: 4); another user wakes his"
+
+
+@probe("T11.3", "a-share-of-the-calls", "narrow")
+def share(t):
+    """limits.calls is 40: one account fills what it gets, others still get through."""
+    greedy = t.phone()
+    name, password = t.registered(greedy)
+    phone, target, _, token = sleeper(t)
+    statuses = []
+    requests = []
+    for _ in range(45):
+        request = greedy.make("INVITE", f"sip:{target}@example.net", name)
+        answer = greedy.exchange(request, 3)
+        check(answer, "no answer to INVITE")
+        again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
+        greedy.send(again)
+        requests.append(again)
+    time.sleep(1)
+    for request in requests:
+        answer = greedy.response(request.call_id, "INVITE", 0.02)
+        if answer:
+            greedy.send(greedy.ack_failure(request, answer))
+            statuses.append(answer.status)
+    refused = len(statuses)
+    check(refused > 5, f"one account has {len(requests) - refused} of 40 calls")
+    held = len(requests) - refused
+    other, other_target, _, other_token = sleeper(t)
+    caller, request = call(t, other_target)
+    through = t.suite.provider.wait(other_token, timeout=3)
+    answer = caller.response(request.call_id, "INVITE", 0.2)
+    check(through and answer is None, f"the PBX does not get through: {answer and answer.start}")
+    caller.send(caller.cancel(request))
+    third = t.phone()
+    third_name, third_password = t.registered(third)
+    again = proved_call(t, third, third_name, third_password, other_target)
+    answer = third.response(again.call_id, "INVITE", 1)
+    check(answer is None, f"another account does not get through: {answer and answer.start}")
+    third.send(third.cancel(again))
+    for request in requests:
+        greedy.send(greedy.cancel(request))
+    return f"of 45 calls of one account {held} were held, {refused} refused with {sorted(set(statuses))}; the PBX and another account get through"
+
+
+@probe("T11.3", "a-share-of-the-bytes", "narrow")
+def share_bytes(t):
+    t.needs("limits.held-bytes")
+    greedy = t.stream()
+    name, password = t.registered(greedy)
+    phone, target, _, token = sleeper(t)
+    body = "v=0\r\n" + "a=x\r\n" * 8000
+    requests, refused = [], []
+    for _ in range(12):
+        request = greedy.make("INVITE", f"sip:{target}@example.net", name, body=body)
+        answer = greedy.exchange(request.copy(), 3)
+        check(answer, "no answer to INVITE")
+        again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
+        greedy.send(again)
+        requests.append(again)
+    time.sleep(1)
+    for request in requests:
+        answer = greedy.response(request.call_id, "INVITE", 0.02)
+        if answer:
+            refused.append(answer.status)
+            greedy.send(greedy.ack_failure(request, answer))
+    check(refused, f"one account holds {len(requests)} bodies of 40 KB; limits.held-bytes is 256 KiB")
+    _, other_target, _, other_token = sleeper(t)
+    caller, request = call(t, other_target)
+    check(t.suite.provider.wait(other_token, timeout=3), f"a small call of the PBX does not get through: {caller.response(request.call_id, timeout=0.5)}")
+    caller.send(caller.cancel(request))
+    for request in requests:
+        greedy.send(greedy.cancel(request))
+    return f"12 INVITEs of 40 KB: {len(refused)} refused with {sorted(set(refused))}; a call of the PBX gets through"
+
+
+def sign_of_life(t, agent, keep_alive):
+    phone, name, password, token = sleeper(t, agent)
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push")
+    early = rings(phone, request, 0.5)
+    check(not early, "control: the INVITE came before any sign of life")
+    keep_alive(phone)
+    invite = phone.request("INVITE", request.call_id, 3)
+    check(invite, "a keep-alive on the registered flow does not bring the INVITE")
+    phone.respond(invite, 180, tag="b")
+    # The push makes it register a moment later: no second ring.
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    more = rings(phone, request, 1)
+    check(not more, f"the phone rang {1 + len(more)} times")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+    return answer
+
+
+@probe("Wake", "sign-of-life-udp", "direct")
+def life_udp(t):
+    sign_of_life(t, t.phone(), lambda phone: phone.send(b"\r\n\r\n"))
+    return "a keep-alive from the source of the REGISTER releases the held call; a REGISTER after it rings no second time"
+
+
+@probe("Wake", "sign-of-life-tcp", "direct")
+def life_tcp(t):
+    sign_of_life(t, t.stream(), lambda stream: stream.send(b"\r\n\r\n"))
+    return "a keep-alive on the connection of the REGISTER releases the held call; a REGISTER after it rings no second time"
+
+
+@probe("Wake", "sign-of-life-of-another", "direct")
+def life_other(t):
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push")
+    for agent in (t.phone(), t.phone(phone.host), t.stream(phone.host)):
+        agent.send(b"\r\n\r\n")
+        agent.send(agent.make("OPTIONS", "sip:example.net", name))
+    got = rings(phone, request, 1.2)
+    check(not got, "a keep-alive from another source released the call")
+    phone.send(b"\r\n\r\n")
+    invite = phone.request("INVITE", request.call_id, 3)
+    check(invite, "control: its own does not release it")
+    phone.respond(invite, 486, tag="b")
+    return "keep-alives and requests from another address or port of the phone's host do not release its call"
+
+
+def move(t, make, leave, ringing):
+    old, name, password, token = sleeper(t, make())
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push")
+    check(old.register(name, password, params=pushed(token)).status == 200, "control: REGISTER")
+    invite = old.request("INVITE", request.call_id)
+    check(invite, "control: the woken phone got no INVITE")
+    if ringing:
+        old.respond(invite, 180, tag="old")
+        check(caller.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: no 180")
+    leave(old)
+    time.sleep(0.3)
+    new = make()
+    answer = new.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    got = rings(new, request, 2.5)
+    early = caller.response(request.call_id, "INVITE", 0.05)
+    check(early is None, f"the caller was told {early and early.start} while the phone moved")
+    check(len(got) == 1, f"the phone at its new address rang {len(got)} times")
+    new.respond(got[0], 200, tag="new")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+
+
+@probe("Wake", "move-udp", "direct")
+def move_udp(t):
+    for ringing in (False, True):
+        move(t, t.phone, lambda phone: None, ringing)
+    return "UDP: a phone that registers from a new address before and while it rings gets the call there, once"
+
+
+@probe("Wake", "move-tcp", "direct")
+def move_tcp(t):
+    for leave in (lambda stream: stream.reset(), lambda stream: stream.close(), lambda stream: None):
+        for ringing in (False, True):
+            move(t, t.stream, leave, ringing)
+    return "TCP: reset, closed or silent, before and while it rings: the call comes on the new connection, once"
+
+
+@probe("Wake", "cancel-reasons", "direct")
+def reasons(t):
+    missed = {}
+    for what, reason in (("SIP;cause=200", "SIP;cause=200;text=\"Call completed elsewhere\""), ("Q.850;cause=26", "Q.850 ; cause=26"),
+                         ("none", None), ("Q.850;cause=16", "Q.850;cause=16")):
+        phone, name, password, token = sleeper(t)
+        caller, request = call(t, name)
+        check(t.suite.provider.wait(token), "control: no push")
+        caller.send(caller.cancel(request, [("Reason", reason)] if reason else []))
+        check(caller.response(request.call_id, "INVITE", 3), "control: no 487")
+        status, text = t.daemon.admin("GET", f"/v1/users/{name}@example.net/bucket")
+        check(status == 200, f"bucket: {status} {text}")
+        missed[what] = "700" in text
+    check(not missed["SIP;cause=200"], "answered elsewhere (SIP;cause=200) became a missed call")
+    check(not missed["Q.850;cause=26"], "answered elsewhere (Q.850;cause=26) became a missed call")
+    check(missed["none"] and missed["Q.850;cause=16"], f"control: a caller who hung up is no missed call: {missed}")
+    return "a held call that was answered elsewhere is no missed call, in either form; one that was given up is"
+
+
+@probe("Wake", "eleven-devices", "digest")
+def eleven(t):
+    name, password = t.daemon.user()
+    phones = [(t.phone(), fresh("token")) for _ in range(11)]
+    for phone, token in phones:
+        answer = phone.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
+    caller, request = call(t, name)
+    for _, token in phones:
+        check(t.suite.provider.wait(token), "control: a device was not pushed")
+    with concurrent.futures.ThreadPoolExecutor(11) as pool:
+        answers = list(pool.map(lambda pair: pair[0].register(name, password, params=pushed(pair[1])), phones))
+    statuses = [a and a.status for a in answers]
+    check(statuses == [200] * 11, f"eleven devices that wake at once: {statuses}")
+    for phone, _ in phones:
+        check(phone.request("INVITE", request.call_id, 3), "a woken device got no INVITE")
+    caller.send(caller.cancel(request))
+    return "eleven devices of one user that register at once are all served, and all ring"
+
+
+@probe("Wake", "one-token-one-device", "direct")
+def one_device(t):
+    phone, name, password, token = sleeper(t)
+    again = t.phone()
+    answer = again.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    contacts = [value for value in answer.all("contact") for value in value.split(",") if "pn-prid" in value]
+    check(len(contacts) == 1, f"one token, two addresses: {len(contacts)} contacts")
+    return "a token that registers from another address is the same device"

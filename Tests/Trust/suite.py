@@ -1,0 +1,167 @@
+"""The probes' frame: each is a function with a rule and a name; independent ones run at the same time."""
+
+import concurrent.futures
+import itertools
+import os
+import random
+import socket
+import threading
+import time
+import traceback
+
+from daemon import Daemon, Provider, Settings
+from sip import Phone, Stream, Trap
+
+PROBES = []
+
+# Rules that are written down and not built: their probes say "open" instead of FAIL.
+OPEN = {}
+
+
+class Failed(Exception):
+    """What was seen instead of what the rule says."""
+
+
+class Skipped(Exception):
+    """What this machine lacks."""
+
+
+def probe(rule, name, stage=None, alone=False):
+    """Registers a probe of `rule`. `stage` is the daemon that it wants; without one it starts its own."""
+
+    def add(function):
+        PROBES.append((rule, name, stage, function, alone))
+        return function
+
+    return add
+
+
+def check(truth, text):
+    if not truth:
+        raise Failed(text)
+
+
+class Test:
+    """What a probe works with: its daemon, addresses of its own, and what must be closed afterwards."""
+
+    def __init__(self, suite, daemon, name):
+        self.suite, self.daemon, self.name = suite, daemon, name
+        self.closing = []
+
+    def address(self, trusted=False):
+        return self.suite.address(trusted)
+
+    def phone(self, host=None, trusted=False, port=0):
+        return self.own(Phone(host or self.address(trusted), self.daemon.address, port))
+
+    def stream(self, host=None, trusted=False, read=True):
+        return self.own(Stream(host or self.address(trusted), self.daemon.address, read=read))
+
+    def trap(self, trusted=False, host=None):
+        return self.own(Trap(host or self.address(trusted)))
+
+    def own(self, thing):
+        self.closing.append(thing)
+        return thing
+
+    def needs(self, *settings):
+        missing = [name for name in settings if name not in self.suite.settings.known]
+        check(not missing, f"there is no setting {', '.join(missing)}")
+
+    def registered(self, phone, params="", contact=None, **options):
+        """Registers a fresh user on the phone; gives name and password."""
+        name, password = self.daemon.user()
+        answer = phone.register(name, password, contact=contact and contact.replace("USER", name), params=params, **options)
+        check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+        return name, password
+
+    def close(self):
+        for thing in self.closing:
+            try:
+                thing.close()
+            except OSError:
+                pass
+
+
+class Suite:
+    def __init__(self, program, folder, stages, ports=None):
+        self.program, self.folder, self.stages = program, folder, stages
+        self.settings = Settings(program)
+        self.provider = Provider()
+        self.daemons, self.lock = {}, threading.Lock()
+        self.addresses = itertools.count(1)
+        self.ports = itertools.count(ports) if ports else None
+        self.printing = threading.Lock()
+        self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
+
+    def free_port(self):
+        """A port that is free for UDP and TCP on all loopback addresses."""
+        with self.lock:
+            while True:
+                port = next(self.ports) if self.ports else random.randrange(20000, 30000)
+                try:
+                    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
+                        udp.bind(("0.0.0.0", port))
+                        tcp.bind(("0.0.0.0", port))
+                        return port
+                except OSError:
+                    continue
+
+    def address(self, trusted=False):
+        number = next(self.addresses)
+        return f"127.{2 if trusted else 1}.{1 + number // 250}.{1 + number % 250}"
+
+    def start(self, wanted):
+        def begin(name):
+            settings = self.stages[name]
+            self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx")).start()
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(begin, wanted))
+
+    def run(self, chosen, threads=14):
+        wanted = sorted({stage for _, _, stage, _, _ in chosen if stage})
+        begin = time.monotonic()
+        try:
+            self.start(wanted)
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                list(pool.map(self.run_one, [p for p in chosen if not p[4]]))
+            for one in chosen:
+                if one[4]:
+                    self.run_one(one)
+            for name in wanted:
+                if not self.daemons[name].alive():
+                    self.tell("FAIL", "T1", f"alive-{name}", f"the daemon ended with {self.daemons[name].process.returncode}")
+        finally:
+            for daemon in self.daemons.values():
+                daemon.stop()
+        counts = self.counts
+        notes = [f"{counts[kind]} {kind}" for kind in ("open", "skipped") if counts[kind]]
+        print(f"in {time.monotonic() - begin:.0f} s" + (", " + ", ".join(notes) if notes else ""))
+        print(f"{counts['ok']} passed, {counts['FAIL']} failed")
+        return counts["FAIL"] == 0
+
+    def run_one(self, one):
+        rule, name, stage, function, _ = one
+        test = Test(self, self.daemons.get(stage), name)
+        begin = time.monotonic()
+        try:
+            kind, text = "ok", function(test)
+        except Failed as failure:
+            kind, text = "FAIL", str(failure)
+        except Skipped as reason:
+            kind, text = "skipped", str(reason)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            kind, text = "FAIL", f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
+        finally:
+            test.close()
+        if kind == "FAIL" and name in OPEN:
+            kind, text = "open", f"{OPEN[name]}: {text}"
+        self.tell(kind, rule, name, text or "", time.monotonic() - begin)
+
+    def tell(self, kind, rule, name, text, seconds=0.0):
+        with self.printing:
+            self.counts[kind] += 1
+            slow = f" [{seconds:.0f} s]" if seconds > 20 else ""
+            print(f"{kind:<4} {rule} {name}: {text}{slow}" if kind != "skipped" else f"skipped: {rule} {name}: {text}", flush=True)
