@@ -41,3 +41,20 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 }
+
+extension Flow {
+    /// A number that no connection has.
+    private static let noConnection = UInt64.max
+
+    /// The same flow when its connection has ended: it still says where the peer was, and nothing can be sent on it.
+    package var closed: Flow {
+        guard transport.isReliable else { return self }
+        return Flow(transport: transport, listener: listener, connection: Self.noConnection, remote: remote)
+    }
+
+    /// It was a stream connection, which has ended.
+    package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
+
+    /// It is one stream connection, and not any that leads to its remote.
+    package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
+}

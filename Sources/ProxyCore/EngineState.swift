@@ -125,7 +125,8 @@ struct RegisterQueue {
     var plan: RegisterPlan
     var waiting: [DeviceWork] = []
 
-    static let limit = 8
+    /// Places for what else concerns the user, besides one for each device: all of them may wake at once.
+    static let reserve = 8
 }
 
 /// Functions the rules need and may not contain: they come from libraries, or would not repeat in a test.

@@ -121,7 +121,8 @@ extension ProxyEngine {
 
     /// Requests other than INVITE go to whoever can be reached now; nothing is held for them.
     private func forkAtOnce(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ targets: [ForkTarget], now: Moment) {
-        let reachable = targets.filter { $0.isFresh }
+        // A push contact whose connection has ended is asleep (T9.2).
+        let reachable = targets.filter { $0.isFresh && !($0.flow.isClosed && $0.pushToken != nil) }
         guard !reachable.isEmpty else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
@@ -210,7 +211,7 @@ extension ProxyEngine {
     /// A push contact, unless it has just been here (reading A9).
     private func mustBeWoken(_ target: ForkTarget, now: Moment) -> Bool {
         guard target.pushToken != nil else { return false }
-        guard target.isReachable else { return true }
+        guard target.isReachable, !target.flow.isClosed else { return true }
         return settings.skipPushWithin == .zero || now.date - target.registeredAt >= settings.skipPushWithin
     }
 

@@ -83,7 +83,8 @@ extension ProxyEngine {
     }
 
     private func enqueue(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {
-        guard let queue = registersInFlight[aor], queue.waiting.count < RegisterQueue.limit else {
+        let limit = settings.registrar.maxContacts + RegisterQueue.reserve
+        guard let queue = registersInFlight[aor], queue.waiting.count < limit else {
             refuse(work, retryAfter: 5, now: now)
             return
         }

@@ -142,10 +142,18 @@ package final class ProxyEngine {
         act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: []), on: flow))
     }
 
+    /// Bytes could not be sent: there is no way to the remote, or the connection is gone.
     package func sendFailed(on flow: Flow, now: Moment) {
+        bindings.flowClosed(flow)
         transactions.transportFailed(on: flow, now: now.instant, into: &outputs)
         settle(now: now)
     }
+
+    /// A stream connection has ended, whoever ended it.
+    package func flowClosed(_ flow: Flow, now: Moment) { sendFailed(on: flow, now: now) }
+
+    /// A keep-alive came, or anything else that is no message.
+    package func flowAlive(_ flow: Flow, now: Moment) {}
 
     package func deadlineReached(now: Moment) {
         transactions.deadlineReached(now: now.instant, into: &outputs)

@@ -65,7 +65,7 @@ package actor ProxyShard {
             let message = batch.withBytes(at: index) { bytes in
                 Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
             }
-            if let message { received(message, on: flow, now: now) }
+            if let message { received(message, on: flow, now: now) } else { engine.flowAlive(flow, now: now) }
         }
         runActions()
     }
@@ -107,6 +107,14 @@ package actor ProxyShard {
         engine.sendFailed(on: flow, now: loop.moment)
         runActions()
     }
+
+    func flowClosed(_ flow: Flow) {
+        engine.flowClosed(flow, now: loop.moment)
+        runActions()
+    }
+
+    /// A stream's keep-alive; the actions are run when all that came with it has been read.
+    func flowAlive(_ flow: Flow) { engine.flowAlive(flow, now: loop.moment) }
 
     func committed(_ results: [CommitResult]) {
         let now = loop.moment

@@ -115,6 +115,8 @@ package final class StreamFlows: @unchecked Sendable {
                 used += length
                 if length == 4 { stream.send(Array("\r\n".utf8)) }
                 noteAlive(connected)
+                let flow = connected.flow
+                shard.assumeIsolated { $0.flowAlive(flow) }
             case .message(let length):
                 let message = rest.extracting(0..<length)
                 used += length
@@ -151,16 +153,16 @@ package final class StreamFlows: @unchecked Sendable {
         guard let connected = connections.removeValue(forKey: stream.id) else { return }
         counters.count(.flowClosed)
         let flow = connected.flow
-        var gone = [flow]
+        var asked: Flow?
         if connected.isOutgoing {
             if outgoing[flow.remote] == stream.id { outgoing[flow.remote] = nil }
-            gone.append(
-                Flow(transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote))
+            asked = Flow(transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote)
         }
         guard let shard else { return }
-        loop.post { [gone] in
+        loop.post { [asked] in
             shard.assumeIsolated { shard in
-                for flow in gone { shard.sendFailed(on: flow) }
+                shard.flowClosed(flow)
+                if let asked { shard.sendFailed(on: asked) }
             }
         }
     }

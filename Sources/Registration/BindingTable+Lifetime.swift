@@ -72,8 +72,10 @@ extension BindingTable {
         // After the wall clock was set back, a date may lie further ahead than was ever granted.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
-            aor: row.aor, contact: row.contact, callID: row.callID, path: row.path, flow: row.flow, cseq: row.cseq,
-            granted: row.granted, freshUntil: now.instant + remaining, registeredAt: row.registeredAt,
+            aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
+            // No connection outlives the process that had it, and the next process counts anew.
+            flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
+            registeredAt: row.registeredAt,
             q: contact.q, provider: provider, marks: contact.marks(needsReview: provider == 0 && push != .none))
         guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
             // Its id must not come again: the bucket may still name it.

@@ -1,3 +1,4 @@
+package import Addressing
 import PushDelivery
 import SIPGrammar
 package import Timekeeping
@@ -15,6 +16,8 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
+    /// Those that stand on an open stream connection, by its number: what ends with it.
+    private var byConnection = SlotIndex()
     /// Ordinary bindings by slot. One that is refreshed keeps its old entry; when that comes up, it gets a new one.
     var expiry = DeadlineQueue<UInt32>()
     /// By slot: the entry in the queue. Only as long as ordinary bindings need it: push contacts have none.
@@ -138,6 +141,7 @@ extension BindingTable {
         countByProvider[Int(binding.provider)] += 1
         let slot = takeSlot(for: binding)
         byID.insert(hash: Self.hash(id), slot: slot)
+        indexConnection(of: slot)
         if var last = firstSlot(of: aor) {
             while self[last].next != Self.noSlot { last = self[last].next }
             self[last].next = slot
@@ -151,9 +155,11 @@ extension BindingTable {
     /// Puts a new record of the same device and AOR in place.
     mutating func replace(slot: UInt32, with binding: consuming Binding) {
         binding.next = self[slot].next
+        unindexConnection(of: slot)
         countByProvider[Int(self[slot].provider)] -= 1
         countByProvider[Int(binding.provider)] += 1
         self[slot] = binding
+        indexConnection(of: slot)
         scheduleExpiry(of: slot)
     }
 
@@ -189,10 +195,30 @@ extension BindingTable {
             }
         }
         byID.remove(hash: Self.hash(self[slot].id), slot: slot)
+        unindexConnection(of: slot)
         cancelExpiry(of: slot)
         countByProvider[Int(self[slot].provider)] -= 1
         self[slot] = .vacant(next: freeSlot)
         freeSlot = slot
+    }
+
+    /// A stream connection has ended: its contacts are where nobody can reach them. They keep the address.
+    package mutating func flowClosed(_ flow: Flow) {
+        guard flow.isConnection else { return }
+        for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self[slot].flow == flow {
+            unindexConnection(of: slot)
+            self[slot].flow = flow.closed
+        }
+    }
+
+    private mutating func indexConnection(of slot: UInt32) {
+        let flow = self[slot].flow
+        if flow.isConnection { byConnection.insert(hash: Self.hash(connection: flow.connection), slot: slot) }
+    }
+
+    private mutating func unindexConnection(of slot: UInt32) {
+        let flow = self[slot].flow
+        if flow.isConnection { byConnection.remove(hash: Self.hash(connection: flow.connection), slot: slot) }
     }
 
     private mutating func takeSlot(for binding: consuming Binding) -> UInt32 {
@@ -224,5 +250,9 @@ extension BindingTable {
     /// Ids are our own numbers: spreading them is enough.
     private static func hash(_ id: BindingID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
+    }
+
+    private static func hash(connection: UInt64) -> UInt32 {
+        UInt32(truncatingIfNeeded: (connection &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }
 }

@@ -21,6 +21,17 @@ struct SlotIndex {
         }
     }
 
+    /// All slots of a hash, in no particular order.
+    func slots(hash: UInt32) -> [UInt32] {
+        var slots: [UInt32] = []
+        var place = home(of: hash)
+        while places[place] != 0 {
+            if Self.hash(places[place]) == hash { slots.append(Self.slot(places[place])) }
+            place = after(place)
+        }
+        return slots
+    }
+
     /// Adds an entry that is not there yet.
     mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 8 * 7 { grow() }

@@ -26,6 +26,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let callDoesNotExist: Status = 481
     package static let loopDetected: Status = 482
     package static let tooManyHops: Status = 483
+    package static let busyHere: Status = 486
     package static let requestTerminated: Status = 487
     package static let serverError: Status = 500
     package static let serviceUnavailable: Status = 503
@@ -56,11 +57,14 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
         case 481: "Call/Transaction Does Not Exist"
         case 482: "Loop Detected"
         case 483: "Too Many Hops"
+        case 486: "Busy Here"
         case 487: "Request Terminated"
         case 500: "Server Internal Error"
         case 503: "Service Unavailable"
         case 505: "Version Not Supported"
         case 513: "Message Too Large"
+        case 600: "Busy Everywhere"
+        case 603: "Decline"
         case 555: "Push Notification Service Not Supported"
         default: "Unknown"
         }

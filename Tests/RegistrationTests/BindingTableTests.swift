@@ -280,3 +280,47 @@ struct BindingTableTests {
         #expect(registrar.targets().map(\.requestURI.string) == ["sip:bob@10.0.0.5"])
     }
 }
+
+@Suite("Contacts whose connection has ended")
+struct ClosedFlowTests {
+    private static func connection(_ number: UInt64, _ host: UInt32 = 3) -> Flow {
+        Flow(
+            transport: .tcp, listener: 1, connection: number,
+            remote: Endpoint(IPAddress(v4: 0xc000_0200 | host), 4000))
+    }
+
+    @Test func `what stands on a connection ends with it, and nothing else does`() throws {
+        var registrar = Registrar()
+        try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
+        try registrar.register(PhoneContact.fcm("b"), user: "b", callID: "2", on: Self.connection(7))
+        try registrar.register(PhoneContact.fcm("c"), user: "c", callID: "3", on: Self.connection(8))
+        try registrar.register(PhoneContact.fcm("d"), user: "d", callID: "4")
+        registrar.table.flowClosed(Self.connection(7))
+        #expect(["a", "b", "c", "d"].map { registrar.targets(of: $0)[0].flow.isClosed } == [true, true, false, false])
+        #expect(registrar.targets(of: "a")[0].flow.remote == Self.connection(7).remote)
+        registrar.table.flowClosed(.phone())
+        #expect(!registrar.targets(of: "d")[0].flow.isClosed)
+    }
+
+    @Test func `a phone that has come back on another connection does not end with the first one`() throws {
+        var registrar = Registrar()
+        try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
+        try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "2", on: Self.connection(8))
+        registrar.table.flowClosed(Self.connection(7))
+        #expect(!registrar.targets(of: "a")[0].flow.isClosed)
+        registrar.table.flowClosed(Self.connection(8))
+        #expect(registrar.targets(of: "a")[0].flow.isClosed)
+        try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "3", on: Self.connection(9))
+        #expect(!registrar.targets(of: "a")[0].flow.isClosed)
+    }
+
+    @Test func `after a restart no connection of before is taken for one of now`() throws {
+        var before = Registrar()
+        try before.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
+        try before.register(PhoneContact.fcm("d"), user: "d", callID: "4")
+        var after = Registrar()
+        after.now = before.now
+        _ = after.restore(before.rows(of: "a", "d"))
+        #expect(["a", "d"].map { after.targets(of: $0)[0].flow.isClosed } == [true, false])
+    }
+}
