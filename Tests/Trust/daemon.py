@@ -16,6 +16,16 @@ from sip import Inbox, Listener, Phone, fresh
 PUSHES = "provider-key-PLANTED"
 
 
+class QuietServer(http.server.ThreadingHTTPServer):
+    """Says nothing of clients that go away in the middle: daemons are killed here."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        pass
+
+
 class Provider:
     """Takes pushes in Firebase's legacy form and remembers them by token."""
 
@@ -53,8 +63,7 @@ class Provider:
             def log_message(self, *arguments):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -148,6 +157,12 @@ class Daemon:
             "api": {"listen": f'["{self.host}:{self.api_port}"]'},
             "admin": {"listen": f'["{self.host}:{self.admin_port}"]'},
         }
+        for name in self.suite.settings.known:
+            if name.split(".")[-1] == "strip-headers":
+                value = "[X-Evil]"
+                for part in reversed(name.split(".")):
+                    value = {part: value}
+                merge(base, value)
         if self.pbx:
             base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
         merge(base, self.values)
@@ -241,10 +256,10 @@ class Daemon:
                     found = True
         return total if found else 0.0
 
-    def memory(self):
-        """Resident KiB."""
+    def memory(self, what="VmRSS"):
+        """KiB, as the kernel counts them."""
         with open(f"/proc/{self.process.pid}/status") as file:
-            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+            return int(re.search(what + r":\s+(\d+)", file.read()).group(1))
 
 
 def merge(base, more):

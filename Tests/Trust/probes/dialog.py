@@ -278,3 +278,58 @@ def end_of_life(t):
     check(not idle.pbx.request("INVITE", request.call_id, 0.2), "after 7 s a token of 4 s still passed an INVITE")
     check(answer and answer.status >= 400, f"after its end: {answer}")
     return f"a token of 4 s: {answer.status} after 7 s without traffic; traffic every 1.4 s keeps it"
+
+
+@probe("T20.4", "request-uri-leads-nowhere", "digest")
+def request_uri(t):
+    """Inside the dialog, with the right tags, from the right side: the token says where to, not URI, Route or Contact."""
+    third, pbx_trap, inside = t.trap(), t.trap(host=t.daemon.pbx.host), t.trap(host="127.0.0.1")
+    phone, user, of_phone, of_pbx = outgoing(t)
+    traps = [third, pbx_trap, inside]
+    arrived = count = 0
+    for trap in traps:
+        place = f"{trap.host}:{trap.port}"
+        for uri, more in ((f"sip:700@{place}", []), (f"sip:700@{place};transport=tcp", []), (f"sip:700@{t.daemon.pbx.local()};maddr={trap.host}", []),
+                          (of_phone.target, [f"<sip:{place};lr>"]), (of_phone.target, [f"<sip:{place}>"]),
+                          (of_phone.target, of_phone.routes + [f"<sip:{place};lr>"])):
+            for method in ("INFO", "INVITE"):
+                request = of_phone.make(method, fields=[("Route", route) for route in more])
+                request.uri = uri
+                phone.send(request)
+                got = t.daemon.pbx.request(method, request.call_id, 0.15)
+                count += 1
+                if got:
+                    arrived += 1
+                    t.daemon.pbx.respond(got, 488 if method == "INVITE" else 200, tag="x")
+    time.sleep(0.5)
+    caught = [c for trap in traps for c in trap.caught()]
+    check(not caught, f"a request inside a dialog was sent to {caught[:3]}")
+    check(works(of_phone, t.daemon.pbx), "control: INFO in the dialog does not arrive")
+    return f"{count} in-dialog requests with other hosts and ports in Request-URI and Route: {arrived} came to the PBX's side, none elsewhere"
+
+
+@probe("T20.4", "contact-in-an-answer-leads-nowhere", "digest")
+def answer_contact(t):
+    """A phone answers with a Contact at somebody else: the PBX's ACK and BYE do not go there."""
+    phone = t.phone()
+    name, password = t.registered(phone)
+    for trap in (t.trap(), t.trap(trusted=True), t.trap(host="127.0.0.1")):
+        pbx = t.phone(trusted=True)
+        request = pbx.make("INVITE", f"sip:{name}@example.net", "700")
+        pbx.send(request)
+        invite = phone.request("INVITE", request.call_id)
+        check(invite, "control: no INVITE")
+        phone.respond(invite, 200, tag="b", contact=f"<sip:{name}@{trap.host}:{trap.port}>")
+        answer = pbx.response(request.call_id, "INVITE")
+        check(answer and answer.status == 200, f"control: {answer}")
+        dialog = Dialog.of_caller(pbx, request, answer)
+        pbx.send(dialog.make("ACK", cseq=1))
+        ack = phone.request("ACK", request.call_id, 2)
+        check(not trap.caught(), f"ACK went to the Contact in the phone's answer: {trap.caught()}")
+        check(ack, "the ACK did not come to the phone")
+        bye = dialog.make("BYE")
+        pbx.send(bye)
+        got = phone.request("BYE", request.call_id, 2)
+        check(not trap.caught() and got, f"BYE: {trap.caught()}, phone {got}")
+        phone.respond(got, 200)
+    return "Contacts at a third party, a trusted peer and loopback in a phone's 200: ACK and BYE come to the phone"

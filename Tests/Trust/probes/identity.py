@@ -125,6 +125,34 @@ def digest_rules(t):
     return "another uri, realm or nonce, no response, no qop, and nc that does not rise are refused"
 
 
+@probe("T6", "credentials-of-a-call", "digest")
+def replayed_call(t):
+    """Toll fraud with the credentials of one call that somebody has seen."""
+    caller, thief = t.phone(), t.phone()
+    name, password = t.registered(caller)
+    request = caller.make("INVITE", "sip:700@example.net", name)
+    answer = challenged(caller, request)
+    field, value = credentials(answer, name, password, "INVITE", request.uri)
+
+    def dial(agent, uri, method="INVITE"):
+        again = agent.make(method, uri, name)
+        again.add(field, value)
+        agent.send(again)
+        got = t.daemon.pbx.request(method, again.call_id, 1.0)
+        if got:
+            t.daemon.pbx.respond(got, 486, tag="b")
+        return got
+
+    for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
+        check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
+    check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
+    # Its owner uses them; afterwards they are worth nothing, for the same number neither.
+    check(dial(caller, request.uri), "control: its owner's call does not arrive")
+    check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
+    check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
+    return "credentials of one INVITE open no other number, no other method, and no second call"
+
+
 @probe("T6", "nonces-end", "narrow")
 def nonces_end(t):
     phone = t.phone()

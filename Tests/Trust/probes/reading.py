@@ -153,6 +153,21 @@ def stream_lengths(t):
     return f"{closed + 1} lying lengths: 400 and closed; a message hidden behind or inside a body was never read"
 
 
+@probe("T2", "datagrams", "digest")
+def datagrams(t):
+    """One datagram is one message: what follows its length is nothing."""
+    phone = t.phone()
+    mark = fresh("second")
+    first, second = complete(phone), complete(phone).set("Call-ID", mark)
+    phone.send(first.bytes() + second.bytes())
+    check(phone.response(first.call_id, timeout=2), "control: the first message of a datagram was not answered")
+    check(not phone.response(mark, timeout=0.7), "a second message in a datagram was answered")
+    phone.send(complete(phone, body="12345").set("Content-Length", "50"))
+    answer = phone.take(lambda m: m.is_response, 2)
+    check(answer is None or answer.status == 400, f"a datagram shorter than its length: {answer and answer.start}")
+    return "a second message behind the first one's length is not read; a datagram shorter than its length is 400"
+
+
 @probe("T3", "too-much", "digest")
 def too_much(t):
     stream = t.stream()
@@ -175,7 +190,9 @@ def too_much(t):
     contacts = ", ".join(f"<sip:{name}@{phone.host}:{20000 + n}>" for n in range(13))
     answer = phone.register(name, password, contact=contacts)
     check(answer and answer.status in (400, 403), f"13 contacts of 12 got {answer and answer.start}")
-    answer = phone.register(name, password, contact=f"<sip:{'n' * 5000}@h>")
-    check(answer is None or answer.status >= 400, f"a Contact of 5,000 bytes got {answer and answer.start}")
+    answer = phone.exchange(phone.make("OPTIONS", f"sip:{'n' * 5000}@example.net", to="sip:x@example.net"), 3)
+    check(answer is None or answer.status >= 400, f"a Request-URI of 5,000 bytes got {answer and answer.start}")
+    answer = phone.register(name, password, contact=f"<sip:{'n' * 20000}@h>", timeout=3)
+    check(answer is None or answer.status >= 400, f"a Contact of 20,000 bytes got {answer and answer.start}")
     alive(t)
-    return f"17 KiB of head: {head}; 66,000 bytes of body: {body}; 2,000 fields, 13 contacts, 5,000 bytes of URI: refused"
+    return f"17 KiB of head: {head}; 66,000 bytes of body: {body}; 2,000 fields, 13 contacts, 5,000 bytes of Request-URI: refused"

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import threading
 import time
 
 from daemon import Daemon, PUSHES
@@ -54,6 +55,44 @@ def foreign(t):
         check(t.suite.provider.wait(token), f"a contact acknowledged after a foreign open is gone after kill -9 ({caller.response(request.call_id, timeout=0.3)})")
         caller.send(caller.cancel(request))
     return "after sqlite3 and Python had opened and closed the store, 5 acknowledged contacts survive kill -9 and are woken"
+
+
+@probe("Store", "acknowledged-is-kept")
+def acknowledged(t):
+    """kill -9 while phones register as fast as they can: each that got its 200 is known afterwards."""
+    daemon = own_daemon(t, "killed").start()
+    users = [daemon.user() for _ in range(60)]
+    kept, stop = [], threading.Event()
+
+    def register(some):
+        for name, password in some:
+            if stop.is_set():
+                return
+            phone, token = t.phone(), fresh("token")
+            answer = phone.register(name, password, params=pushed(token), timeout=1.5)
+            if answer and answer.status == 200:
+                kept.append((name, token))
+
+    threads = [threading.Thread(target=register, args=(users[n::6],)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    limit = time.monotonic() + 10
+    while len(kept) < 25 and time.monotonic() < limit:
+        time.sleep(0.002)
+    daemon.kill()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    count = len(kept)
+    check(count >= 25, f"control: {count} REGISTERs were acknowledged")
+    daemon.launch()
+    caller = t.phone(trusted=True)
+    for name, token in kept:
+        request = caller.make("INVITE", f"sip:{name}@example.net")
+        caller.send(request)
+        check(t.suite.provider.wait(token), f"{name} got 200 and is not known after kill -9")
+        caller.send(caller.cancel(request))
+    return f"kill -9 among 60 REGISTERs: all {count} phones that had got 200 are woken after the restart"
 
 
 @probe("Store", "second-daemon")

@@ -1,4 +1,4 @@
-"""T11, and calls to phones that sleep, wake and move."""
+"""T10, T11, and calls to phones that sleep, wake and move."""
 
 import concurrent.futures
 import time
@@ -24,6 +24,51 @@ def call(t, name, caller=None, user="700"):
     request = caller.make("INVITE", f"sip:{name}@example.net", user)
     caller.send(request)
     return caller, request
+
+
+@probe("T10", "tokens-are-bytes", "direct")
+def tokens(t):
+    """Push parameters that would like to be more than bytes, and where they may not show."""
+    phone = t.phone()
+    odd = fresh("t") + '%22,%22x%22:%22y%0d%0aX-Evil:%20z/../%7b%7bcaller%7d%7d%25'
+    meant = odd.replace("%22", '"').replace("%0d%0a", "\r\n").replace("%20", " ").replace("%7b", "{").replace("%7d", "}").replace("%25", "%")
+    name, password = t.registered(phone, params=pushed(odd))
+    caller, request = call(t, name)
+    limit = time.monotonic() + 5
+    got = None
+    while not got and time.monotonic() < limit:
+        with t.suite.provider.changed:
+            got = next((p for p in t.suite.provider.pushes if str(p[1].get("to", "")).startswith(odd[:12])), None)
+        time.sleep(0.05)
+    check(got, "control: the odd token was not pushed to")
+    check(got[1]["to"] in (odd, meant), f"the provider got {got[1]['to']!r}")
+    check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the token became more than a token: {got[1:3]}")
+    caller.send(caller.cancel(request))
+    # Another device of the same user is not told the first one's token, nor is the caller.
+    second, token = t.phone(), fresh("secret-token-")
+    name, password, token = sleeper(t, second)[1:]
+    other = t.phone()
+    answer = other.register(name, password)
+    check(answer and answer.status == 200, f"control: {answer}")
+    check(token.encode() not in answer.raw, "the 200 to one device shows another device's token")
+    caller, request = call(t, name)
+    invite = other.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE at the other device")
+    check(token.encode() not in invite.raw, "an INVITE shows another device's token")
+    other.respond(invite, 180, tag="o")
+    ringing = caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3)
+    check(ringing and token.encode() not in ringing.raw, f"the caller: {ringing}")
+    caller.send(caller.cancel(request))
+    long = t.phone()
+    user = t.daemon.user()
+    answer = long.register(*user, params=pushed("x" * 5000))
+    if answer and answer.status == 200:
+        caller, request = call(t, user[0])
+        invite = long.request("INVITE", request.call_id)
+        check(not t.suite.provider.of("x" * 5000), "a token of 5,000 bytes was pushed to")
+        if invite:
+            long.respond(invite, 486, tag="l")
+    return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
 
 
 def rings(agent, request, seconds):
@@ -274,8 +319,18 @@ def eleven(t):
     caller, request = call(t, name)
     for _, token in phones:
         check(t.suite.provider.wait(token), "control: a device was not pushed")
-    with concurrent.futures.ThreadPoolExecutor(11) as pool:
-        answers = list(pool.map(lambda pair: pair[0].register(name, password, params=pushed(pair[1])), phones))
+    # Each comes back from a new address, so that each has something to be stored; all at the same moment.
+    phones = [(t.phone(), token) for _, token in phones]
+    ready = []
+    for phone, token in phones:
+        request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net",
+                             contact=f"<sip:{name}@{phone.local()}{pushed(token)}>", fields=[("Expires", "600")])
+        answer = phone.exchange(request)
+        check(answer and answer.status == 401, f"control: {answer}")
+        ready.append((phone, request.renewed().add(*credentials(answer, name, password, "REGISTER", request.uri))))
+    for phone, request in ready:
+        phone.send(request)
+    answers = [phone.response(request.call_id, "REGISTER") for phone, request in ready]
     statuses = [a and a.status for a in answers]
     check(statuses == [200] * 11, f"eleven devices that wake at once: {statuses}")
     for phone, _ in phones:

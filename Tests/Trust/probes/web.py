@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 
-from daemon import http_raw
+from daemon import QuietServer, http_raw
 from sip import fresh
 from suite import check, probe
 
@@ -33,9 +33,7 @@ class Receiver:
             def log_message(self, *arguments):
                 pass
 
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
+        class Server(QuietServer):
             def get_request(self):
                 receiver.connections += 1
                 return super().get_request()
