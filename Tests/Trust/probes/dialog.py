@@ -282,10 +282,17 @@ def end_of_life(t):
 
 @probe("T20.4", "request-uri-leads-nowhere", "digest")
 def request_uri(t):
+    return led_astray(t, t.trap(), t.trap(host="127.0.0.1"))
+
+
+@probe("T20.4", "no-other-port-of-the-pbx", "digest")
+def other_port(t):
+    return led_astray(t, t.trap(host=t.daemon.pbx.host), t.trap(trusted=True))
+
+
+def led_astray(t, *traps):
     """Inside the dialog, with the right tags, from the right side: the token says where to, not URI, Route or Contact."""
-    third, pbx_trap, inside = t.trap(), t.trap(host=t.daemon.pbx.host), t.trap(host="127.0.0.1")
     phone, user, of_phone, of_pbx = outgoing(t)
-    traps = [third, pbx_trap, inside]
     arrived = count = 0
     for trap in traps:
         place = f"{trap.host}:{trap.port}"

@@ -243,6 +243,8 @@ def breadth(t):
     free, answer, _ = call(None)
     check(free == 5, f"control: without Max-Breadth {free} of 5 phones rang ({answer})")
     two, answer, values = call("2")
+    rest = f"{two} at once" if two else f"none, the caller gets {answer and answer.status}"
+    check(two or (answer and answer.status == 440), f"Max-Breadth 2: no phone rang and the caller got {answer}")
     check(two <= 2, f"Max-Breadth 2: {two} phones rang at once")
     check(sum(int(v) for v in values if v) <= 2, f"Max-Breadth 2 was given on as {values}")
     none, answer, _ = call("0")
@@ -250,4 +252,4 @@ def breadth(t):
     wild, answer, values = call("99999999999999999999999")
     check(wild <= 5 and t.daemon.alive(), "a huge Max-Breadth")
     check(all(v is None or int(v) <= 255 for v in values), f"a huge Max-Breadth was given on as {values}")
-    return f"5 phones: Max-Breadth 2 rings {two} at once and gives on {values or '-'}... 0 is 440, a huge one is no danger"
+    return f"5 phones: Max-Breadth 2 rings {rest}; 0 is 440; a huge one is given on as {values[0] if values else '-'} each"

@@ -274,7 +274,6 @@ def guessing(t):
 
 @probe("T8", "one-limit-for-sip-and-http", "direct")
 def one_limit(t):
-    t.needs("api.wrong-logins-per-source")
     name, password = t.daemon.user()
     thief = t.phone()
 

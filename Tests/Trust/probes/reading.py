@@ -1,10 +1,12 @@
 """T1 to T3: what cannot be read."""
 
+import os
 import random
+import re
 import time
 
 from sip import Stream, fresh
-from suite import check, probe
+from suite import PROBES, check, probe
 
 
 def alive(t, agent=None):
@@ -196,3 +198,18 @@ def too_much(t):
     check(answer is None or answer.status >= 400, f"a Contact of 20,000 bytes got {answer and answer.start}")
     alive(t)
     return f"17 KiB of head: {head}; 66,000 bytes of body: {body}; 2,000 fields, 13 contacts, 5,000 bytes of Request-URI: refused"
+
+
+@probe("Trust", "each-probe-is-in-the-page")
+def page(t):
+    """docs/Trust.md names each probe in the row of its rule, and no other."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "Trust.md")) as file:
+        text = file.read()
+    named = set(re.findall(r"`trust ([a-z0-9-]+)`", text))
+    known = {name: rule for rule, name, *_ in PROBES if rule != "Trust"}
+    check(named == set(known), f"only in the page: {sorted(named - set(known))}; not in it: {sorted(set(known) - named)}")
+    for line in text.splitlines():
+        rule = re.match(r"\| (T\d+(?:\.\d+)?) ", line)
+        for name in re.findall(r"`trust ([a-z0-9-]+)`", line):
+            check(not rule or known[name] == rule.group(1), f"{name} shows {known[name]} and stands beside {rule and rule.group(1)}")
+    return f"{len(known)} probes, each beside its rule"

@@ -171,10 +171,9 @@ def path(t):
     return f"{len(tricks)} spellings of a phone's own Path are refused; that of a trusted edge is followed"
 
 
-@probe("T9.4", "not-to-our-own-listeners", "direct")
+@probe("T9.4", "not-to-our-own-listeners", "direct", alone=True)
 def own_listeners(t):
     """A phone at our own address whose Contact's port is our own listener."""
-    before = t.daemon.metric("sippushd_sip_rejected_total") + t.daemon.metric("sippushd_connections_total", event="opened")
     name, password = t.daemon.user()
     stream = t.stream("127.0.0.1")
     answer = stream.register(name, password, contact=f"<sip:{name}@127.0.0.1:{t.daemon.port};transport=tcp>")
@@ -187,12 +186,12 @@ def own_listeners(t):
     time.sleep(0.2)
     results = []
     for user in (name, api[0]):
-        refused = t.daemon.metric("sippushd_http_requests_total") + t.daemon.metric("sippushd_http_refused_total")
+        refused = t.daemon.metric("sippushd_http_refused_total")
         caller, request = call(t, user)
         answer = caller.response(request.call_id, "INVITE", 3)
         check(answer and answer.status >= 400, f"a Contact at our own listener: {answer and answer.start}")
         check(answer.status != 482 and answer.status != 483, f"the INVITE came back to us: {answer.start}")
-        after = t.daemon.metric("sippushd_http_requests_total") + t.daemon.metric("sippushd_http_refused_total")
+        after = t.daemon.metric("sippushd_http_refused_total")
         check(after == refused, "the INVITE was sent to our own HTTP listener")
         results.append(answer.status)
     return f"Contacts at our SIP and HTTP listeners from our own address: the caller gets {results}, nothing comes back to us"
@@ -314,7 +313,7 @@ def sips_upstream(t):
     return "a proved phone's sips: does not go to the PBX over UDP: 480 with a Warning"
 
 
-@probe("T9.5", "cancel-from-elsewhere", "digest")
+@probe("T22.5", "cancel-from-elsewhere", "digest")
 def cancel_from_elsewhere(t):
     """CANCEL with the same branch, but from another address, must not end a call."""
     token = fresh("token")

@@ -30,7 +30,7 @@ def registered_now(t):
     return phone, name, password, token
 
 
-@probe("Store", "foreign-open")
+@probe("T21.1", "foreign-open")
 def foreign(t):
     """sqlite3, Python or a backup opens and closes the file while the daemon runs; then kill -9."""
     daemon = own_daemon(t, "foreign").start()
@@ -57,7 +57,7 @@ def foreign(t):
     return "after sqlite3 and Python had opened and closed the store, 5 acknowledged contacts survive kill -9 and are woken"
 
 
-@probe("Store", "acknowledged-is-kept")
+@probe("T21.1", "acknowledged-is-kept")
 def acknowledged(t):
     """kill -9 while phones register as fast as they can: each that got its 200 is known afterwards."""
     daemon = own_daemon(t, "killed").start()
@@ -95,7 +95,7 @@ def acknowledged(t):
     return f"kill -9 among 60 REGISTERs: all {count} phones that had got 200 are woken after the restart"
 
 
-@probe("Store", "second-daemon")
+@probe("T21.2", "second-daemon")
 def second(t):
     daemon = own_daemon(t, "first").start()
     other = Daemon("second", t.suite, {"store": daemon.settings()["store"]})
@@ -116,7 +116,7 @@ def second(t):
     return "a second daemon ends, names file and process, and takes nothing from the first"
 
 
-@probe("Store", "backup")
+@probe("T21.3", "backup")
 def backup(t):
     daemon = own_daemon(t, "backup").start()
     kept = [registered_now(t) for _ in range(3)]
@@ -142,7 +142,7 @@ def backup(t):
     return "sippushd backup while serving: a file for its owner alone, whose contacts are woken after it took the store's place"
 
 
-@probe("Store", "no-database-made")
+@probe("T21.3", "no-database-made")
 def none_made(t):
     daemon = Daemon("empty", t.suite, {})
     daemon.write_settings()
@@ -153,7 +153,7 @@ def none_made(t):
     return "user, apikey and app list without a store make none"
 
 
-@probe("Store", "full-disk")
+@probe("T21.4", "full-disk")
 def full_disk(t):
     place = os.path.join(t.suite.folder, "small-disk")
     os.makedirs(place, exist_ok=True)

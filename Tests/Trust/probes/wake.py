@@ -222,19 +222,19 @@ def sign_of_life(t, agent, keep_alive):
     return answer
 
 
-@probe("Wake", "sign-of-life-udp", "direct")
+@probe("T22.1", "sign-of-life-udp", "direct")
 def life_udp(t):
     sign_of_life(t, t.phone(), lambda phone: phone.send(b"\r\n\r\n"))
     return "a keep-alive from the source of the REGISTER releases the held call; a REGISTER after it rings no second time"
 
 
-@probe("Wake", "sign-of-life-tcp", "direct")
+@probe("T22.1", "sign-of-life-tcp", "direct")
 def life_tcp(t):
     sign_of_life(t, t.stream(), lambda stream: stream.send(b"\r\n\r\n"))
     return "a keep-alive on the connection of the REGISTER releases the held call; a REGISTER after it rings no second time"
 
 
-@probe("Wake", "sign-of-life-of-another", "direct")
+@probe("T22.1", "sign-of-life-of-another", "direct")
 def life_other(t):
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
@@ -275,14 +275,14 @@ def move(t, make, leave, ringing):
     check(answer and answer.status == 200, f"the caller got {answer}")
 
 
-@probe("Wake", "move-udp", "direct")
+@probe("T22.2", "move-udp", "direct")
 def move_udp(t):
     for ringing in (False, True):
         move(t, t.phone, lambda phone: None, ringing)
     return "UDP: a phone that registers from a new address before and while it rings gets the call there, once"
 
 
-@probe("Wake", "move-tcp", "direct")
+@probe("T22.2", "move-tcp", "direct")
 def move_tcp(t):
     for leave in (lambda stream: stream.reset(), lambda stream: stream.close(), lambda stream: None):
         for ringing in (False, True):
@@ -290,7 +290,7 @@ def move_tcp(t):
     return "TCP: reset, closed or silent, before and while it rings: the call comes on the new connection, once"
 
 
-@probe("Wake", "cancel-reasons", "direct")
+@probe("T22.3", "cancel-reasons", "direct")
 def reasons(t):
     missed = {}
     for what, reason in (("SIP;cause=200", "SIP;cause=200;text=\"Call completed elsewhere\""), ("Q.850;cause=26", "Q.850 ; cause=26"),
@@ -309,7 +309,7 @@ def reasons(t):
     return "a held call that was answered elsewhere is no missed call, in either form; one that was given up is"
 
 
-@probe("Wake", "eleven-devices", "digest")
+@probe("T22.4", "eleven-devices", "digest")
 def eleven(t):
     name, password = t.daemon.user()
     phones = [(t.phone(), fresh("token")) for _ in range(11)]
@@ -339,7 +339,7 @@ def eleven(t):
     return "eleven devices of one user that register at once are all served, and all ring"
 
 
-@probe("Wake", "one-token-one-device", "direct")
+@probe("T22.4", "one-token-one-device", "direct")
 def one_device(t):
     phone, name, password, token = sleeper(t)
     again = t.phone()
