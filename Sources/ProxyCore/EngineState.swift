@@ -19,6 +19,8 @@ final class ForkContext {
     var deadline: DeadlineID?
     /// The bucket was told of the answer.
     var wasAnswered = false
+    /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
+    var breadth: UInt32 = 1
 
     init(fork: Fork, server: ServerTransactionID, source: Flow, request: ByteString, call: OfferedCall?) {
         self.fork = fork
@@ -56,23 +58,49 @@ struct ClientLeg {
     /// change in the request then.
     var alternatives: [ResolvedHop] = []
     var edits: RequestEdits?
+    var device: BindingID?
+    /// A provisional response came: the request has arrived, whatever becomes of the connection.
+    var hasArrived = false
+}
+
+/// Places that have just refused a connection, so that not every large request to them waits for that again.
+struct PlacesWithoutTCP {
+    private var ends: [Endpoint: Instant] = [:]
+
+    private static let limit = 256
+    private static let age: Duration = .seconds(300)
+
+    func contains(_ place: Endpoint, now: Instant) -> Bool { ends[place].map { now < $0 } ?? false }
+
+    mutating func add(_ place: Endpoint, now: Instant) {
+        if ends.count >= Self.limit { ends = ends.filter { now < $0.value } }
+        if ends.count >= Self.limit { ends.removeAll() }
+        ends[place] = now + Self.age
+    }
 }
 
 /// One address a name stands for.
 package struct ResolvedHop: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
+    /// The transport was asked for: a large request does not go by another (RFC 3261 section 18.1.1).
+    package let isFixed: Bool
 
-    package init(transport: Transport, endpoint: Endpoint) {
+    package init(transport: Transport, endpoint: Endpoint, isFixed: Bool = false) {
         self.transport = transport
         self.endpoint = endpoint
+        self.isFixed = isFixed
     }
+
+    var fixed: ResolvedHop { ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true) }
 }
 
 struct PendingResolution {
     let fork: ForkID
     let branch: Int
     let edits: RequestEdits
+    /// The hop names its transport.
+    let hasTransport: Bool
 }
 
 enum EngineTimer: Sendable {

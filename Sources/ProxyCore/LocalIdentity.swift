@@ -26,9 +26,13 @@ package struct LocalIdentity: Sendable {
     package let domains: [ByteString]
     private let hosts: Set<ByteString>
     private let sentBys: Set<ByteString>
+    /// Where our listeners are reached: what is sent there comes back to us.
+    private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
-    package init(listeners: [Listener], domains: [ByteString]) {
+    /// The machine's own addresses are those of listeners that are bound to all.
+    package init(listeners: [Listener], domains: [ByteString], machine: [IPAddress] = []) {
         self.listeners = listeners
+        ownPlaces = listeners.flatMap { Self.places(of: $0, machine: machine) }
         self.domains = domains.map { $0.lowercased() }
         var sentBys = Set<ByteString>()
         var hosts = Set<ByteString>()
@@ -40,6 +44,36 @@ package struct LocalIdentity: Sendable {
         }
         self.sentBys = sentBys
         self.hosts = hosts
+    }
+
+    private static func places(
+        of listener: Listener, machine: [IPAddress]
+    ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
+        var places = [(listener.transport, listener.bound.port, listener.bound.address)]
+        if listener.bound.address.isUnspecified {
+            places += machine.map { (listener.transport, listener.bound.port, $0) }
+        }
+        // What others reach it by, behind a NAT for example.
+        if let advertised = Endpoint(listener.sentBy.string) {
+            places.append((listener.transport, advertised.port, advertised.address))
+        }
+        return places
+    }
+
+    /// Whether a message sent there would come back to one of our listeners (T9.4).
+    package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
+        for place in ownPlaces where place.port == endpoint.port && place.transport == transport {
+            if place.address == endpoint.address { return true }
+            // To a listener on all addresses lead all of loopback, and the address that means "here".
+            if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
+                endpoint.address.isLoopback || endpoint.address.isUnspecified
+            {
+                return true
+            }
+            // The kernel takes "here" for loopback.
+            if endpoint.address.isUnspecified, place.address.isLoopback { return true }
+        }
+        return false
     }
 
     private static func host(of sentBy: ByteString) -> ByteString {
@@ -76,6 +110,12 @@ package struct LocalIdentity: Sendable {
         }
         if let wished, let listener = listener(wished), fitting(listener) { return listener }
         return listeners.first(where: fitting)
+    }
+
+    /// The listener that a flow uses; another that can take its place when the settings have changed since.
+    package func listener(for flow: Flow) -> Listener? {
+        if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
+        return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
     }
 
     package func listener(_ number: UInt16) -> Listener? {

@@ -38,16 +38,6 @@ package struct NextHop: Hashable, Sendable {
         return (transport, Endpoint(address, port ?? (secure ? 5061 : 5060)))
     }
 
-    /// The place a contact's URI text names, its user part left out.
-    package init?(contactURI text: ByteString) {
-        let afterUser = text.firstIndex(of: UInt8(ascii: "@")).map { text[$0 + 1..<text.count] }
-        let place =
-            afterUser ?? text[min(text.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1 } ?? 0, text.count)..<text.count]
-        let parts = place.string.split(separator: ";")
-        let transport = parts.dropFirst().first { $0.lowercased().hasPrefix("transport=") }
-        self.init(([parts.first ?? ""] + (transport.map { [$0] } ?? [])).joined(separator: ";"))
-    }
-
     /// Reads `sip:host[:port][;transport=udp|tcp]` as a setting has it.
     package init?(_ text: String) {
         var rest = Substring(text)

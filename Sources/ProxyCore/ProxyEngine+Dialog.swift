@@ -22,7 +22,7 @@ extension ProxyEngine {
     /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17).
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
-        guard request.maxForwards != 0,
+        guard request.maxForwards != 0, request.uri.scheme != .sips,
             case .dialog(let token, let next) = RouteSet.preprocess(request, identity: identity, seal: functions.seal),
             let flow = dialogHop(incoming, token, next), let listener = identity.listener(flow.listener),
             let number = transactions.makeClientTransaction()

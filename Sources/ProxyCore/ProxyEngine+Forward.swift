@@ -5,24 +5,22 @@ import SIPTransactions
 package import Timekeeping
 
 extension ProxyEngine {
-    /// Sends a request to one of our users' devices on the flow it registered from.
+    /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4).
     func send(_ incoming: IncomingRequest, to target: ForkTarget, fork: ForkID, branch: Int, now: Moment) {
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
         edits.removed = [.proxyAuthorization]
         if CallerIdentity.wantsIDPrivacy(incoming.request) { edits.removed.append(.pAssertedIdentity) }
-        transmit(
-            incoming, edits, fork: fork, branch: branch, on: target.flow, device: target.id,
-            alternatives: contactHops(of: target), now: now)
-    }
-
-    /// Where a device says it listens: tried when the connection it registered on is gone (RFC 3261 section 18.2.2 has
-    /// the same for responses). Phones behind NAT cannot be reached so, others can.
-    private func contactHops(of target: ForkTarget) -> [ResolvedHop] {
-        guard target.flow.transport.isReliable, target.path.isEmpty,
-            let (transport, endpoint) = NextHop(contactURI: target.requestURI)?.numeric
-        else { return [] }
-        return [ResolvedHop(transport: transport, endpoint: endpoint)]
+        switch hop(to: target) {
+        case .flow(let flow, let otherwise):
+            transmit(
+                incoming, edits, fork: fork, branch: branch, on: flow, device: target.id,
+                alternatives: otherwise.map { [$0] } ?? [], now: now)
+        case .connection(let hop):
+            transmit(incoming, edits, fork: fork, branch: branch, to: [hop], device: target.id, now: now)
+        case .path(let hop): send(incoming, edits, fork: fork, branch: branch, to: hop, now: now)
+        case .asleep, .unreachable: branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
+        }
     }
 
     /// Sends a request to a next hop, after looking its name up when it has one.
@@ -30,12 +28,15 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ edits: RequestEdits, fork: ForkID, branch: Int, to hop: NextHop, now: Moment
     ) {
         if let (transport, endpoint) = hop.numeric {
-            let candidates = [ResolvedHop(transport: transport, endpoint: endpoint)]
-            transmit(incoming, edits, fork: fork, branch: branch, to: candidates, now: now)
+            let candidates = [
+                ResolvedHop(transport: transport, endpoint: endpoint, isFixed: hop.transport != nil)
+            ]
+            transmit(incoming, edits, fork: fork, branch: branch, to: candidates, device: nil, now: now)
             return
         }
         let ticket = ResolutionTicket(nextNumber())
-        resolutions[ticket] = PendingResolution(fork: fork, branch: branch, edits: edits)
+        resolutions[ticket] = PendingResolution(
+            fork: fork, branch: branch, edits: edits, hasTransport: hop.transport != nil)
         forks[fork]?.fork.branches[branch].state = .resolving(ticket)
         act(.resolve(hop, ticket))
     }
@@ -46,55 +47,91 @@ extension ProxyEngine {
             context.fork.branches[pending.branch].state == .resolving(ticket),
             let incoming = revive(context)
         else { return }
-        transmit(incoming, pending.edits, fork: pending.fork, branch: pending.branch, to: hops, now: now)
+        let named = pending.hasTransport ? hops.map(\.fixed) : hops
+        transmit(incoming, pending.edits, fork: pending.fork, branch: pending.branch, to: named, device: nil, now: now)
         settle(now: now)
     }
 
+    /// Sends to the first of these addresses that we can send to; the others are tried when it does not answer.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, fork: ForkID, branch: Int, to hops: [ResolvedHop],
-        now: Moment
+        device: BindingID?, now: Moment
     ) {
-        guard let first = hops.first,
-            let listener = identity.listener(
-                for: first.transport, to: first.endpoint.address, preferring: incoming.flow.listener)
-        else {
-            branchFailed(branch, of: fork, with: .serviceUnavailable, now: now)
+        var others = withoutOurs(hops)
+        let isLoop = others.isEmpty && !hops.isEmpty
+        while let hop = others.first {
+            others.removeFirst()
+            guard
+                let listener = identity.listener(
+                    for: hop.transport, to: hop.endpoint.address, preferring: incoming.flow.listener)
+            else { continue }
+            let flow = Flow(
+                transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint)
+            transmit(
+                incoming, edits, fork: fork, branch: branch, on: flow, device: device, alternatives: others,
+                mayUseTCP: !hop.isFixed, now: now)
             return
         }
-        let flow = Flow(
-            transport: first.transport, listener: listener.number, connection: 0, remote: first.endpoint)
-        transmit(
-            incoming, edits, fork: fork, branch: branch, on: flow, device: nil, alternatives: Array(hops.dropFirst()),
-            now: now)
+        branchFailed(branch, of: fork, with: isLoop ? .loopDetected : .serviceUnavailable, now: now)
     }
 
     /// RFC 3261 section 16.6, items 5 to 11.
     func transmit(
-        _ incoming: IncomingRequest, _ given: RequestEdits, fork: ForkID, branch: Int, on flow: Flow,
-        device: BindingID?, alternatives: [ResolvedHop], now: Moment
+        _ incoming: IncomingRequest, _ given: RequestEdits, fork: ForkID, branch: Int, on wished: Flow,
+        device: BindingID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
     ) {
-        guard let listener = identity.listener(flow.listener), let client = transactions.makeClientTransaction() else {
+        guard !identity.isOurs(wished.transport, wished.remote) else {
+            branchFailed(branch, of: fork, with: .loopDetected, now: now)
+            return
+        }
+        guard let listener = identity.listener(for: wished), let client = transactions.makeClientTransaction() else {
             branchFailed(branch, of: fork, with: .serviceUnavailable, now: now)
             return
         }
+        let flow = Flow(
+            transport: wished.transport, listener: listener.number, connection: wished.connection,
+            remote: wished.remote)
         let request = incoming.request
         var edits = given
         edits.via = via(for: client, listener: listener, incoming)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
+        edits.maxBreadth = forks[fork]?.breadth
         if makesDialog(request) { edits.recordRoutes = recordRoutes(incoming, to: flow, device: device) }
         let outgoing = request.forwarded(edits)
+        if mayUseTCP, outgoing.bytes.count > Self.longestDatagram, let stream = streamHop(insteadOf: flow, now: now) {
+            transactions.discard(client)
+            let datagram = ResolvedHop(transport: .udp, endpoint: flow.remote, isFixed: true)
+            transmit(
+                incoming, given, fork: fork, branch: branch, to: [stream, datagram] + alternatives, device: device,
+                now: now)
+            return
+        }
         forks[fork]?.fork.branches[branch].state = .calling(client)
         forks[fork]?.fork.branches[branch].flow = flow
         traceInvited(branch, of: fork, now: now)
         var leg = ClientLeg(fork: fork, branch: branch, alternatives: alternatives)
-        if !alternatives.isEmpty { leg.edits = given }
+        if !alternatives.isEmpty {
+            leg.edits = given
+            leg.device = device
+        }
         if request.method == .invite {
             leg.provisionalTimer = timers.schedule(
                 .provisionalMissing(client), at: now.instant + settings.ringLimit)
         }
         legs[client] = leg
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
+    }
+
+    /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).
+    private static let longestDatagram = 1300
+
+    /// The same place over TCP, unless it has just shown that it has none.
+    private func streamHop(insteadOf flow: Flow, now: Moment) -> ResolvedHop? {
+        guard flow.transport == .udp, !withoutTCP.contains(flow.remote, now: now.instant),
+            identity.listener(for: .tcp, to: flow.remote.address, preferring: nil) != nil
+        else { return nil }
+        return ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
     }
 
     func via(for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest) -> ByteString {

@@ -10,10 +10,6 @@ extension ProxyEngine {
     /// A request outside any dialog that passed through here: who sent it decides where it may go.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
-        if request.method == .options, request.uri.user == nil, identity.isUs(request.uri) {
-            refuse(incoming, .ok, fields: Self.capabilities, now: now)
-            return
-        }
         let home = identity.home(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, now: now)
@@ -76,6 +72,10 @@ extension ProxyEngine {
     private func sendUpstream(
         _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, sender: Sender, now: Moment
     ) {
+        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
+            refuse(incoming, .maxBreadthExceeded, now: now)
+            return
+        }
         let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
         sendTrying(incoming, now: now)
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
@@ -101,10 +101,17 @@ extension ProxyEngine {
             refuse(incoming, .notFound, now: now)
             return
         }
-        let targets = bindings.forkTargets(for: aor, now: now.instant)
+        let contacts = bindings.forkTargets(for: aor, now: now.instant)
+        // Nothing is delivered to a `sips:` contact as long as no hop is protected (T9.9).
+        let targets = contacts.filter { !$0.isSecure }
         guard !targets.isEmpty else {
             traceRefused(incoming, to: aor, .noContact, .temporarilyUnavailable, now: now)
-            refuse(incoming, .temporarilyUnavailable, now: now)
+            refuse(
+                incoming, .temporarilyUnavailable, fields: contacts.isEmpty ? [] : [sipsNotAllowed], now: now)
+            return
+        }
+        guard Breadth.share(of: incoming.request, among: targets.count) > 0 else {
+            refuse(incoming, .maxBreadthExceeded, now: now)
             return
         }
         if incoming.request.method == .invite {
@@ -121,8 +128,7 @@ extension ProxyEngine {
 
     /// Requests other than INVITE go to whoever can be reached now; nothing is held for them.
     private func forkAtOnce(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ targets: [ForkTarget], now: Moment) {
-        // A push contact whose connection has ended is asleep (T9.2).
-        let reachable = targets.filter { $0.isFresh && !($0.flow.isClosed && $0.pushToken != nil) }
+        let reachable = targets.filter { $0.isFresh && isAwake($0) }
         guard !reachable.isEmpty else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
@@ -211,7 +217,7 @@ extension ProxyEngine {
     /// A push contact, unless it has just been here (reading A9).
     private func mustBeWoken(_ target: ForkTarget, now: Moment) -> Bool {
         guard target.pushToken != nil else { return false }
-        guard target.isReachable, !target.flow.isClosed else { return true }
+        guard isAwake(target) else { return true }
         return settings.skipPushWithin == .zero || now.date - target.registeredAt >= settings.skipPushWithin
     }
 
@@ -224,6 +230,7 @@ extension ProxyEngine {
         forks[id] = ForkContext(
             fork: Fork(isInvite: isInvite, branches: branches), server: server, source: incoming.flow,
             request: incoming.request.frame.bytes.compacted(), call: call)
+        forks[id]?.breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
         forkOfServer[server] = id
         return id
     }
@@ -231,6 +238,14 @@ extension ProxyEngine {
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard incoming.request.method == .invite, let server = incoming.server else { return }
         respond(server, .trying, incoming.response(.trying, toTag: nil, fields: []), now: now)
+    }
+
+    /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.
+    var sipsNotAllowed: AddedField {
+        var value = Array("380 ".utf8)
+        value.append(identity.domains.first ?? ByteString("sippushd"))
+        value.append(" \"SIPS Not Allowed\"")
+        return AddedField("Warning", ByteString(value))
     }
 
     static let capabilities = [

@@ -15,6 +15,10 @@ extension ProxyEngine {
             refuse(incoming, .notFound, now: now)
             return
         }
+        guard request.path.isEmpty || isTrusted(incoming.flow.remote) else {
+            refusePath(incoming, for: aor, now: now)
+            return
+        }
         guard authenticateRegister(incoming, for: aor, now: now) else { return }
         if !registersInFlight.isEmpty, registersInFlight[aor] != nil {
             enqueue(.register(incoming), for: aor, now: now)
@@ -80,6 +84,18 @@ extension ProxyEngine {
             refuse(incoming, .unauthorized, fields: fields, now: now)
         }
         return false
+    }
+
+    /// A Path says where requests are sent: that is an edge's word, and not a phone's (T9.3).
+    private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
+        counters.count(.registerRefused)
+        log.info(
+            "REGISTER refused, its Path is not of a trusted address",
+            [.aor: .described(aor), .source: .described(incoming.flow.remote)])
+        var warning = Array("399 ".utf8)
+        warning.append(aor.host)
+        warning.append(" \"Path from an address that is not trusted\"")
+        refuse(incoming, .forbidden, fields: [AddedField("Warning", ByteString(warning))], now: now)
     }
 
     private func enqueue(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {

@@ -8,7 +8,9 @@ import Timekeeping
 /// Responses on their way upstream, and the orders forks give.
 extension ProxyEngine {
     func relay(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
-        guard let leg = legs[client], response.status != .trying else { return }
+        guard let leg = legs[client] else { return }
+        if response.status.isProvisional, !leg.alternatives.isEmpty { legs[client]?.hasArrived = true }
+        guard response.status != .trying else { return }
         // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3).
         guard response.viaCount > 1 else { return }
         if response.status.isProvisional {
@@ -30,7 +32,8 @@ extension ProxyEngine {
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
         guard let leg = legs[client] else { return }
         stopTimerC(of: client)
-        if retry(client, leg, now: now) { return }
+        if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
+        if !leg.hasArrived, retry(client, leg, now: now) { return }
         guard let fork = forks[leg.fork]?.fork else { return }
         if status == .requestTimeout, !fork.isInvite {
             change(leg.fork, now: now) { $0.silenced(leg.branch) }
@@ -39,13 +42,23 @@ extension ProxyEngine {
         }
     }
 
+    /// A large request that could not be sent over TCP is going to be sent as a datagram, and so are those after it.
+    private func noteRefusal(of leg: ClientLeg, now: Moment) {
+        guard let next = leg.alternatives.first, next.transport == .udp,
+            let flow = forks[leg.fork]?.fork.branches[leg.branch].flow, flow.transport == .tcp,
+            flow.remote == next.endpoint
+        else { return }
+        withoutTCP.add(next.endpoint, now: now.instant)
+    }
+
     /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.
     private func retry(_ client: ClientTransactionID, _ leg: ClientLeg, now: Moment) -> Bool {
         guard !leg.alternatives.isEmpty, let context = forks[leg.fork], context.fork.acceptsBranches,
             let edits = leg.edits, let incoming = revive(context)
         else { return false }
         legs[client] = nil
-        transmit(incoming, edits, fork: leg.fork, branch: leg.branch, to: leg.alternatives, now: now)
+        transmit(
+            incoming, edits, fork: leg.fork, branch: leg.branch, to: leg.alternatives, device: leg.device, now: now)
         return true
     }
 

@@ -54,6 +54,9 @@ package final class ProxyEngine {
     var refreshedLately = Set<BindingID>()
     var lastNumber: UInt64 = 0
     var dateField = DateField()
+    var withoutTCP = PlacesWithoutTCP()
+    /// The log says once that a next hop is this daemon itself.
+    var hasToldOfOwnHop = false
     private let tagKey: UInt64
 
     package internal(set) var counters = CounterSet()
@@ -195,22 +198,41 @@ package final class ProxyEngine {
     }
 
     private func dispatch(_ incoming: IncomingRequest, now: Moment) {
-        let fromTrusted = isTrusted(incoming.flow.remote)
-        if let status = RequestValidation.check(
-            incoming.request, fromTrusted: fromTrusted, transactions: transactions)
+        let request = incoming.request
+        let isRegister = request.method == .register && identity.home(of: request.uri) != nil
+        let isQuestion = isQuestionToUs(request)
+        if let refusal = RequestValidation.check(
+            request, fromTrusted: isTrusted(incoming.flow.remote), isForUs: isRegister || isQuestion,
+            transactions: transactions)
         {
-            refuse(incoming, status, now: now)
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
             return
         }
-        if incoming.request.method == .register, identity.home(of: incoming.request.uri) != nil {
+        if request.uri.scheme == .sips {
+            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            return
+        }
+        if isRegister {
             registerReceived(incoming, now: now)
             return
         }
+        if isQuestion {
+            refuse(incoming, .ok, fields: Self.capabilities, now: now)
+            return
+        }
         switch RouteSet.preprocess(incoming.request, identity: identity, seal: functions.seal) {
+        case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
+            refuse(incoming, .maxBreadthExceeded, now: now)
         case .dialog(let token, let next): dialogRequestReceived(incoming, token, next, now: now)
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
         case .forged: refuse(incoming, .forbidden, now: now)
         }
+    }
+
+    /// An OPTIONS that is addressed to us, or that has come as far as it may (RFC 3261 sections 11 and 16.3 item 3).
+    private func isQuestionToUs(_ request: SIPRequest) -> Bool {
+        guard request.method == .options else { return false }
+        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 
     func nextNumber() -> UInt64 {

@@ -5,16 +5,50 @@ import SIPTransactions
 ///
 /// Syntax was checked by the reader; authentication depends on the route and comes later.
 enum RequestValidation {
-    static func check(_ request: SIPRequest, fromTrusted: Bool, transactions: TransactionTable) -> Status? {
+    /// - Parameter isForUs: the request is answered here, and may have no hops left.
+    static func check(
+        _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, transactions: TransactionTable
+    ) -> Refusal? {
         switch request.uri.scheme {
         case .sip, .sips, .tel: break
-        case .other: return 416
+        case .other: return Refusal(416)
         }
-        let answersHere = request.method == .register || request.method == .options
-        if request.maxForwards == 0, !answersHere { return .tooManyHops }
-        if isLooped(request, fromTrusted: fromTrusted, transactions) { return .loopDetected }
-        if request.frame.contains(.proxyRequire) { return 420 }
-        return nil
+        if request.maxForwards == 0, !isForUs { return Refusal(.tooManyHops) }
+        if let breadth = request.frame.firstValue(of: .maxBreadth), !breadth.isNumber { return Refusal(.badRequest) }
+        if isLooped(request, fromTrusted: fromTrusted, transactions) { return Refusal(.loopDetected) }
+        if let unsupported = unsupported(in: .proxyRequire, of: request, known: []) { return unsupported }
+        guard isForUs else { return nil }
+        return unsupported(in: .require, of: request, known: extensions)
+    }
+
+    struct Refusal {
+        let status: Status
+        var fields: [AddedField] = []
+
+        init(_ status: Status) { self.status = status }
+    }
+
+    /// What a request that we answer may require of us.
+    static let extensions: [StaticString] = ["path"]
+
+    /// 420 with those of the option tags that are not known here (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
+    private static func unsupported(
+        in name: HeaderName, of request: SIPRequest, known: [StaticString]
+    ) -> Refusal? {
+        guard request.frame.contains(name) else { return nil }
+        var unknown: [UInt8] = []
+        for row in request.frame.values(of: name) {
+            for tag in row.array.split(separator: UInt8(ascii: ",")) {
+                let tag = ByteString(tag.filter { $0 > UInt8(ascii: " ") })
+                guard !tag.isEmpty, !known.contains(where: { tag.equalsIgnoringCase($0) }) else { continue }
+                if !unknown.isEmpty { unknown.append(", ") }
+                unknown.append(tag)
+            }
+        }
+        guard !unknown.isEmpty else { return nil }
+        var refusal = Refusal(.badExtension)
+        refusal.fields = [AddedField("Unsupported", ByteString(unknown))]
+        return refusal
     }
 
     /// RFC 5393 section 4.2: one of the Vias is ours and everything that decides the way is as it was then.
@@ -59,6 +93,13 @@ enum RequestValidation {
         for route in request.frame.values(of: .route) { hash.mix(route) }
         for credentials in request.frame.values(of: .proxyAuthorization) { hash.mix(credentials) }
         return hash.value
+    }
+}
+
+extension ByteString {
+    fileprivate var isNumber: Bool {
+        for index in 0..<count where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self[index]) { return false }
+        return !isEmpty
     }
 }
 

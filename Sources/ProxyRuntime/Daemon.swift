@@ -171,7 +171,8 @@ package final class Daemon {
         let state = try store.load()
         let engine = ProxyEngine(
             settings: engineSettings,
-            identity: LocalIdentity(listeners: listeners, domains: settings.domains.map { ByteString($0) }),
+            identity: LocalIdentity(
+                listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
         if engine.timeline.isOn {

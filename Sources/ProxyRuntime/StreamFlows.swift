@@ -20,6 +20,8 @@ package final class StreamFlows: @unchecked Sendable {
     /// A new connection must bring its first message soon; later it may be quiet for as long as phones keep it (T17).
     private static let firstMessage: Duration = .seconds(10)
     private static let quiet: Duration = .seconds(3600)
+    /// A connection of ours stands by then or is given up, so that another way can be tried while the caller waits.
+    private static let connecting: Duration = .seconds(4)
 
     private final class Connected {
         let stream: StreamConnection
@@ -69,7 +71,9 @@ package final class StreamFlows: @unchecked Sendable {
 
     private func connect(_ flow: Flow, sending bytes: [UInt8]) -> Bool {
         do {
-            let stream = try StreamConnection.connect(to: flow.remote, on: loop, handlers: handlers)
+            var limits = StreamConnection.Limits()
+            limits.openTimeout = Self.connecting
+            let stream = try StreamConnection.connect(to: flow.remote, on: loop, limits: limits, handlers: handlers)
             let own = Flow(
                 transport: flow.transport, listener: flow.listener, connection: stream.id, remote: flow.remote)
             add(Connected(stream: stream, flow: own, isOutgoing: true))

@@ -46,7 +46,7 @@ struct ContactRegistration {
         _ start: consuming RegisterPlan, firstNewID: BindingID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
         var plan = start
-        if let refusal = readContacts(caps: caps) { return refusal }
+        if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
         dropRepeated()
         match()
 
@@ -76,7 +76,9 @@ struct ContactRegistration {
     // MARK: Reading
 
     /// - Returns: the refusal of the whole request, if one of its contacts wants one.
-    private mutating func readContacts(caps: (PushProvider) -> ByteString) -> RegisterDecision? {
+    private mutating func readContacts(
+        for aor: AddressOfRecord, caps: (PushProvider) -> ByteString
+    ) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
@@ -85,6 +87,10 @@ struct ContactRegistration {
                 return .rejected(.badRequest, [])
             }
             asked.append(contact)
+        }
+        // RFC 5630 section 5.3: to a `sips:` contact no request could be sent, as no hop is protected.
+        if asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
+            return .rejected(.forbidden, [AddedField("Warning", Self.sipsNotAllowed(by: aor.host))])
         }
         for contact in asked where !contact.isSignOut {
             // RFC 3261 section 10.3 step 7: an hour and more is never too brief.
@@ -100,6 +106,13 @@ struct ContactRegistration {
             }
         }
         return nil
+    }
+
+    private static func sipsNotAllowed(by host: ByteString) -> ByteString {
+        var warning = Array("380 ".utf8)
+        warning.append(host)
+        warning.append(" \"SIPS Not Allowed\"")
+        return ByteString(warning)
     }
 
     /// What is on offer goes with a refusal, so that the app can choose (rules P3, P9).

@@ -17,6 +17,10 @@ package struct ForkTarget: Sendable {
     /// The contact's URI without push parameters, `method` and headers.
     package let requestURI: ByteString
     package let flow: Flow
+    /// The port that the contact names.
+    package let port: UInt16
+    /// The contact is a `sips:` URI.
+    package let isSecure: Bool
     /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
     package let path: [ByteString]
     /// In thousandths.
@@ -64,8 +68,28 @@ extension BindingTable {
         let token = isPush(binding) ? binding.token(in: uri) : nil
         return ForkTarget(
             id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
-            requestURI: ContactText.requestURI(of: uri), flow: binding.flow, path: binding.path, q: binding.q,
+            requestURI: ContactText.requestURI(of: uri), flow: binding.flow, port: uri.port ?? 5060,
+            isSecure: uri.scheme == .sips, path: binding.path, q: binding.q,
             registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil)
+    }
+}
+
+extension ForkTarget {
+    /// The URI of the topmost Path value; `nil` without a Path, and when it cannot be read.
+    package var pathURI: SIPURI? {
+        guard let value = path.first else { return nil }
+        // A display name may stand before the brackets, with anything in its quotes.
+        var start = 0
+        if !value.isEmpty, value[0] == UInt8(ascii: "\"") {
+            start = 1
+            while start < value.count, value[start] != UInt8(ascii: "\"") {
+                start += value[start] == UInt8(ascii: "\\") ? 2 : 1
+            }
+        }
+        guard start < value.count else { return nil }
+        let rest = value[start..<value.count]
+        guard let open = rest.firstIndex(of: UInt8(ascii: "<")) else { return nil }
+        return ContactText.uri(of: rest[open..<rest.count])
     }
 }
 

@@ -23,6 +23,8 @@ package struct RequestEdits: Sendable {
     package var via: ByteString
     /// The value of Max-Forwards to write, replacing or adding it.
     package var maxForwards: UInt8
+    /// The value of Max-Breadth to write, replacing or adding it (RFC 5393); `nil` leaves the field as it is.
+    package var maxBreadth: UInt32?
     /// Record-Route values to put on top of the existing ones, first one topmost; without angle brackets' row name.
     package var recordRoutes: [ByteString] = []
     /// Route values to write in place of *all* existing Route rows; `nil` keeps the rows as they are.

@@ -12,6 +12,7 @@ extension SIPRequest {
         for value in edits.recordRoutes { copy.append("Record-Route: ", value) }
         for value in edits.routes ?? [] { copy.routeRows.append(copy.append("Route: ", value)) }
         if !frame.contains(.maxForwards) { copy.append(maxForwards: edits.maxForwards) }
+        if let breadth = edits.maxBreadth { copy.append(maxBreadth: breadth) }
         copy.appendRows(of: frame, edits)
         for field in edits.added { copy.out.append(field) }
         copy.out.append(contentLength: frame.bytes.count - frame.bodyStart)
@@ -78,6 +79,12 @@ private struct RequestCopy {
         out.append("\r\n")
     }
 
+    mutating func append(maxBreadth: UInt32) {
+        out.append("Max-Breadth: ")
+        out.append(decimal: maxBreadth)
+        out.append("\r\n")
+    }
+
     mutating func appendRows(of frame: MessageFrame, _ edits: RequestEdits) {
         for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
             guard edits.removed.isEmpty || !edits.removed.contains(field.name) else { continue }
@@ -89,6 +96,7 @@ private struct RequestCopy {
                 isTopVia = false
                 frame.append(viaRow: field, addition: edits.topViaAddition, to: &out)
             case .route where edits.routes != nil: break
+            case .maxBreadth where edits.maxBreadth != nil: break
             case .contact where !edits.keepsPushParameters: frame.append(contactRowAt: index, to: &out)
             default: out.append(frame.bytes, field.row)
             }

@@ -21,7 +21,9 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let notFound: Status = 404
     package static let proxyAuthenticationRequired: Status = 407
     package static let requestTimeout: Status = 408
+    package static let badExtension: Status = 420
     package static let intervalTooBrief: Status = 423
+    package static let maxBreadthExceeded: Status = 440
     package static let temporarilyUnavailable: Status = 480
     package static let callDoesNotExist: Status = 481
     package static let loopDetected: Status = 482

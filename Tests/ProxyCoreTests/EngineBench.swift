@@ -25,11 +25,15 @@ final class EngineBench {
     /// Lets the engine read bytes, and returns what it ordered.
     @discardableResult
     func receive(_ bytes: [UInt8], from source: Endpoint = phone) -> [ProxyAction] {
+        receive(bytes, on: Self.udp(source))
+    }
+
+    func receive(_ bytes: [UInt8], on flow: Flow) -> [ProxyAction] {
         let reader = MessageReader()
         switch reader.read(bytes.span, isStream: false) {
-        case .request(let request): engine.requestReceived(request, on: Self.udp(source), now: now)
-        case .response(let response): engine.responseReceived(response, on: Self.udp(source), now: now)
-        case .unusable(let message): engine.unusableReceived(message, on: Self.udp(source), now: now)
+        case .request(let request): engine.requestReceived(request, on: flow, now: now)
+        case .response(let response): engine.responseReceived(response, on: flow, now: now)
+        case .unusable(let message): engine.unusableReceived(message, on: flow, now: now)
         }
         return take()
     }

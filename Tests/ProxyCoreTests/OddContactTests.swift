@@ -21,7 +21,7 @@ struct OddContactTests {
         #expect(register(contact) == ["commit", "200 register > phone"])
     }
 
-    @Test(arguments: ["<sip:h>", "<sip:b@h>", "<sip:b@h:5070>", "<sips:h;x>", "sip:h", "<sip:1@[::1]>"])
+    @Test(arguments: ["<sip:h>", "<sip:b@h>", "<sip:b@h:5070>", "<sip:h;x>", "sip:h", "<sip:1@[::1]>"])
     func `short hosts and users are taken`(contact: String) {
         #expect(register(contact) == ["commit", "200 register > phone"])
     }

@@ -1,0 +1,376 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Testing
+import TestSupport
+import Timekeeping
+
+@Suite("Where a request may go")
+struct RoutingTests {
+    private static let edge = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
+    private static let inner = Endpoint(IPAddress(v4: 0x0a00_0004), 5062)
+
+    private func tcp(_ remote: Endpoint = EngineBench.phone, connection: UInt64 = 7) -> Flow {
+        Flow(transport: .tcp, listener: 1, connection: connection, remote: remote)
+    }
+
+    private func registerText(contact: String, path: String? = nil, more: [String] = [], cseq: Int = 1) -> [UInt8] {
+        SIPText.register(
+            user: "bob", from: EngineBench.phone, transport: .tcp, callID: "r1", cseq: cseq, branch: "r\(cseq)",
+            contact: contact, extra: (path.map { ["Path: \($0)"] } ?? []) + more)
+    }
+
+    /// A phone on a TCP connection, whose INVITE then fails to be sent.
+    private func storyAfterBreak(of contact: String, trusted: [String] = ["10.0.0.2"]) -> [String] {
+        let bench = EngineBench { $0.trusted = trusted.compactMap { TrustedPeer($0) } }
+        let first = bench.receive(registerText(contact: contact), on: tcp())
+        _ = bench.commitAll(in: first)
+        var told = story(bench.invite())
+        bench.engine.sendFailed(on: tcp(), now: bench.now)
+        told += story(bench.take())
+        return told
+    }
+
+    // MARK: A Contact is a name
+
+    @Test(arguments: [
+        // The port counts, the address does not: the phone is called where it came from.
+        ("<sip:bob@192.0.2.5:5099;transport=tcp>", "192.0.2.5:5099"),
+        ("<sip:bob@192.0.2.5;transport=tcp>", "192.0.2.5:5060"),
+        ("<sip:bob@10.0.0.2:5060;transport=tcp>", "192.0.2.5:5060"),
+        ("<sip:bob@127.0.0.1:22;transport=tcp>", "192.0.2.5:22"),
+        ("<sip:bob@10.0.0.1:5060;transport=tcp>", "192.0.2.5:5060"),
+        ("<sip:bob@203.0.113.9:5080>", "192.0.2.5:5080"),
+        ("<sip:bob@somewhere.example.org:5081;maddr=10.0.0.2>", "192.0.2.5:5081"),
+    ])
+    func `a phone whose connection is gone is called at its port where it registered from`(
+        contact: String, place: String
+    ) {
+        #expect(storyAfterBreak(of: contact) == ["100 invite > pbx", "invite > phone", "invite > \(place)"])
+    }
+
+    @Test func `a phone is not called at a trusted address that it shares`() {
+        let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
+        #expect(told == ["100 invite > pbx", "invite > phone", "500 invite > pbx"])
+    }
+
+    @Test func `a phone at our own address is not called at our own port`() {
+        let bench = EngineBench()
+        let flow = tcp(Endpoint(IPAddress(v4: 0x0a00_0001), 40_000))
+        _ = bench.commitAll(in: bench.receive(registerText(contact: "<sip:bob@10.0.0.1:5060;transport=tcp>"), on: flow))
+        bench.invite()
+        bench.engine.sendFailed(on: flow, now: bench.now)
+        #expect(story(bench.take()) == ["500 invite > pbx"])
+    }
+
+    @Test func `nothing is sent to ourselves, whoever seems to have registered from there`() {
+        let bench = EngineBench()
+        let ourselves = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
+        bench.register(token: nil, from: ourselves)
+        #expect(story(bench.invite()) == ["100 invite > pbx", "480 invite > pbx"])
+    }
+
+    @Test func `an upstream that is this daemon gets nothing`() {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.1:5060") }
+        #expect(story(bench.receive(bench.inviteText())) == ["100 invite > phone", "482 invite > phone"])
+    }
+
+    @Test func `an upstream whose name leads here gets nothing, another address of it does`() {
+        let ourselves = ResolvedHop(transport: .udp, endpoint: Endpoint(IPAddress(v4: 0x0a00_0001), 5060))
+        let other = ResolvedHop(transport: .udp, endpoint: EngineBench.pbx)
+        for (hops, end) in [([ourselves], "482 invite > phone"), ([ourselves, other], "invite > pbx")] {
+            let bench = EngineBench { $0.upstream = NextHop("sip:pbx.example.org") }
+            guard case .resolve(_, let ticket) = bench.receive(bench.inviteText()).last else {
+                Issue.record("no look-up")
+                continue
+            }
+            bench.engine.resolved(ticket, to: hops, now: bench.now)
+            #expect(story(bench.take()) == [end])
+        }
+    }
+
+    @Test(arguments: [
+        ("0.0.0.0:5060", "127.0.0.1:5060", true), ("0.0.0.0:5060", "127.9.9.9:5060", true),
+        ("0.0.0.0:5060", "192.0.2.77:5060", true), ("0.0.0.0:5060", "0.0.0.0:5060", true),
+        ("0.0.0.0:5060", "192.0.2.78:5060", false), ("0.0.0.0:5060", "127.0.0.1:5061", false),
+        ("192.0.2.77:5060", "192.0.2.77:5060", true), ("192.0.2.77:5060", "127.0.0.1:5060", false),
+        ("192.0.2.77:5060", "203.0.113.1:5060", true), ("127.0.0.1:5060", "0.0.0.0:5060", true),
+        ("[::]:5060", "[::1]:5060", true), ("[::]:5060", "127.0.0.1:5060", false),
+    ])
+    func `what is ours`(bound: String, place: String, isOurs: Bool) throws {
+        let listener = Listener(
+            number: 0, transport: .udp, bound: try #require(Endpoint(bound)), sentBy: ByteString("203.0.113.1:5060"))
+        let identity = LocalIdentity(
+            listeners: [listener], domains: [], machine: [IPAddress("192.0.2.77")].compactMap { $0 })
+        #expect(identity.isOurs(.udp, try #require(Endpoint(place))) == isOurs)
+        #expect(!identity.isOurs(.tcp, try #require(Endpoint(place))))
+    }
+
+    @Test func `a phone whose connection died with the last run is pushed, one without push is called back`() throws {
+        let pushed = EngineBench { $0.skipPushWithin = .seconds(600) }
+        let row = { (bench: EngineBench, contact: String, isPush: Bool) in
+            StoredBinding(
+                id: BindingID(rawValue: 5),
+                aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+                contact: ByteString(contact), callID: ByteString("r0"), cseq: 1, path: [],
+                flow: Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone), granted: 3600,
+                freshUntil: bench.now.date + Duration.seconds(3600), registeredAt: bench.now.date, isPush: isPush)
+        }
+        let withToken = row(pushed, "<sip:bob@10.0.0.2:5060;pn-provider=fcm;pn-param=p;pn-prid=tok1>", true)
+        #expect(pushed.engine.restore(withToken, now: pushed.now))
+        #expect(story(pushed.invite()) == ["100 invite > pbx", "push invite tok1"])
+        let message = String(decoding: pushed.inviteText(callID: "m1", branch: "m"), as: UTF8.self)
+            .replacing("INVITE", with: "MESSAGE")
+        #expect(story(pushed.receive(Array(message.utf8), from: EngineBench.pbx)) == ["480 message > pbx"])
+
+        let ordinary = EngineBench()
+        #expect(ordinary.engine.restore(row(ordinary, "<sip:bob@10.0.0.2:5090>", false), now: ordinary.now))
+        #expect(story(ordinary.invite()) == ["100 invite > pbx", "invite > 192.0.2.5:5090"])
+    }
+
+    // MARK: Path
+
+    @Test func `a Path that a phone brings is refused, with the reason`() throws {
+        let bench = EngineBench()
+        let out = bench.receive(registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.2;lr>"))
+        #expect(story(out) == ["403 register > phone"])
+        #expect(try #require(out.texts.first).contains("\r\nWarning: 399 example.net \""))
+    }
+
+    @Test(arguments: [
+        ("<sip:10.0.0.4:5062;lr>", "10.0.0.4:5062"), ("<sip:t0ken@10.0.0.4:5062;lr;ob>;x=y", "10.0.0.4:5062"),
+        ("\"An <edge>\" <sip:10.0.0.4;lr>", "10.0.0.4:5060"),
+    ])
+    func `the Path of a trusted edge decides the next hop`(path: String, place: String) throws {
+        let bench = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
+        let first = bench.receive(registerText(contact: "<sip:bob@192.0.2.5:9>", path: path), from: Self.edge)
+        _ = bench.commitAll(in: first)
+        let out = bench.invite()
+        #expect(story(out) == ["100 invite > pbx", "invite > \(place)"])
+        let invite = try #require(out.texts.last)
+        #expect(invite.hasPrefix("INVITE sip:bob@192.0.2.5:9 SIP/2.0\r\n"))
+        #expect(invite.contains("\r\nRoute: \(path)\r\n"))
+    }
+
+    @Test func `a Path with a name is looked up, one that leads here is not followed`() {
+        let bench = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
+        let first = bench.receive(
+            registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:edge.example.org;lr>"), from: Self.edge)
+        _ = bench.commitAll(in: first)
+        #expect(story(bench.invite()) == ["100 invite > pbx", "resolve"])
+
+        let own = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
+        _ = own.commitAll(
+            in: own.receive(
+                registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.1:5060;lr>"), from: Self.edge))
+        #expect(story(own.invite()) == ["100 invite > pbx", "480 invite > pbx"])
+    }
+
+    @Test func `an edge that is not trusted any more gets the request where it registered from`() {
+        let bench = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
+        _ = bench.commitAll(
+            in: bench.receive(
+                registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.4:5062;lr>"), from: Self.edge))
+        var settings = bench.engine.settings
+        settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
+        bench.engine.settingsChanged(settings)
+        #expect(story(bench.invite()) == ["100 invite > pbx", "invite > 10.0.0.3:5060"])
+    }
+
+    // MARK: Max-Breadth
+
+    private func registerMany(_ bench: EngineBench, _ count: Int) {
+        for number in 0..<count {
+            bench.register(
+                token: nil, callID: "r\(number)", from: Endpoint(EngineBench.phone.address, UInt16(30_000 + number)))
+        }
+    }
+
+    @Test(arguments: [
+        (nil, "10"), ("60", "10"), ("1000000", "10"), ("99999999999999999999", "10"), ("6", "1"), ("13", "2"),
+    ])
+    func `Max-Breadth is divided among the branches`(value: String?, share: String) {
+        let bench = EngineBench()
+        registerMany(bench, 6)
+        let out = bench.invite(extra: value.map { ["Max-Breadth: \($0)"] } ?? [])
+        let invites = out.texts.filter { $0.hasPrefix("INVITE") }
+        #expect(invites.count == 6)
+        for invite in invites {
+            #expect(invite.contains("\r\nMax-Breadth: \(share)\r\n"))
+            #expect(invite.ranges(of: "Max-Breadth").count == 1)
+        }
+    }
+
+    @Test(arguments: [("5", "440"), ("0", "440"), ("x", "400"), ("-1", "400")])
+    func `a breadth that does not suffice is 440`(value: String, status: String) {
+        let bench = EngineBench()
+        registerMany(bench, 6)
+        #expect(story(bench.invite(extra: ["Max-Breadth: \(value)"])) == ["\(status) invite > pbx"])
+    }
+
+    @Test func `toward the upstream the breadth goes on`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        #expect(try #require(bench.receive(bench.inviteText()).texts.last).contains("\r\nMax-Breadth: 60\r\n"))
+        let more = bench.receive(bench.inviteText(callID: "c2", branch: "i2", extra: ["Max-Breadth: 4"]))
+        #expect(try #require(more.texts.last).contains("\r\nMax-Breadth: 4\r\n"))
+        let none = bench.receive(bench.inviteText(callID: "c3", branch: "i3", extra: ["Max-Breadth: 0"]))
+        #expect(story(none) == ["440 invite > phone"])
+    }
+
+    // MARK: sips
+
+    @Test(arguments: ["INVITE", "MESSAGE", "OPTIONS", "REGISTER"])
+    func `a sips request is 480 with a Warning`(method: String) throws {
+        let bench = EngineBench()
+        bench.register()
+        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing("INVITE", with: method)
+            .replacing("\(method) sip:bob", with: "\(method) sips:bob")
+        let out = bench.receive(Array(text.utf8), from: EngineBench.pbx)
+        #expect(story(out) == ["480 \(method.lowercased()) > pbx"])
+        #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
+    }
+
+    @Test func `a sips contact is not taken, and an old one gets nothing`() throws {
+        let bench = EngineBench()
+        let out = bench.receive(registerText(contact: "<sips:bob@192.0.2.5>"))
+        #expect(story(out) == ["403 register > phone"])
+        #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
+        let old = StoredBinding(
+            id: BindingID(rawValue: 5), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+            contact: ByteString("<sips:bob@192.0.2.5;pn-provider=fcm;pn-param=p;pn-prid=tok1>"),
+            callID: ByteString("r0"), cseq: 1, path: [], flow: EngineBench.udp(EngineBench.phone), granted: 3600,
+            freshUntil: bench.now.date + Duration.seconds(3600), registeredAt: bench.now.date, isPush: true)
+        #expect(bench.engine.restore(old, now: bench.now))
+        let call = bench.invite()
+        #expect(story(call) == ["480 invite > pbx"])
+        #expect(try #require(call.texts.first).contains("\r\nWarning: 380 "))
+        // It can still sign out.
+        let end = bench.receive(registerText(contact: "<sips:bob@192.0.2.5;pn-prid=tok1>;expires=0", cseq: 2))
+        #expect(story(end + bench.commitAll(in: end)) == ["commit", "200 register > phone"])
+    }
+
+    // MARK: RFC 3261 section 18.1.1
+
+    private func large(_ bench: EngineBench, _ number: Int = 1) -> [UInt8] {
+        let text = String(decoding: bench.inviteText(callID: "big\(number)", branch: "big\(number)"), as: UTF8.self)
+        return Array(
+            text.replacing("\r\nCall-ID:", with: "\r\nX-Much: \(String(repeating: "x", count: 1200))\r\nCall-ID:").utf8)
+    }
+
+    @Test func `a large request goes by TCP, and as a datagram when that is refused`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        let first = bench.receive(large(bench))
+        guard case .send(let bytes, let flow) = first.last else {
+            Issue.record("nothing sent")
+            return
+        }
+        #expect(flow == Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx))
+        #expect(String(decoding: bytes, as: UTF8.self).contains("\r\nVia: SIP/2.0/TCP 10.0.0.1:5060;"))
+        #expect(first.count { if case .send(_, let flow) = $0 { flow.remote == EngineBench.pbx } else { false } } == 1)
+
+        bench.engine.sendFailed(on: flow, now: bench.now)
+        guard case .send(let again, let datagram) = bench.take().first else {
+            Issue.record("no second try")
+            return
+        }
+        #expect(datagram == EngineBench.udp(EngineBench.pbx))
+        let text = String(decoding: again, as: UTF8.self)
+        #expect(text.contains("\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;") && text.contains("\r\nRecord-Route: "))
+        #expect(!text.contains("transport=tcp"))
+
+        // It is known for some minutes that there is no TCP.
+        #expect(bench.receive(large(bench, 2)).last.map(Self.transport) == .udp)
+        _ = bench.pass(.seconds(301))
+        #expect(bench.receive(large(bench, 3)).last.map(Self.transport) == .tcp)
+    }
+
+    @Test func `a request that has arrived over TCP is not sent again when the connection breaks`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        let sent = try #require(sentRequest(bench.receive(large(bench))))
+        _ = bench.receive(SIPText.response(100, to: sent, tag: "x"), from: EngineBench.pbx)
+        let flow = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx)
+        bench.engine.sendFailed(on: flow, now: bench.now)
+        #expect(story(bench.take()) == ["500 invite > phone"])
+    }
+
+    @Test func `small requests, and those to a hop that says udp, stay datagrams`() {
+        let small = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        #expect(small.receive(small.inviteText()).last.map(Self.transport) == .udp)
+        let fixed = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060;transport=udp") }
+        #expect(fixed.receive(large(fixed)).last.map(Self.transport) == .udp)
+        let phone = EngineBench()
+        phone.register(token: nil)
+        #expect(phone.receive(large(phone), from: EngineBench.pbx).last.map(Self.transport) == .udp)
+    }
+
+    private static func transport(_ action: ProxyAction) -> Transport? {
+        guard case .send(_, let flow) = action else { return nil }
+        return flow.transport
+    }
+
+    // MARK: What is answered here
+
+    @Test(arguments: [
+        ("MESSAGE", "483"), ("BYE", "483"), ("SUBSCRIBE", "483"), ("FOO", "483"), ("INVITE", "483"), ("OPTIONS", "200"),
+    ])
+    func `no hops left`(method: String, status: String) {
+        let bench = EngineBench()
+        bench.register()
+        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing("INVITE", with: method)
+            .replacing("Max-Forwards: 70", with: "Max-Forwards: 0")
+        let out = story(bench.receive(Array(text.utf8), from: EngineBench.pbx))
+        #expect(out == ["\(status) \(method == "FOO" ? "other(FOO)" : method.lowercased()) > pbx"])
+    }
+
+    @Test func `a REGISTER without hops is served when it is for us`() {
+        let bench = EngineBench()
+        let text = String(decoding: registerText(contact: "<sip:bob@192.0.2.5>"), as: UTF8.self)
+            .replacing("Max-Forwards: 70", with: "Max-Forwards: 0")
+        let first = bench.receive(Array(text.utf8))
+        #expect(story(first + bench.commitAll(in: first)) == ["commit", "200 register > phone"])
+        let foreign = text.replacing("REGISTER sip:example.net", with: "REGISTER sip:example.org")
+            .replacing("branch=z9hG4bK", with: "branch=z9hG4bKx")
+        #expect(story(bench.receive(Array(foreign.utf8))) == ["483 register > phone"])
+    }
+
+    @Test(arguments: [
+        ("Proxy-Require: x, y", "x, y"), ("Proxy-Require: path", "path"),
+        ("Proxy-Require: x\r\nProxy-Require: y", "x, y"),
+    ])
+    func `420 names what is not supported`(field: String, unsupported: String) throws {
+        let bench = EngineBench()
+        let out = bench.invite(extra: [field])
+        #expect(story(out) == ["420 invite > pbx"])
+        #expect(try #require(out.texts.first).contains("\r\nUnsupported: \(unsupported)\r\n"))
+    }
+
+    @Test(arguments: [
+        ("Require: outbound", "outbound"), ("Require: path, gruu , outbound", "gruu, outbound"), ("Require: Path", nil),
+        ("Require: ", nil),
+    ])
+    func `Require is checked in what is answered here`(field: String, unsupported: String?) {
+        let bench = EngineBench()
+        let register = bench.receive(registerText(contact: "<sip:bob@192.0.2.5>", more: [field]))
+        let options = SIPText.bytes([
+            "OPTIONS sip:example.net SIP/2.0", "Via: SIP/2.0/UDP 10.0.0.2:5060;branch=z9hG4bKo",
+            "From: <sip:a@example.net>;tag=1", "To: <sip:example.net>", "Call-ID: o", "CSeq: 1 OPTIONS", field,
+            "Max-Forwards: 70",
+        ])
+        let asked = bench.receive(options, from: EngineBench.pbx)
+        guard let unsupported else {
+            #expect(story(register).first == "commit" && story(asked) == ["200 options > pbx"])
+            return
+        }
+        #expect(story(register) == ["420 register > phone"] && story(asked) == ["420 options > pbx"])
+        for text in register.texts + asked.texts { #expect(text.contains("\r\nUnsupported: \(unsupported)\r\n")) }
+    }
+
+    @Test func `Require of other requests is for their receivers`() {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        #expect(story(bench.invite(extra: ["Require: 100rel"])) == ["100 invite > pbx", "invite > phone"])
+    }
+}
