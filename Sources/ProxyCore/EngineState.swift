@@ -14,21 +14,32 @@ final class ForkContext {
     /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
     var request: ByteString
     /// The call this fork belongs to, when it is an INVITE for one of our users.
-    let call: OfferedCall?
+    var call: OfferedCall?
     /// When the wait for sleeping devices ends.
     var deadline: DeadlineID?
+    /// Who holds it, until its request is dropped.
+    let accounts: [HeldShares.Account]
     /// The bucket was told of the answer.
     var wasAnswered = false
     /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
     var breadth: UInt32 = 1
 
-    init(fork: Fork, server: ServerTransactionID, source: Flow, request: ByteString, call: OfferedCall?) {
+    init(
+        fork: Fork, server: ServerTransactionID, source: Flow, request: ByteString, call: OfferedCall?,
+        accounts: [HeldShares.Account]
+    ) {
+        self.accounts = accounts
         self.fork = fork
         self.server = server
         self.source = source
         self.request = request
         self.call = call
     }
+}
+
+extension ForkContext {
+    /// What it holds while its request is kept.
+    var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
@@ -39,6 +50,10 @@ struct OfferedCall {
     let receivedAt: UnixTime
     /// When a push for it is worth nothing any more: the end of the hold (A12, A26).
     let pushDeadline: UnixTime
+    /// The same by the other clock.
+    let holdUntil: Instant
+    /// Its caller may have phones woken.
+    var mayPush = true
 }
 
 /// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
@@ -61,6 +76,8 @@ struct ClientLeg {
     var device: BindingID?
     /// A provisional response came: the request has arrived, whatever becomes of the connection.
     var hasArrived = false
+    /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
+    var isLost = false
 }
 
 /// Places that have just refused a connection, so that not every large request to them waits for that again.

@@ -32,6 +32,8 @@ package struct Fork: Sendable {
         case callerCancelled
         /// An operator ended the call.
         case dismissed(Status)
+        /// The device has the request by another way.
+        case moved
     }
 
     package enum Order: Sendable {
@@ -53,6 +55,8 @@ package struct Fork: Sendable {
     package private(set) var phase = Phase.proceeding
     /// A 2xx went upstream, whatever the phase is now.
     package private(set) var wasAnswered = false
+    /// The caller's CANCEL said that somebody else, whom we do not know, has the call.
+    package private(set) var wasAnsweredElsewhere = false
     package var branches: [ForkBranch]
     private var best: (status: Status, response: SIPResponse?)?
     /// Responses 401 and 407 besides the best.
@@ -62,6 +66,9 @@ package struct Fork: Sendable {
         self.isInvite = isInvite
         self.branches = branches
     }
+
+    /// Somebody has the call.
+    package var isAnswered: Bool { wasAnswered || wasAnsweredElsewhere }
 
     /// Branches may still be started: no final response was chosen.
     package var acceptsBranches: Bool { phase == .proceeding }
@@ -82,10 +89,25 @@ package struct Fork: Sendable {
         return phase == .proceeding ? [.relay(response)] : []
     }
 
-    /// A 2xx; every one to an INVITE goes upstream (RFC 3261 section 16.7 item 5).
-    package mutating func successReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
+    /// A 2xx; every one to an INVITE goes upstream (RFC 3261 section 16.7 item 5), also that of a transaction from before
+    /// the device moved: the later one is cancelled then.
+    package mutating func successReceived(
+        _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
+    ) -> [Order] {
         noteDevice(branch, response.status)
+        let state = branches[branch].state
         branches[branch].state = .ended
+        branches[branch].former.removeAll { $0 == client }
+        let orders = relayed(response, on: branch)
+        switch state {
+        case .calling(let present) where client != nil && present != client:
+            return orders + [.cancel(present, .moved)]
+        case .sleeping: return orders + [.dropSleeper(branch: branch)]
+        case .calling, .resolving, .ended: return orders
+        }
+    }
+
+    private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
         branches[branch].end = .succeeded
         switch phase {
         case .proceeding, .declined, .cancelled:
@@ -123,11 +145,12 @@ package struct Fork: Sendable {
         return closeIfDone()
     }
 
-    /// The caller's CANCEL.
-    package mutating func cancelReceived() -> [Order] {
+    /// The caller's CANCEL; it may say that the call was answered elsewhere.
+    package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
         guard phase == .proceeding else { return [] }
         phase = .cancelled
-        return endOthers(.callerCancelled) + closeIfDone()
+        wasAnsweredElsewhere = answeredElsewhere
+        return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
     /// An operator ends it: the caller gets this status when the phones that ring have been cancelled.
@@ -147,6 +170,66 @@ package struct Fork: Sendable {
             [.dropSleeper(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
         }
     }
+
+    // MARK: Devices that move
+
+    /// The request cannot be answered any more where it was sent, or shall not: the branch waits for its device again. The
+    /// transaction's 2xx, should it come, still counts.
+    package mutating func recalled(_ branch: Int) {
+        guard case .calling(let client) = branches[branch].state else { return }
+        branches[branch].former.append(client)
+        branches[branch].hasMoved = true
+        branches[branch].wasHeard = false
+        branches[branch].isToRepeat = false
+        branches[branch].state = .sleeping
+    }
+
+    /// A former transaction has spoken, and that is not its 2xx.
+    package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
+        noteDevice(branch, status)
+        if status.isFinal { formerEnded(client, of: branch) }
+    }
+
+    package mutating func formerEnded(_ client: ClientTransactionID, of branch: Int) {
+        branches[branch].former.removeAll { $0 == client }
+    }
+
+    /// What to do about a 482 of a device that has the request from two transactions.
+    package enum Meeting: Hashable, Sendable {
+        /// It rings by this one. It is taken back, and the request sent again when it is over.
+        case takeBack(ClientTransactionID)
+        /// The other one is over: the request is sent again at once.
+        case repeatNow
+        /// It means something else, or has been said too often.
+        case isFinal
+    }
+
+    /// A 482 came; the branch waits for its device again unless it is final.
+    package mutating func loopReported(on branch: Int) -> Meeting {
+        guard phase == .proceeding, branches[branch].hasMoved, branches[branch].meetings < Self.longestMeeting else {
+            return .isFinal
+        }
+        noteDevice(branch, .loopDetected)
+        branches[branch].meetings += 1
+        guard let earlier = branches[branch].former.popLast() else {
+            branches[branch].isToRepeat = false
+            branches[branch].state = .sleeping
+            return .repeatNow
+        }
+        branches[branch].isToRepeat = true
+        branches[branch].state = .calling(earlier)
+        return .takeBack(earlier)
+    }
+
+    /// The transaction that was taken back is over; false when the fork wants its answer all the same.
+    package mutating func takenBack(_ branch: Int) -> Bool {
+        guard phase == .proceeding, branches[branch].isToRepeat else { return false }
+        branches[branch].isToRepeat = false
+        branches[branch].state = .sleeping
+        return true
+    }
+
+    private static let longestMeeting = 3
 
     // MARK: Choosing
 

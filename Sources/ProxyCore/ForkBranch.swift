@@ -11,7 +11,8 @@ package struct ForkBranch: Sendable {
         case sleeping
         /// Its next hop is being looked up. Next: `calling`, `ended`.
         case resolving(ResolutionTicket)
-        /// The request was sent in this client transaction. Next: `ended`.
+        /// The request was sent in this client transaction. Next: `ended`; `sleeping` when its device has moved, or its
+        /// connection has ended.
         case calling(ClientTransactionID)
         case ended
     }
@@ -23,8 +24,25 @@ package struct ForkBranch: Sendable {
     package var contact: BindingID?
     /// Where the request was sent last.
     package var flow: Flow?
+    /// Where the device was registered then: it moves when it registers from elsewhere.
+    package var way: Int?
+    /// Transactions before the present one that may still speak: the device has moved since.
+    package internal(set) var former: [ClientTransactionID] = []
+    /// The device met the request twice and refused the later one. The present transaction is the earlier one again, which
+    /// is being taken back: the request is sent once more when that is over.
+    package internal(set) var isToRepeat = false
+    /// It was sent more than once, because the device moved.
+    package internal(set) var hasMoved = false
+    /// How often the device met it twice.
+    var meetings = 0
+    /// It is found by its device, see ``CalledDevices``.
+    package var isListed = false
     /// The push that is under way for it.
     package var push: PushID?
+    /// Its present transaction had a response, be it a 100.
+    package var wasHeard = false
+    /// A push has left for its provider.
+    package var wasPushed = false
     /// Its provider has taken the push: the phone may ring.
     package var wasWoken = false
     /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
@@ -55,17 +73,23 @@ package struct ForkBranch: Sendable {
     /// Whether it stands for that binding, or was sent to it.
     package func isOf(_ binding: BindingID) -> Bool { device == binding || contact == binding }
 
+    /// Whose flow the request goes to.
+    package var addressee: BindingID? { contact ?? device }
+
     /// Whether that contact, which can be reached there now, has the request from this branch: it went there, or was
     /// answered already.
-    package func hasReached(_ binding: BindingID, on present: Flow) -> Bool {
+    package func hasReached(_ binding: BindingID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
         if case .gaveUp = end { return false }
-        return flow == present
+        return way == present
     }
 }
 
 extension ForkTarget {
+    /// Stands for the way to the device: its flow, or the path that an edge proxy wrote, whose own flow says nothing.
+    package var way: Int { path.isEmpty ? flow.hashValue : path.hashValue }
+
     /// What wakes the device; `nil` for an ordinary contact.
     package var pushToken: PushToken? {
         switch kind {

@@ -122,6 +122,9 @@ extension ProxyEngine {
 
     /// Takes the settings that may change while running; the caller checked that the others are the same.
     package func settingsChanged(_ changed: ProxySettings) {
+        if settings.ringLiveFlowWithin != changed.ringLiveFlowWithin {
+            life = changed.ringLiveFlowWithin > .zero ? FlowLife(span: changed.ringLiveFlowWithin) : nil
+        }
         settings = changed
         deviceLimit.perMinute = changed.pushesPerDevice
         callerLimit.perMinute = changed.pushesPerCaller

@@ -7,6 +7,7 @@ package import Timekeeping
 extension ProxyEngine {
     /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4).
     func send(_ incoming: IncomingRequest, to target: ForkTarget, fork: ForkID, branch: Int, now: Moment) {
+        forks[fork]?.fork.branches[branch].way = target.way
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
         edits.removed = [.proxyAuthorization]

@@ -7,59 +7,48 @@ import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
-    /// Starts the clock of a held INVITE: the ring timeout, lowered by the INVITE's own Expires.
-    func hold(_ fork: ForkID, for request: SIPRequest, now: Moment) {
-        let deadline = now.instant + holdTime(of: request)
-        forks[fork]?.deadline = timers.schedule(.holdDeadline(fork), at: deadline)
+    /// Starts the clock of a call that waits for a device: the ring timeout, lowered by the INVITE's own Expires, goes on
+    /// from the INVITE. A phone that is lost after it has a little time to come back.
+    func armHold(of fork: ForkID, _ context: ForkContext, now: Moment) {
+        guard context.deadline == nil, let call = context.call else { return }
+        let end = call.holdUntil > now.instant ? call.holdUntil : now.instant + Self.returnTime
+        context.deadline = timers.schedule(.holdDeadline(fork), at: end)
     }
+
+    private static let returnTime: Duration = .seconds(10)
 
     func holdTime(of request: SIPRequest) -> Duration {
         guard let expires = request.expires else { return settings.ringTimeout }
         return min(settings.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// Sends every INVITE that waits for this device on the flow it has just registered from, each once (R17).
-    ///
-    /// With `contact` on that contact's flow instead, unless the call has gone there already.
-    func release(_ device: BindingID, through contact: BindingID? = nil, now: Moment) {
-        guard let held = waiting.removeValue(forKey: device) else { return }
-        for fork in held {
-            guard let context = forks[fork], let call = context.call,
-                let branch = context.fork.sleepingBranch(of: device), context.fork.acceptsBranches,
-                let incoming = revive(context),
-                let target = bindings.forkTarget(contact ?? device, now: now.instant)
+    /// Sends every INVITE that waits for a device that was only reported to a contact of its user, unless the call has gone
+    /// there already.
+    private func release(_ device: BindingID, through contact: BindingID, now: Moment) {
+        for fork in called.forks(of: device) {
+            guard let context = forks[fork], context.fork.acceptsBranches,
+                let branch = context.fork.sleepingBranch(of: device),
+                let target = bindings.forkTarget(contact, now: now.instant)
             else { continue }
-            if let contact {
-                guard !context.fork.branches.contains(where: { $0.isOf(contact) }) else {
-                    waiting[device, default: []].append(fork)
-                    follow(target, with: incoming, fork: fork, context, now: now)
-                    continue
-                }
+            if context.fork.branches.contains(where: { $0.isOf(contact) }) {
+                follow(target, fork: fork, context, now: now)
+            } else {
                 context.fork.branches[branch].contact = contact
+                called.add(fork, to: contact)
+                deliver(to: target, fork: fork, branch: branch, context, now: now)
             }
-            dropPush(of: branch, in: fork)
-            counters.count(.heldDelivered)
-            counters.observe(.delivery, now.date - call.receivedAt)
-            log.info(
-                "call released",
-                [
-                    .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(device.rawValue),
-                    .duration: .duration(now.date - call.receivedAt),
-                ])
-            // Of another contact it was not known before.
-            if let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
-            send(incoming, to: target, fork: fork, branch: branch, now: now)
         }
     }
 
     /// The call went to where a contact is not any more, or could not be sent: it follows on a branch of its own. The
     /// device that was woken may be another one, and goes on waiting.
-    private func follow(
-        _ target: ForkTarget, with incoming: IncomingRequest, fork: ForkID, _ context: ForkContext, now: Moment
-    ) {
-        guard !context.fork.branches.contains(where: { $0.hasReached(target.id, on: target.flow) }) else { return }
+    private func follow(_ target: ForkTarget, fork: ForkID, _ context: ForkContext, now: Moment) {
+        guard !context.fork.branches.contains(where: { $0.hasReached(target.id, by: target.way) }),
+            let incoming = revive(context)
+        else { return }
         let branch = context.fork.branches.count
         context.fork.branches.append(ForkBranch(state: .sleeping, device: target.id))
+        list(branch, of: fork, context)
         send(incoming, to: target, fork: fork, branch: branch, now: now)
     }
 
@@ -69,14 +58,14 @@ extension ProxyEngine {
         let reported = bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            if !waiting.isEmpty { release(device.id, through: contact, now: now) }
+            if !called.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }
     }
 
     /// A call waits for it whose push the provider has not taken yet.
     private func isBeingPushed(_ device: BindingID) -> Bool {
-        (waiting[device] ?? []).contains { fork in
+        called.forks(of: device).contains { fork in
             guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device) else { return false }
             return fork.branches[branch].push != nil
         }
@@ -89,7 +78,8 @@ extension ProxyEngine {
         if let call = context.call {
             log.info("no device came back in time", [.aor: .described(call.aor), .callID: .bytes(call.key.callID)])
         }
-        for branch in context.fork.branches.indices where context.fork.branches[branch].isSleeping {
+        for branch in context.fork.branches.indices
+        where context.fork.branches[branch].isSleeping && !context.fork.branches[branch].hasMoved {
             traceEnded(branch, of: fork, .timeOver, now: now)
         }
         change(fork, now: now) { $0.deadlineReached() }
@@ -103,7 +93,7 @@ extension ProxyEngine {
         unread.deviceRemoved(device.rawValue)
         forgetFailedReport(to: device)
         counters.count(.bindingRemoved)
-        for fork in waiting.removeValue(forKey: device) ?? [] {
+        for fork in called.forks(of: device) {
             guard let branch = forks[fork]?.fork.sleepingBranch(of: device) else { continue }
             counters.count(.heldDeviceGone)
             dropPush(of: branch, in: fork)
@@ -121,6 +111,30 @@ extension ProxyEngine {
         refuse(incoming, .ok, now: now)
         if forks[fork]?.fork.branches.contains(where: \.isSleeping) == true { counters.count(.heldCancelled) }
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
-        change(fork, callerReasons: reasons, now: now) { $0.cancelReceived() }
+        let isAnswered = reasons.contains(where: CallReason.saysAnswered)
+        change(fork, callerReasons: reasons, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
+    }
+
+    // MARK: Finding calls by their devices
+
+    func list(_ branch: Int, of fork: ForkID, _ context: ForkContext) {
+        guard let device = context.fork.branches[branch].device else { return }
+        context.fork.branches[branch].isListed = true
+        called.add(fork, to: device)
+    }
+
+    /// Branches that are over are not looked for any more, and need no push.
+    func unlistEnded(_ fork: ForkID, _ context: ForkContext) {
+        guard context.call != nil else { return }
+        for index in context.fork.branches.indices where context.fork.branches[index].isEnded {
+            dropPush(of: index, in: fork)
+            guard context.fork.branches[index].isListed else { continue }
+            context.fork.branches[index].isListed = false
+            let branch = context.fork.branches[index]
+            for device in [branch.device, branch.contact].compactMap(\.self)
+            where !context.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
+                called.remove(fork, of: device)
+            }
+        }
     }
 }

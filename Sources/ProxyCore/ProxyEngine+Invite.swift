@@ -21,14 +21,14 @@ extension ProxyEngine {
             return
         }
         if isTrusted(incoming.flow.remote) {
-            deliverToUser(incoming, next, home: home, now: now)
+            deliverToUser(incoming, next, home: home, sender: .peer, now: now)
             return
         }
         guard let sender = authenticateSender(incoming, now: now) else { return }
         if let upstream = settings.upstream {
             sendUpstream(incoming, next, to: upstream, sender: sender, now: now)
         } else {
-            deliverToUser(incoming, next, home: home, now: now)
+            deliverToUser(incoming, next, home: home, sender: sender, now: now)
         }
     }
 
@@ -36,7 +36,7 @@ extension ProxyEngine {
 
     /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
     private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
-        guard settings.authenticates else { return .unknown }
+        guard settings.authenticates else { return .unknown(at: incoming.flow.remote) }
         let from = incoming.request.from.uri
         guard let home = identity.home(of: from) ?? identity.domains.first else { return nil }
         let realm = digest.realm(for: home)
@@ -61,12 +61,6 @@ extension ProxyEngine {
         return nil
     }
 
-    enum Sender {
-        case user(AddressOfRecord)
-        /// Authentication is off.
-        case unknown
-    }
-
     // MARK: To the PBX
 
     private func sendUpstream(
@@ -76,7 +70,9 @@ extension ProxyEngine {
             refuse(incoming, .maxBreadthExceeded, now: now)
             return
         }
-        let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
+        guard admits(incoming, from: sender, to: nil, now: now) else { return }
+        let fork = makeFork(
+            incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil, accounts: [.caller(sender)])
         sendTrying(incoming, now: now)
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = next.rows
@@ -89,7 +85,9 @@ extension ProxyEngine {
 
     // MARK: To our users
 
-    private func deliverToUser(_ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, now: Moment) {
+    private func deliverToUser(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, sender: Sender, now: Moment
+    ) {
         guard let home = home ?? identity.domains.first,
             let aor = AddressOfRecord(next.requestURI, home: home)
         else {
@@ -115,9 +113,9 @@ extension ProxyEngine {
             return
         }
         if incoming.request.method == .invite {
-            offer(incoming, next, to: aor, targets, now: now)
+            offer(incoming, next, to: aor, targets, sender: sender, now: now)
         } else {
-            forkAtOnce(incoming, next, targets, now: now)
+            forkAtOnce(incoming, next, to: aor, targets, sender: sender, now: now)
         }
     }
 
@@ -127,14 +125,18 @@ extension ProxyEngine {
     }
 
     /// Requests other than INVITE go to whoever can be reached now; nothing is held for them.
-    private func forkAtOnce(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ targets: [ForkTarget], now: Moment) {
+    private func forkAtOnce(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to aor: AddressOfRecord, _ targets: [ForkTarget],
+        sender: Sender, now: Moment
+    ) {
         let reachable = targets.filter { $0.isFresh && isAwake($0) }
         guard !reachable.isEmpty else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
+        guard admits(incoming, from: sender, to: aor, now: now) else { return }
         let branches = reachable.map { ForkBranch(state: .sleeping, device: $0.id) }
-        let fork = makeFork(incoming, branches: branches, call: nil)
+        let fork = makeFork(incoming, branches: branches, call: nil, accounts: accounts(sender, aor.compacted()))
         for (index, target) in reachable.enumerated() {
             send(incoming, to: target, fork: fork, branch: index, now: now)
         }
@@ -143,7 +145,7 @@ extension ProxyEngine {
     /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for (R11-R18).
     private func offer(
         _ incoming: IncomingRequest, _ next: RouteSet.Next, to aor: AddressOfRecord, _ targets: [ForkTarget],
-        now: Moment
+        sender: Sender, now: Moment
     ) {
         let request = incoming.request
         // What is kept of a call must not keep the whole message.
@@ -160,12 +162,14 @@ extension ProxyEngine {
             refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
         }
+        guard admits(incoming, from: sender, to: aor, now: now) else { return }
         sendTrying(incoming, now: now)
-        let call = OfferedCall(
+        let holdTime = holdTime(of: request)
+        var call = OfferedCall(
             aor: aor, ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
-            pushDeadline: now.date + holdTime(of: request))
+            pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime)
         let branches = targets.map { ForkBranch(state: .sleeping, device: $0.id) }
-        let fork = makeFork(incoming, branches: branches, call: call)
+        let fork = makeFork(incoming, branches: branches, call: call, accounts: accounts(sender, aor))
         offers[key] = fork
         counters.count(.call)
         log.info(
@@ -176,61 +180,121 @@ extension ProxyEngine {
             ])
 
         let caller = CallerIdentity(request, format: settings.callerIDFormat)
-        let sleepers = targets.filter { mustBeWoken($0, now: now) }
-        if !sleepers.isEmpty {
+        let treatments = targets.map { treatment(of: $0, now: now) }
+        let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id.rawValue }
+        call.mayPush = woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now)
+        forks[fork]?.call?.mayPush = call.mayPush
+        if !woken.isEmpty {
             counters.count(.missedCallStored)
             tellBucket(of: aor) { bucket, settings in
                 bucket.callOffered(
-                    call.ref, caller: caller.remoteURI, at: now.date, devices: sleepers.map(\.id.rawValue),
-                    settings: settings)
+                    call.ref, caller: caller.remoteURI, at: now.date, devices: woken, settings: settings)
             }
-            hold(fork, for: request, now: now)
         }
-        let mayPush = sleepers.isEmpty || admitsPushes(of: caller, from: incoming, now: now)
         for (index, target) in targets.enumerated() {
-            if mustBeWoken(target, now: now), let token = target.pushToken {
-                waiting[target.id, default: []].append(fork)
-                if mayPush {
-                    push(token, to: target, call, caller, fork: fork, branch: index, now: now)
-                } else {
-                    traceBegan(call, target, .callerLimit, fork: fork, branch: index, now: now)
-                }
-            } else {
+            guard let context = forks[fork] else { return }
+            list(index, of: fork, context)
+            if treatments[index] == .ring {
                 let why = target.pushToken == nil ? .ordinaryContact : TimelineRecord.Omission.justRegistered
                 traceBegan(call, target, why, fork: fork, branch: index, now: now)
+            } else if let token = target.pushToken, call.mayPush {
+                push(token, to: target, call, caller, fork: fork, branch: index, now: now)
+            } else {
+                traceBegan(call, target, .callerLimit, fork: fork, branch: index, now: now)
+            }
+            if treatments[index] == .wake {
+                armHold(of: fork, context, now: now)
+                watch(target)
+            } else {
                 send(incoming, to: target, fork: fork, branch: index, now: now)
             }
         }
     }
 
-    /// Whether this caller may wake anybody now (T11). The PBX answers for its callers itself.
-    private func admitsPushes(of caller: CallerIdentity, from incoming: IncomingRequest, now: Moment) -> Bool {
-        guard settings.pushesPerCaller > 0, !isTrusted(incoming.flow.remote) else { return true }
-        let name = caller.isAnonymous ? ByteString("\(incoming.flow.remote.address)") : caller.number
-        guard !callerLimit.admit(name, now: now.instant) else { return true }
+    /// Whether this caller may wake anybody now (T11.2). The PBX answers for its callers itself.
+    private func admitsPushes(of sender: Sender, from incoming: IncomingRequest, now: Moment) -> Bool {
+        guard settings.pushesPerCaller > 0, sender != .peer else { return true }
+        guard !callerLimit.admit(sender, now: now.instant) else { return true }
         log.warning(
             "caller makes too many calls, nobody is woken",
             [.caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote)])
         return false
     }
 
-    /// A push contact, unless it has just been here (reading A9).
-    private func mustBeWoken(_ target: ForkTarget, now: Moment) -> Bool {
-        guard target.pushToken != nil else { return false }
-        guard isAwake(target) else { return true }
-        return settings.skipPushWithin == .zero || now.date - target.registeredAt >= settings.skipPushWithin
+    /// Whether there is room for a request that waits for its answer, in all and in the share of its accounts (T11.3);
+    /// when not, it has been answered. The caller who holds too much hears of it as of a proxy that is full; whoever calls
+    /// a user who is called too much, that he is busy: a PBX would take 503 for a proxy to go round.
+    private func admits(_ incoming: IncomingRequest, from sender: Sender, to callee: AddressOfRecord?, now: Moment)
+        -> Bool
+    {
+        let isInvite = incoming.request.method == .invite
+        let size = incoming.request.frame.bytes.count
+        func isFull(_ account: HeldShares.Account) -> Bool {
+            let share = shares[account]
+            return isInvite && share.calls >= settings.accountCalls || share.bytes + size > settings.accountBytes
+        }
+        let status: Status
+        if shares.bytes + size > settings.heldBytes || sender != .peer && isFull(.caller(sender)) {
+            status = .serviceUnavailable
+        } else if let callee, isFull(.callee(callee)) {
+            status = isInvite ? .busyHere : .temporarilyUnavailable
+        } else {
+            return true
+        }
+        log.warning(
+            "too much is held, a request is refused",
+            [
+                .status: .number(Int(status.code)), .caller: .bytes(incoming.request.from.uri.text),
+                .source: .described(incoming.flow.remote),
+            ])
+        if let callee { traceRefused(incoming, to: callee, .tooManyCalls, status, now: now) }
+        let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
+        refuse(incoming, status, fields: fields, now: now)
+        return false
+    }
+
+    private func accounts(_ sender: Sender, _ callee: AddressOfRecord) -> [HeldShares.Account] {
+        sender == .peer ? [.callee(callee)] : [.callee(callee), .caller(sender)]
+    }
+
+    /// What a contact gets of an INVITE at once.
+    private enum Treatment {
+        /// The INVITE.
+        case ring
+        /// A push; the INVITE waits.
+        case wake
+        /// Both, and whichever reaches the phone first counts.
+        case ringAndWake
+    }
+
+    /// A push contact is woken, unless it has just been here (reading A9).
+    private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
+        guard target.pushToken != nil else { return .ring }
+        guard isAwake(target) else { return .wake }
+        if now.date - target.registeredAt < settings.skipPushWithin { return .ring }
+        return isLive(target, now: now) ? .ringAndWake : .wake
+    }
+
+    private func isLive(_ target: ForkTarget, now: Moment) -> Bool {
+        guard let life else { return false }
+        return now.date - target.registeredAt < settings.ringLiveFlowWithin
+            || life.wasAlive(target.flow, now: now.instant)
     }
 
     // MARK: Common
 
-    func makeFork(_ incoming: IncomingRequest, branches: [ForkBranch], call: OfferedCall?) -> ForkID {
+    func makeFork(
+        _ incoming: IncomingRequest, branches: [ForkBranch], call: OfferedCall?, accounts: [HeldShares.Account] = []
+    ) -> ForkID {
         let id = ForkID(nextNumber())
         guard let server = incoming.server else { return id }
         let isInvite = incoming.request.method == .invite
-        forks[id] = ForkContext(
+        let context = ForkContext(
             fork: Fork(isInvite: isInvite, branches: branches), server: server, source: incoming.flow,
-            request: incoming.request.frame.bytes.compacted(), call: call)
-        forks[id]?.breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
+            request: incoming.request.frame.bytes.compacted(), call: call, accounts: accounts)
+        shares.take(context.share, for: accounts)
+        context.breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
+        forks[id] = context
         forkOfServer[server] = id
         return id
     }

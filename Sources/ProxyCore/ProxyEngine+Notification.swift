@@ -142,7 +142,7 @@ extension ProxyEngine {
     /// from the push on, and are told the end in another; no other provider's app has a word for it.
     func tellEnd(of context: ForkContext, to branch: Int, now: Moment) {
         let branch = context.fork.branches[branch]
-        guard branch.wasWoken, let call = context.call, let device = branch.device,
+        guard branch.wasWoken, branch.end != .succeeded, let call = context.call, let device = branch.device,
             let target = bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
             token.provider == .acrobits
         else { return }

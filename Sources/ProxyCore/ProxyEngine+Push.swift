@@ -31,7 +31,21 @@ extension ProxyEngine {
                 PushRequest(
                     id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
                     message: .incomingCall(incomingCall), badge: badge,
-                    deadline: call.pushDeadline)))
+                    deadline: max(call.pushDeadline, now.date + Self.shortestCallPush))))
+    }
+
+    /// Of a phone that is woken because it was lost while it rang.
+    private static let shortestCallPush: Duration = .seconds(5)
+
+    /// Whether a push of a call has left matters when its phone is lost later: it is not woken twice.
+    func notePushLeft(_ id: PushID, _ step: PushStep) {
+        guard case .call(_, let fork, let branch, _, _)? = pushes[id] else { return }
+        switch step {
+        case .sent: forks[fork]?.fork.branches[branch].wasPushed = true
+        case .answered(let outcome, _, _) where !outcome.isAccepted:
+            forks[fork]?.fork.branches[branch].wasPushed = false
+        case .queued, .refused, .answered, .finished, .withdrawn: break
+        }
     }
 
     /// Names a push to its app, which is believed because nobody else can guess it.
@@ -130,10 +144,11 @@ extension ProxyEngine {
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         guard !outcome.isAccepted else {
             forks[fork]?.fork.branches[branch].wasWoken = true
+            forks[fork]?.fork.branches[branch].wasPushed = true
             return
         }
-        guard forks[fork]?.fork.branches[branch].isSleeping == true else { return }
-        stopWaiting(for: device, fork: fork)
+        // A phone that was here a moment ago may come back by itself.
+        guard let waiting = forks[fork]?.fork.branches[branch], waiting.isSleeping, !waiting.hasMoved else { return }
         traceEnded(branch, of: fork, .pushFailed, now: now)
         branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
     }

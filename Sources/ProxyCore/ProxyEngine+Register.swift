@@ -118,7 +118,7 @@ extension ProxyEngine {
 
     private func planRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let decision = registrar.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
-        if !waiting.isEmpty, case .accepted(let plan) = decision { traceRegistered(plan.refreshed, now: now) }
+        if !called.isEmpty, case .accepted(let plan) = decision { traceRegistered(plan.refreshed, now: now) }
         switch decision {
         case .rejected(let status, let fields):
             counters.count(.registerRefused)
@@ -189,7 +189,7 @@ extension ProxyEngine {
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
         for device in plan.refreshed {
-            if !waiting.isEmpty { release(device, now: now) }
+            if !called.isEmpty { deviceReturned(device, now: now) }
             reportMissedCalls(to: device, of: aor, now: now)
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
             if !bindings.isPush(device) { reportedReturned(as: device, of: aor, now: now) }

@@ -10,17 +10,25 @@ extension ProxyEngine {
     func relay(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         guard let leg = legs[client] else { return }
         if response.status.isProvisional, !leg.alternatives.isEmpty { legs[client]?.hasArrived = true }
+        forks[leg.fork]?.fork.branches[leg.branch].wasHeard = true
         guard response.status != .trying else { return }
         // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3).
         guard response.viaCount > 1 else { return }
         if response.status.isProvisional {
             restartTimerC(of: client, leg, now: now)
+            if isFormer(client, leg) { return formerSpoke(response.status, client, leg, now: now) }
             change(leg.fork, now: now) { $0.provisionalReceived(response, on: leg.branch) }
             return
         }
         stopTimerC(of: client)
         if response.status.isSuccess {
-            change(leg.fork, now: now) { $0.successReceived(response, on: leg.branch) }
+            change(leg.fork, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
+        } else if isFormer(client, leg) {
+            formerSpoke(response.status, client, leg, now: now)
+        } else if wasTakenBack(leg, now: now) {
+            return
+        } else if response.status == .loopDetected, metTwice(leg, now: now) {
+            return
         } else if response.status == .serviceUnavailable, retry(client, leg, now: now) {
             return
         } else {
@@ -32,8 +40,11 @@ extension ProxyEngine {
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
         guard let leg = legs[client] else { return }
         stopTimerC(of: client)
+        if isFormer(client, leg) { return formerSpoke(status, client, leg, now: now) }
+        if wasTakenBack(leg, now: now) { return }
         if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
         if !leg.hasArrived, retry(client, leg, now: now) { return }
+        if status == .requestTimeout, staysSilent(leg, now: now) { return }
         guard let fork = forks[leg.fork]?.fork else { return }
         if status == .requestTimeout, !fork.isInvite {
             change(leg.fork, now: now) { $0.silenced(leg.branch) }
@@ -69,6 +80,7 @@ extension ProxyEngine {
     func legEnded(_ client: ClientTransactionID) {
         guard let leg = legs.removeValue(forKey: client) else { return }
         if let timer = leg.provisionalTimer { timers.cancel(timer) }
+        forks[leg.fork]?.fork.formerEnded(client, of: leg.branch)
         forgetIfDone(leg.fork)
     }
 
@@ -103,6 +115,10 @@ extension ProxyEngine {
     func timerCFired(_ client: ClientTransactionID, now: Moment) {
         guard let leg = legs[client] else { return }
         legs[client]?.provisionalTimer = nil
+        if isFormer(client, leg) {
+            withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
+            return
+        }
         let reasons = [ByteString("SIP;cause=408;text=\"Request Timeout\"")]
         withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
         branchFailed(leg.branch, of: leg.fork, with: .requestTimeout, now: now)
@@ -117,7 +133,8 @@ extension ProxyEngine {
         guard let context = forks[id] else { return }
         let orders = event(&context.fork)
         for order in orders { carryOut(order, for: id, context, callerReasons: callerReasons, now: now) }
-        if context.fork.wasAnswered, !context.wasAnswered { callRead(context, now: now) }
+        if context.fork.isAnswered, !context.wasAnswered { callRead(context, now: now) }
+        unlistEnded(id, context)
         traceBranches(of: context, now: now)
         tellBucket(of: context)
         if context.fork.phase == .ended || context.fork.phase == .answered { finish(id, context) }
@@ -144,7 +161,6 @@ extension ProxyEngine {
         case .dropSleeper(let branch):
             dropPush(of: branch, in: id)
             tellEnd(of: context, to: branch, now: now)
-            if let device = context.fork.branches[branch].device { stopWaiting(for: device, fork: id) }
         }
     }
 
@@ -155,24 +171,22 @@ extension ProxyEngine {
 
     private static func reasons(_ reason: Fork.CancelReason, _ callerReasons: [ByteString]) -> [ByteString] {
         switch reason {
-        case .answeredElsewhere: [ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")]
+        // The caller may say the same in its own words; a phone understands these.
+        case .answeredElsewhere:
+            callerReasons.contains(where: CallReason.saysCompletedElsewhere)
+                ? callerReasons : [CallReason.completedElsewhere] + callerReasons
         case .declinedElsewhere(let status): [ByteString("SIP;cause=\(status.code)")]
         case .dismissed(let status): [ByteString("SIP;cause=\(status.code)")]
         case .callerCancelled: callerReasons
+        case .moved: []
         }
-    }
-
-    func stopWaiting(for device: BindingID, fork: ForkID) {
-        guard var held = waiting[device] else { return }
-        held.removeAll { $0 == fork }
-        waiting[device] = held.isEmpty ? nil : held
     }
 
     /// What the fork's state means for the user's missed calls (R20, R21, A21).
     private func tellBucket(of context: ForkContext) {
         guard let call = context.call, !context.wasAnswered else { return }
         let fork = context.fork
-        if fork.wasAnswered {
+        if fork.isAnswered {
             context.wasAnswered = true
             tellBucket(of: call.aor) { bucket, _ in bucket.callAnswered(call.ref) }
             return
@@ -199,7 +213,10 @@ extension ProxyEngine {
             context.deadline = nil
         }
         if let call = context.call { offers[call.key] = nil }
-        context.request = .empty
+        if !context.request.isEmpty {
+            shares.giveBack(context.share, for: context.accounts)
+            context.request = .empty
+        }
         if context.fork.phase == .ended { forgetIfDone(id) }
     }
 }

@@ -102,7 +102,7 @@ extension ProxyEngine {
     func traceRegistered(_ devices: [BindingID], now: Moment) {
         guard timeline.isOn else { return }
         for device in devices {
-            for fork in waiting[device] ?? [] {
+            for fork in called.forks(of: device) {
                 guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),
                     let id = fork.branches[branch].trace
                 else { continue }
@@ -147,11 +147,13 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): (.declinedElsewhere, nil)
         case .cancelled(.callerCancelled): (.callerGaveUp, nil)
         case .cancelled(.dismissed): (.dismissed, nil)
+        case .cancelled(.moved): (.unreachable, nil)
         }
     }
 
     /// A step of a push on its way to the provider.
     package func pushNoted(_ id: PushID, _ step: PushStep, now: Moment) {
+        notePushLeft(id, step)
         guard timeline.isOn else { return }
         keep(timeline.noted(id, step, now: now.instant))
     }

@@ -13,8 +13,9 @@ package import Timekeeping
 ///
 /// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
 /// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
-/// there too. `+Hold` releases and ends held INVITEs, `+Push` reads the providers' answers, `+Notification` sends what
-/// is no call, `+Timeline` writes down what was done, `+Lifecycle` what apps say of their pushes.
+/// there too. `+Hold` waits for devices and ends held INVITEs, `+Moves` follows devices that come back or move, `+Push`
+/// reads the providers' answers, `+Notification` sends what is no call, `+Timeline` writes down what was done,
+/// `+Lifecycle` what apps say of their pushes.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -34,8 +35,10 @@ package final class ProxyEngine {
     /// Which fork a server transaction feeds, for CANCEL.
     var forkOfServer: [ServerTransactionID: ForkID] = [:]
     var legs: [ClientTransactionID: ClientLeg] = [:]
-    /// The forks in which a device is being waited for, oldest first.
-    var waiting: [BindingID: [ForkID]] = [:]
+    /// The devices that calls are offered to.
+    var called = CalledDevices()
+    /// When flows last showed life; `nil` when nobody asks.
+    var life: FlowLife?
     var offers: [OfferKey: ForkID] = [:]
     var pushes: [PushID: PushPurpose] = [:]
     package internal(set) var timeline: PushTimeline
@@ -44,7 +47,8 @@ package final class ProxyEngine {
     var strayLimit = RateLimit<Bool>(perMinute: 600)
     var deviceLimit: RateLimit<BindingID>
     var notificationLimit: RateLimit<BindingID>
-    var callerLimit: RateLimit<ByteString>
+    var callerLimit: RateLimit<Sender>
+    var shares = HeldShares()
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [BindingID: FailedReport] = [:]
     var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
@@ -85,6 +89,7 @@ package final class ProxyEngine {
         deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
         callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
         notificationLimit = RateLimit(perMinute: settings.notificationsPerDevice)
+        if settings.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.ringLiveFlowWithin) }
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
             enabled: ProviderSet(enabledProviders), startedAt: date)
@@ -128,11 +133,14 @@ package final class ProxyEngine {
             counters.count(.rejectedOverload)
             sendStateless(incoming, .serviceUnavailable)
         }
+        if request.method != .register { noteLife(on: flow, now: now) }
         settle(now: now)
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
         transactions.responseReceived(response, now: now.instant, into: &outputs)
+        settle(now: now)
+        noteLife(on: flow, now: now)
         settle(now: now)
     }
 
@@ -144,19 +152,6 @@ package final class ProxyEngine {
         let via = answer.frame.viaAddition(source: flow.remote)
         act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: []), on: flow))
     }
-
-    /// Bytes could not be sent: there is no way to the remote, or the connection is gone.
-    package func sendFailed(on flow: Flow, now: Moment) {
-        bindings.flowClosed(flow)
-        transactions.transportFailed(on: flow, now: now.instant, into: &outputs)
-        settle(now: now)
-    }
-
-    /// A stream connection has ended, whoever ended it.
-    package func flowClosed(_ flow: Flow, now: Moment) { sendFailed(on: flow, now: now) }
-
-    /// A keep-alive came, or anything else that is no message.
-    package func flowAlive(_ flow: Flow, now: Moment) {}
 
     package func deadlineReached(now: Moment) {
         transactions.deadlineReached(now: now.instant, into: &outputs)

@@ -57,6 +57,8 @@ package struct ProxySettings: Sendable {
     package var ringTimeout: Duration = .seconds(30)
     /// A push contact that registered within this time gets the INVITE at once, without a push; zero: never (A9).
     package var skipPushWithin: Duration = .zero
+    /// A push contact whose flow showed life within this time gets the INVITE at once, with the push beside it; zero: never.
+    package var ringLiveFlowWithin: Duration = .zero
     package var callerIDFormat = CallerIDFormat.ecss10
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit: Duration = .seconds(190)
@@ -69,6 +71,10 @@ package struct ProxySettings: Sendable {
     package var missedCallsLife: Duration = .seconds(120)
     /// Calls and other forks at once; beyond it callers get 503.
     package var maximumCalls = 200_000
+    /// Those of one caller, or to one user; 0: a sixteenth of them, and 32 at least.
+    package var callsPerAccount = 0
+    /// Bytes of all requests that wait for an answer; one account has a sixteenth of them.
+    package var heldBytes = 512 << 20
     /// Records of the timeline under way at once; 0 keeps none.
     package var timelineLimit = 200_000
     /// Unread pushes that are counted, of all devices, and for how long.

@@ -19,12 +19,15 @@ extension DaemonSettings {
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
         engine.skipPushWithin = call.skipPushWithin
+        engine.ringLiveFlowWithin = call.ringLiveFlowWithin
         engine.pushesPerDevice = call.pushesPerDevice
         engine.pushesPerCaller = call.pushesPerCaller
         engine.notificationsPerDevice = api.notifications.perDevice
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
         engine.callerIDFormat = call.callerIDFormat
         engine.maximumCalls = limits.calls
+        engine.callsPerAccount = limits.callsPerAccount
+        engine.heldBytes = limits.heldBytes
         if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
         engine.unreadAge = push.timeline.maximumAge
         return engine
@@ -56,5 +59,7 @@ extension DaemonSettings {
         call = other.call
         log.level = other.log.level
         limits.calls = other.limits.calls
+        limits.callsPerAccount = other.limits.callsPerAccount
+        limits.heldBytes = other.limits.heldBytes
     }
 }

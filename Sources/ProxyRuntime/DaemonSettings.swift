@@ -109,6 +109,7 @@ package struct CallSettings: SettingsGroup {
     package var ringTimeout: Duration = .seconds(30)
     package var ringLimit: Duration = .seconds(190)
     package var skipPushWithin: Duration = .zero
+    package var ringLiveFlowWithin: Duration = .zero
     package var callerIDFormat = CallerIDFormat.ecss10
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
@@ -127,6 +128,10 @@ package struct CallSettings: SettingsGroup {
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
             "A phone that registered within this time gets the INVITE at once, without a push. 0s: always push, since "
                 + "the app may sleep although its registration is fresh."),
+        .duration(
+            "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
+            "A phone that sent anything on its flow within this time, be it a keep-alive, gets the INVITE at once, with the "
+                + "push beside it. 0s: only the push, and the INVITE when the phone registers or its flow shows life."),
         .choice(
             "caller-id-format", \.callerIDFormat,
             "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
@@ -144,6 +149,8 @@ package struct CallSettings: SettingsGroup {
 /// Numbers that every table and queue keeps to.
 package struct LimitSettings: SettingsGroup {
     package var calls = 200_000
+    package var callsPerAccount = 0
+    package var heldBytes = 536_870_912
     package var connections = 50_000
 
     package init() {}
@@ -151,6 +158,14 @@ package struct LimitSettings: SettingsGroup {
     package static let schema: [Setting<LimitSettings>] = [
         .integer(
             "calls", in: 1...10_000_000, \.calls, "Calls that are offered at the same time; beyond it callers get 503."),
+        .integer(
+            "calls-per-account", in: 0...10_000_000, \.callsPerAccount,
+            "How many of them one user may hold: made by a phone that proved to be his (more get 503), or made to him "
+                + "(486). 0: a sixteenth of limits.calls, and 32 at least."),
+        .integer(
+            "held-bytes", in: 1_048_576...1_099_511_627_776, \.heldBytes,
+            "Bytes of all requests that wait for their answer; beyond it callers get 503. One user may hold a sixteenth, "
+                + "and a mebibyte at least."),
         .integer("connections", in: 1...1_000_000, \.connections, "TCP connections at the same time."),
     ]
 }

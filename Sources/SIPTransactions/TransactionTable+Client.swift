@@ -97,6 +97,25 @@ extension TransactionTable {
         for slot in flows.slots(on: flow, in: clients.records) { transportFailed(slot, now: now, into: &out) }
     }
 
+    /// Those that were sent on this flow and are not over.
+    package func clients(on flow: Flow) -> [ClientTransactionID] {
+        flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
+    }
+
+    /// An INVITE's peer is reached by another flow of the same transport now: what is still sent goes there, and a CANCEL
+    /// that was sent already goes there once more.
+    package mutating func move(
+        _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = clients.slot(of: id.rawValue), let old = clients.records[slot].flow, old != flow,
+            old.transport == flow.transport, case .invite(let machine) = clients.records[slot].machine
+        else { return }
+        flows.remove(slot, on: old, in: &clients.records)
+        clients.records[slot].flow = flow
+        flows.insert(slot, on: flow, in: &clients.records)
+        if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
+    }
+
     // MARK: Events from the table's own queue
 
     mutating func clientResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
@@ -307,7 +326,8 @@ extension TransactionTable {
         deadlines.cancel(clients.records[slot].wait)
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if let invite = clients.records[slot].cancelledInvite {
-            cancellations[invite] = nil
+            // A later CANCEL may have taken its place.
+            if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
         }

@@ -41,17 +41,20 @@ package enum SIPText {
     }
 
     /// CANCEL, or the ACK to a failure: the INVITE's own branch and CSeq number.
-    package static func hopRequest(_ method: String, for invite: SIPRequest, to: String? = nil) -> [UInt8] {
+    package static func hopRequest(_ method: String, for invite: SIPRequest, to: String? = nil, extra: [String] = [])
+        -> [UInt8]
+    {
         let to = to ?? invite.frame.firstValue(of: .to)?.string ?? ""
-        return bytes([
-            "\(method) \(invite.uri.text) SIP/2.0",
-            "Via: \(invite.frame.firstValue(of: .via)?.string ?? "")",
-            "From: \(invite.frame.firstValue(of: .from)?.string ?? "")",
-            "To: \(to)",
-            "Call-ID: \(invite.callID)",
-            "CSeq: \(invite.cseq.number) \(method)",
-            "Max-Forwards: 70",
-        ])
+        return bytes(
+            [
+                "\(method) \(invite.uri.text) SIP/2.0",
+                "Via: \(invite.frame.firstValue(of: .via)?.string ?? "")",
+                "From: \(invite.frame.firstValue(of: .from)?.string ?? "")",
+                "To: \(to)",
+                "Call-ID: \(invite.callID)",
+                "CSeq: \(invite.cseq.number) \(method)",
+                "Max-Forwards: 70",
+            ] + extra)
     }
 
     /// A request inside a dialog, along the route set that the 2xx recorded.

@@ -26,8 +26,11 @@ package struct SimulatedPhone {
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
-    /// Call-ID to the Via branch of the INVITE that came for it.
-    var invited: [String: String] = [:]
+    /// Call-ID to the INVITEs that were sent for it, by their Via branches and flows.
+    var invited: [String: [(branch: String, flow: Flow)]] = [:]
+    /// Calls that it has refused, also as met twice, and those whose push failed.
+    var refused = Set<String>()
+    var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport) {
@@ -78,6 +81,7 @@ package struct SimulatedCall {
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false
+    var wasAnsweredElsewhere = false
     var cancelAnswered = false
     /// The distinct final responses the PBX got.
     var finals: [Status] = []

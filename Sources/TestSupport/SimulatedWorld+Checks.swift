@@ -16,16 +16,27 @@ extension SimulatedWorld {
             if response.cseq.method == .register, response.status.isSuccess,
                 response.callID.string == phones[phone].registerCallID
             {
+                let isBack = phones[phone].isAcknowledged
                 phones[phone].acknowledgedFlow = flow
                 phones[phone].isAcknowledged = true
+                if !isBack { phones[phone].firstRegistered = now.instant }
+                if isBack { expectCalls(at: phone, on: flow) }
             }
         case .request(let request) where request.method == .invite:
             let branch = request.via.branch?.string ?? ""
-            let known = phones[phone].invited[request.callID.string]
-            if let known, known != branch { violate("\(phones[phone].name) got \(request.callID) twice") }
-            phones[phone].invited[request.callID.string] = branch
-            if known == nil, !phones[phone].isOrdinary, phones[phone].acknowledgedFlow != flow {
-                violate("\(phones[phone].name) got \(request.callID) before its REGISTER's 200")
+            let callID = request.callID.string
+            let earlier = phones[phone].invited[callID] ?? []
+            let known = earlier.last
+            if !earlier.contains(where: { $0.branch == branch }) {
+                // Once, and again only for a phone that has moved, or has said that it met the call twice.
+                if let known, known.flow == flow, !phones[phone].refused.contains(callID) {
+                    violate("\(phones[phone].name) got \(callID) twice")
+                }
+                if earlier.count > 12 { violate("\(phones[phone].name) got \(callID) again and again") }
+                phones[phone].invited[callID, default: []].append((branch, flow))
+                if !phones[phone].isOrdinary, phones[phone].acknowledgedFlow != flow {
+                    violate("\(phones[phone].name) got \(callID) before its REGISTER's 200")
+                }
             }
             if request.uri.text.string.contains("pn-") { violate("a push parameter left in \(request.uri.text)") }
             if let index = calls.firstIndex(where: { $0.callID == request.callID.string }), calls[index].isOver,
@@ -37,6 +48,34 @@ extension SimulatedWorld {
         }
     }
 
+    /// A phone is back: it gets each call that is still offered to it, there and soon.
+    private func expectCalls(at number: Int, on flow: Flow) {
+        let user = phones[number].user
+        let since = now.instant
+        let generation = generation
+        guard !phones[number].isOrdinary else { return }
+        let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
+        for call in open where phones[number].firstRegistered < call.startedAt {
+            at(.milliseconds(300)) { world in
+                let phone = world.phones[number]
+                guard world.generation == generation, phone.acknowledgedFlow == flow,
+                    let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,
+                    !call.gaveUp, !call.wasAnswered, !call.sawCrash, since - call.startedAt < .seconds(29),
+                    !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
+                    !world.isDeclined(call)
+                else { return }
+                if phone.invited[call.callID]?.last?.flow != flow {
+                    world.violate("\(phone.name) came back and did not get \(call.callID)")
+                }
+            }
+        }
+    }
+
+    /// A phone has declined for everybody.
+    private func isDeclined(_ call: SimulatedCall) -> Bool {
+        phones.contains { $0.user == call.user && $0.dialogs[call.callID]?.final == 603 }
+    }
+
     /// What reached the daemon from a phone, as the bucket's rules see it (A21).
     func noteResponse(_ response: SIPResponse) {
         guard response.cseq.method == .invite,
@@ -46,6 +85,7 @@ extension SimulatedWorld {
         if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) {
             calls[index].wasAnswered = true
         }
+        if response.status.code >= 300 { phones[phone].refused.insert(response.callID.string) }
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
         }
@@ -69,13 +109,16 @@ extension SimulatedWorld {
         let whole = calls.filter { !$0.sawCrash && !$0.finals.isEmpty }.map(\.callID)
         for complaint in timeline.complaints(inEveningOf: engine, calls: whole, now: now.instant) { violate(complaint) }
         for call in calls {
+            if call.finals.contains(500), !phones.contains(where: { $0.user == call.user && $0.isOrdinary }) {
+                violate("the caller of \(call.callID) heard that a phone was lost")
+            }
             let label = "\(call.callID) to \(call.user)"
             if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
                 violate("\(label) ended with \(call.finals.map(\.code))")
             }
             for phone in phones where phone.user == call.user && !phone.isOrdinary {
                 let reports = call.reports[phone.number] ?? 0
-                let mayBeSpared = call.wasAnswered || call.reached.contains(phone.number)
+                let mayBeSpared = call.wasAnswered || call.wasAnsweredElsewhere || call.reached.contains(phone.number)
                 let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
                 if reports > 0, mayBeSpared, !isUncertain, !call.lostAPhone {

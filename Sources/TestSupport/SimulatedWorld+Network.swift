@@ -25,11 +25,35 @@ extension SimulatedWorld {
         }
     }
 
+    /// A keep-alive arrives at the daemon.
+    func deliverKeepAlive(on flow: Flow) {
+        let generation = generation
+        for _ in 0..<copies(on: flow) {
+            at(random.milliseconds(5...60)) { world in
+                guard !flow.transport.isReliable || world.generation == generation else { return }
+                world.engine.flowAlive(flow, now: world.now)
+                world.drain()
+            }
+        }
+    }
+
+    /// The daemon hears that a connection has ended.
+    func connectionEnds(_ flow: Flow, after delay: Duration) {
+        let generation = generation
+        at(delay) { world in
+            guard world.generation == generation else { return }
+            world.halfOpen.remove(flow.connection)
+            world.engine.flowClosed(flow, now: world.now)
+            world.drain()
+        }
+    }
+
     func proxySent(_ bytes: [UInt8], on flow: Flow) {
         let message = reader.read(bytes)
         if case .unusable(let unusable) = message { violate("the daemon sent what cannot be read: \(unusable.reason)") }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
         if let phone { checkSent(message, to: phone, on: flow) }
+        if flow.transport.isReliable, halfOpen.contains(flow.connection) { return }
         if flow.transport.isReliable, flow.connection == 0 || phone == nil {
             let engine = engine
             at(.milliseconds(1)) { world in

@@ -39,12 +39,14 @@ extension SimulatedWorld {
         {
             violate("\(call.callID) is held although its time is over")
         }
+        calls[index].wasAnsweredElsewhere = random.chance(plan.answeredElsewhere)
         sendCancel(index, invite, attempt: 0)
     }
 
     private func sendCancel(_ index: Int, _ invite: SIPRequest, attempt: Int) {
         guard attempt < 8, !calls[index].cancelAnswered else { return }
-        deliver(SIPText.hopRequest("CANCEL", for: invite), on: pbxFlow)
+        let reason = calls[index].wasAnsweredElsewhere ? ["Reason: Q.850;cause=16, SIP ;cause=200;text=\"a, b\""] : []
+        deliver(SIPText.hopRequest("CANCEL", for: invite, extra: reason), on: pbxFlow)
         at(.milliseconds(500 << min(attempt, 3))) { $0.sendCancel(index, invite, attempt: attempt + 1) }
     }
 

@@ -8,7 +8,12 @@ extension SimulatedWorld {
     /// The app comes to life: a new connection or port, a new REGISTER.
     func phoneWakes(_ phone: Int) {
         let hadConnection = phones[phone].connection
-        if let hadConnection { phoneOn[hadConnection] = nil }
+        if let hadConnection {
+            phoneOn[hadConnection] = nil
+            let isHalfOpen = random.chance(plan.halfOpen)
+            if isHalfOpen { halfOpen.insert(hadConnection) }
+            connectionEnds(flow(of: phone), after: random.milliseconds(isHalfOpen ? 1_000...40_000 : 5...60))
+        }
         phones[phone].wake(port: UInt16.random(in: 20_000...60_000, using: &random))
         phoneAt = phoneAt.filter { $0.value != phone }
         phoneAt[phones[phone].endpoint] = phone
@@ -20,7 +25,26 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    private func flow(of phone: Int) -> Flow {
+    /// Told of a call: an awake app shows life where it is, another one registers anew.
+    func phoneIsCalled(_ phone: Int) {
+        let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
+        if isThere, random.chance(plan.awake) {
+            deliverKeepAlive(on: flow(of: phone))
+        } else {
+            phoneWakes(phone)
+        }
+    }
+
+    /// The phone changes its place while it is called; its app goes on, or is started anew and knows nothing.
+    private func phoneMoves(_ phone: Int) {
+        guard !isQuiet else { return }
+        if random.chance(plan.restarts) {
+            phones[phone].dialogs = phones[phone].dialogs.filter { $0.value.final == 200 }
+        }
+        phoneWakes(phone)
+    }
+
+    func flow(of phone: Int) -> Flow {
         let phone = phones[phone]
         return Flow(
             transport: phone.transport, listener: phone.transport == .tcp ? 1 : 0, connection: phone.connection ?? 0,
@@ -66,43 +90,70 @@ extension SimulatedWorld {
 
     func phoneReceived(_ request: SIPRequest, _ phone: Int, on flow: Flow) {
         let key = request.callID.string
-        func answer(_ status: Status) {
-            deliver(
-                SIPText.response(
-                    status, to: request, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@\(flow.remote)"),
-                on: self.flow(of: phone))
-        }
+        func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
             if let dialog = phones[phone].dialogs[key] {
-                if let final = dialog.final, final.code >= 300 { answer(final) }
-                return
+                if dialog.invite.via.branch == request.via.branch {
+                    if let final = dialog.final, final.code >= 300 { answer(final) }
+                    return
+                }
+                switch dialog.final {
+                // The same call by another way, while it rings or is answered (RFC 3261 section 8.2.2.2).
+                case nil, 200?: return answer(.loopDetected)
+                // It was taken back, and comes again.
+                case .requestTerminated?: break
+                case let final?: return answer(final)
+                }
             }
             phones[phone].dialogs[key] = SimulatedDialog(invite: request)
+            if random.chance(plan.moves) { at(random.milliseconds(1...4_000)) { $0.phoneMoves(phone) } }
             let roll = Double.random(in: 0..<1, using: &random)
-            at(random.milliseconds(50...500)) { _ in answer(.init(code: 180)) }
+            at(random.milliseconds(50...500)) { world in
+                guard world.phones[phone].dialogs[key]?.invite.via.branch == request.via.branch else { return }
+                world.answer(phone, .init(code: 180), to: request)
+            }
             let decision: Status? = roll < 0.5 ? 200 : roll < 0.6 ? 486 : roll < 0.65 ? 603 : nil
             guard let decision else { return }
             at(random.milliseconds(600...6_000)) { $0.phoneDecides(phone, key, decision, request) }
         case .cancel:
             answer(.ok)
-            guard let dialog = phones[phone].dialogs[key], dialog.final == nil else { return }
+            guard let dialog = phones[phone].dialogs[key], dialog.final == nil,
+                dialog.invite.via.branch == request.via.branch
+            else { return }
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
-        case .ack: phones[phone].dialogs[key]?.isAcknowledged = true
+        case .ack:
+            // A failure's has the INVITE's branch; a 482 has no dialog.
+            let dialog = phones[phone].dialogs[key]
+            if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
+                phones[phone].dialogs[key]?.isAcknowledged = true
+            }
         default: answer(.ok)
         }
     }
 
+    private func answer(_ phone: Int, _ status: Status, to request: SIPRequest) {
+        deliver(
+            SIPText.response(
+                status, to: request, tag: phones[phone].name,
+                contact: "sip:\(phones[phone].name)@\(phones[phone].endpoint)"),
+            on: flow(of: phone))
+    }
+
     private func phoneDecides(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest) {
-        guard let dialog = phones[phone].dialogs[key], dialog.final == nil else { return }
+        guard let dialog = phones[phone].dialogs[key], dialog.final == nil,
+            dialog.invite.via.branch == invite.via.branch
+        else { return }
         phones[phone].dialogs[key]?.final = status
         repeatFinal(phone, key, status, invite, attempt: 0)
     }
 
     /// Finals to an INVITE are sent again until the ACK comes (timer G, and RFC 3261 section 13.3.1.4 for 2xx).
     private func repeatFinal(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest, attempt: Int) {
-        guard attempt < 10, phones[phone].dialogs[key]?.isAcknowledged == false else { return }
+        guard attempt < 10, let dialog = phones[phone].dialogs[key], !dialog.isAcknowledged,
+            dialog.invite.via.branch == invite.via.branch
+        else { return }
         deliver(
             SIPText.response(
                 status, to: invite, tag: phones[phone].name, contact: "sip:\(phones[phone].name)@10.9.9.9"),

@@ -17,6 +17,9 @@ extension SimulatedWorld {
         }
         at(random.milliseconds(30...300)) { world in
             guard world.engine === engine, !world.cancelledPushes.contains(request.id) else { return }
+            if fails, let phone, case .incomingCall(let call) = request.message {
+                world.phones[phone].unpushed.insert(call.callID.string)
+            }
             if !fails, let phone { world.pushArrived(request.message, at: phone) }
             let outcome = fails ? PushOutcome.credentialsRefused("simulated") : .accepted(nil)
             let answer = PushStep.answered(outcome, status: fails ? 403 : 200, problem: nil)
@@ -30,7 +33,7 @@ extension SimulatedWorld {
         switch message {
         case .incomingCall:
             phones[phone].pushes += 1
-            if random.chance(plan.wakes) { at(random.milliseconds(200...4_000)) { $0.phoneWakes(phone) } }
+            if random.chance(plan.wakes) { at(random.milliseconds(200...4_000)) { $0.phoneIsCalled(phone) } }
         case .missedCalls(let missed):
             for call in missed {
                 markReport(of: call.remoteURI.string, by: phone) { $0.reports[phone, default: 0] += 1 }

@@ -23,6 +23,15 @@ package final class SimulatedWorld {
         package var pushFailure = 0.05
         package var wakes = 0.8
         package var refreshes = 0.3
+        /// Phones that a push finds awake: they send a keep-alive and do not register again.
+        package var awake = 0.3
+        /// Phones that change their place soon after an INVITE came, and of those the ones that start anew.
+        package var moves = 0.25
+        package var restarts = 0.5
+        /// Connections of phones that have left which nobody hears of for a while.
+        package var halfOpen = 0.5
+        /// CANCELs that say that somebody else answered.
+        package var answeredElsewhere = 0.2
 
         package init() {}
     }
@@ -45,6 +54,8 @@ package final class SimulatedWorld {
     package internal(set) var calls: [SimulatedCall] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
+    /// Connections whose phones have left without a word: what is sent on them is lost.
+    var halfOpen = Set<UInt64>()
     var cancelledPushes = Set<PushID>()
     var lastConnection: UInt64 = 0
     /// Engines made so far: what an engine before a crash left in the air is not delivered to the next.
@@ -182,6 +193,7 @@ package final class SimulatedWorld {
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         engine.restored(now: now)
         phoneOn = [:]
+        halfOpen = []
         for index in phones.indices where phones[index].transport == .tcp { phones[index].connection = nil }
         for phone in phones where phone.isAcknowledged {
             if !phone.isOrdinary, !disk.holdsToken(phone.token) {

@@ -28,6 +28,7 @@ final class EngineBench {
         receive(bytes, on: Self.udp(source))
     }
 
+    @discardableResult
     func receive(_ bytes: [UInt8], on flow: Flow) -> [ProxyAction] {
         let reader = MessageReader()
         switch reader.read(bytes.span, isStream: false) {
