@@ -14,8 +14,8 @@ extension ProxyEngine {
         package let aor: AddressOfRecord
         package let callID: ByteString
         package let receivedAt: UnixTime
-        /// Devices that are waited for, and devices that ring.
-        package let sleeping, ringing: Int
+        /// Devices that are waited for, and devices that have the INVITE.
+        package let sleeping, ringing: [BindingID]
     }
 
     /// All calls that wait or ring, oldest first.
@@ -55,6 +55,19 @@ extension ProxyEngine {
         offers.filter { $0.key.aor == aor || $0.key.callID == callID }
             .compactMap { _, fork in forks[fork].flatMap { HeldCall(fork.number, $0) } }
             .sorted { $0.id < $1.id }
+    }
+
+    /// What an operator means by `text`: the number of a call that waits or rings, its reference, or its Call-ID.
+    ///
+    /// - Returns: one call; several when a Call-ID is being offered to several users.
+    package func heldCalls(named text: String) -> [HeldCall] {
+        if let id = UInt64(text), let call = forks[ForkID(id)].flatMap({ HeldCall(id, $0) }) { return [call] }
+        let (callID, ref) = (ByteString(text), CallRef(text))
+        return offers.compactMap { key, fork -> HeldCall? in
+            guard let context = forks[fork], key.callID == callID || (ref != nil && context.call?.ref == ref)
+            else { return nil }
+            return HeldCall(fork.number, context)
+        }.sorted { $0.id < $1.id }
     }
 
     /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
@@ -139,6 +152,7 @@ extension ProxyEngine.HeldCall {
         let branches = context.fork.branches
         self.init(
             id: id, callRef: call.ref, aor: call.aor, callID: call.key.callID, receivedAt: call.receivedAt,
-            sleeping: branches.count(where: \.isSleeping), ringing: branches.count { !$0.isSleeping && !$0.isEnded })
+            sleeping: branches.filter(\.isSleeping).compactMap(\.device),
+            ringing: branches.filter { !$0.isSleeping && !$0.isEnded }.compactMap { $0.contact ?? $0.device })
     }
 }

@@ -75,7 +75,7 @@ extension ProxyEngine {
         log.info(
             isFirst ? "call released" : "call follows its phone",
             [
-                .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(target.id.rawValue),
+                .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - call.receivedAt),
             ])
         // Of another contact it was not known before.
@@ -151,7 +151,7 @@ extension ProxyEngine {
         log.info(
             "call waits for its phone again",
             [
-                .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .number(target.id.rawValue),
+                .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .described(target.id),
             ])
         armHold(of: fork, context, now: now)
         watch(target)

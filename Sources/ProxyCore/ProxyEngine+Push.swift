@@ -14,7 +14,7 @@ extension ProxyEngine {
         guard deviceLimit.admit(target.id, now: now.instant) else {
             log.warning(
                 "phone gets too many pushes, it is not woken",
-                [.aor: .described(call.aor), .device: .number(target.id.rawValue)])
+                [.aor: .described(call.aor), .device: .described(target.id)])
             traceBegan(call, target, .deviceLimit, fork: fork, branch: branch, now: now)
             return
         }
@@ -187,7 +187,7 @@ extension ProxyEngine {
             guard let change = bindings.replaceToken(of: device, with: token, now: now) else { return false }
             log.notice(
                 "the provider named a new push token for a contact",
-                [.aor: .described(aor), .device: .number(device.rawValue)])
+                [.aor: .described(aor), .device: .described(device)])
             act(.record([.binding(change)]))
             return false
         case .accepted, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
@@ -203,7 +203,7 @@ extension ProxyEngine {
     ) {
         counters.count(.tokenDropped)
         log.notice(
-            "contact removed, its push token is dead", [.aor: .described(aor), .device: .number(device.rawValue)])
+            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
         if let change = bindings.remove(device) {
             var changes: [StoredChange] = [.binding(change)]
             if let token {

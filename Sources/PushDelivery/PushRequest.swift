@@ -17,6 +17,12 @@ package struct CallRef: Hashable, Sendable, CustomStringConvertible {
         let digits = String(rawValue, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
+
+    /// `nil` for any other text than a ``description``.
+    package init?(_ text: some StringProtocol) {
+        guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
+        rawValue = number
+    }
 }
 
 /// A call as an incoming-call push tells of it (R12 to R15).

@@ -9,7 +9,7 @@ package struct BindingID: RawRepresentable, Hashable, Comparable, Sendable, Cust
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    package var description: String { String(rawValue) }
+    package var description: String { name }
 
     package static func < (left: BindingID, right: BindingID) -> Bool { left.rawValue < right.rawValue }
 }

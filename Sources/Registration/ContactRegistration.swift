@@ -51,14 +51,18 @@ struct ContactRegistration {
         match()
 
         var nextID = firstNewID
+        var added: [BindingID] = []
         for index in asked.indices where !asked[index].isSignOut {
             let contact = asked[index]
             let id: BindingID
             if let match = contact.match {
                 id = stored[match].id
             } else {
-                id = nextID
-                nextID = BindingID(rawValue: nextID.rawValue &+ 1)
+                id = nextID.following { id in
+                    stored.contains { id.hasSameName(as: $0.id) } || added.contains { id.hasSameName(as: $0) }
+                }
+                nextID = BindingID(rawValue: id.rawValue &+ 1)
+                added.append(id)
             }
             install(contact, as: id, in: &plan)
             supersede(by: contact, id, in: &plan)
@@ -66,8 +70,7 @@ struct ContactRegistration {
         }
         for contact in asked where contact.isSignOut { signOut(contact, in: &plan) }
 
-        let added = nextID.rawValue &- firstNewID.rawValue
-        guard added == 0 || stored.count - plan.removed.count + Int(added) <= settings.maxContacts else {
+        guard added.isEmpty || stored.count - plan.removed.count + added.count <= settings.maxContacts else {
             return .rejected(.forbidden, [])
         }
         return .accepted(plan)

@@ -83,7 +83,7 @@ extension RegisterProcessor {
         }
         let known = stored.first { $0.token == token } ?? similar
         var plan = RegisterPlan(aor: aor)
-        let id = known?.id ?? table.nextID
+        let id = known?.id ?? table.nextID.following { id in stored.contains { id.hasSameName(as: $0.id) } }
         let label = device.label
         guard
             let content = known.map({ content(of: token, label, on: $0, now: now) })

@@ -1,15 +1,20 @@
 /// Finds the name that was probably meant.
-enum EditDistance {
+package enum EditDistance {
     /// The nearest of `names` when at most a third of its letters differ.
-    static func nearest(to text: String, among names: [String]) -> String? {
+    package static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let ranked = names.map { (name: $0, distance: between(text.lowercased(), $0)) }
         guard let best = ranked.min(by: { $0.distance < $1.distance }) else { return nil }
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
+    /// `; did you mean "list"?`, for the end of an error sentence; empty when nothing is near.
+    package static func hint(for text: String, among names: [String]) -> String {
+        nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
+    }
+
     /// `a`, `a or b`, `a, b or c`, for an error sentence.
-    static func alternatives(_ names: [String]) -> String {
+    package static func alternatives(_ names: [String]) -> String {
         guard let last = names.last, names.count > 1 else { return names.first ?? "" }
         return names.dropLast().joined(separator: ", ") + " or " + last
     }

@@ -73,8 +73,7 @@ extension SettingsGroup {
     }
 
     private static func unknownKey(_ key: String, _ schema: [Setting<Self>]) -> String {
-        let near = EditDistance.nearest(to: key, among: schema.map(\.key))
-        return "unknown key \(YAMLText.shownInError(key))" + (near.map { "; did you mean \"\($0)\"?" } ?? "")
+        "unknown key \(YAMLText.shownInError(key))" + EditDistance.hint(for: key, among: schema.map(\.key))
     }
 }
 

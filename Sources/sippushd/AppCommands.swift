@@ -36,7 +36,7 @@ let appAddCommand = Command(
 
 let appListCommand = Command(
     name: "app list", summary: "List the apps whose servers may register devices.", arguments: "",
-    options: [Command.configOption]
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let apps: [AppReport] = try await invocation.askDaemon { control throws(Command.Failure) in
@@ -44,6 +44,7 @@ let appListCommand = Command(
     } orStore: { store throws(StartError) in
         try store.mobileApps()
     }
+    if try invocation.printJSON(apps) { return }
     print(
         "NAME".padded(to: 20) + "ID".padded(to: 38) + "ORG".padded(to: 20) + "SINCE".padded(to: 22)
             + "USER".padded(to: 24) + "PARAMS")
@@ -57,7 +58,8 @@ let appListCommand = Command(
 }
 
 let appRemoveCommand = Command.removing(
-    "app remove", "Remove an app; devices that it has registered stay.", from: "/v1/apps"
+    "app remove", "Remove an app; devices that it has registered stay.",
+    argument: "NAME|ID", from: "/v1/apps"
 ) { store, name throws(StartError) in
     try store.removeApp(name)
 }

@@ -1,3 +1,6 @@
+import Foundation
+import Settings
+
 /// One subcommand: what it is called, what it takes, and what it does.
 struct Command: Sendable {
     /// As typed after `sippushd`: one word or two.
@@ -33,8 +36,15 @@ struct Command: Sendable {
     }
 
     static let configOption = Option(
-        name: "--config", value: "FILE", help: "The configuration file (default: /etc/sippushd/sippushd.yaml).")
+        name: "--config", value: "FILE",
+        help: "The configuration file (default: $\(configVariable), else \(defaultConfig)).")
 
+    /// For commands that list something.
+    static let listOptions = [
+        configOption, Option(name: "--json", value: nil, help: "Print JSON, with all that is known of each entry."),
+    ]
+
+    static let configVariable = "SIPPUSHD_CONFIG"
     static let defaultConfig = "/etc/sippushd/sippushd.yaml"
 
     func parse(_ words: [String]) throws(Failure) -> Invocation {
@@ -42,13 +52,20 @@ struct Command: Sendable {
         var found: [String: String] = [:]
         var rest = words[...]
         while let word = rest.popFirst() {
-            guard word.hasPrefix("--") else {
+            if word == "--" {
+                arguments += rest
+                break
+            }
+            guard word.hasPrefix("-"), word.count > 1 else {
                 arguments.append(word)
                 continue
             }
             let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
             guard let name = parts.first, let option = options.first(where: { $0.name == name }) else {
-                throw .usage("unknown option \(word) for \"\(self.name)\"")
+                let names = options.map(\.name) + ["--help"]
+                throw .usage(
+                    "unknown option \(word) for \"\(self.name)\""
+                        + EditDistance.hint(for: parts.first ?? word, among: names))
             }
             if option.value == nil {
                 guard parts.count == 1 else { throw .usage("\(name) takes no value") }
@@ -74,6 +91,20 @@ struct Command: Sendable {
             text += head.padded(to: 26) + option.help + "\n"
         }
         return text
+    }
+}
+
+extension Command.Invocation {
+    /// Prints a list as JSON if that is wanted.
+    ///
+    /// - Returns: whether it was.
+    func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
+        guard has("--json") else { return false }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? encoder.encode(list) else { throw .failed("the answer cannot be written as JSON") }
+        print(String(decoding: json, as: UTF8.self))
+        return true
     }
 }
 

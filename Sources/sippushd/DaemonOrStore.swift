@@ -26,15 +26,16 @@ extension Command {
     ///   - summary: for its help.
     ///   - argument: what the help calls the name that is given.
     ///   - resource: the path above that name, at the daemon.
+    ///   - isUser: the name is that of a user, whose domain may be left out.
     ///   - remove: does it in the store.
     /// - Returns: the command.
     static func removing(
         _ name: String, _ summary: String, argument: String = "NAME", from resource: String,
-        orStore remove: @escaping @Sendable (OfflineStore, String) throws(StartError) -> Void
+        isUser: Bool = false, orStore remove: @escaping @Sendable (OfflineStore, String) throws(StartError) -> Void
     ) -> Command {
         Command(name: name, summary: summary, arguments: argument, options: [configOption]) {
             invocation throws(Failure) in
-            let removed = try invocation.onlyArgument(argument)
+            let removed = isUser ? try invocation.onlyUser() : try invocation.onlyArgument(argument)
             try await invocation.askDaemon { control throws(Failure) in
                 try await control.delete("\(resource)/\(pathSegment(removed))")
             } orStore: { store throws(StartError) in

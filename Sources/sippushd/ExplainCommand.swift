@@ -1,27 +1,21 @@
-import Foundation
 import ProxyRuntime
 
 let explainCommand = Command(
     name: "explain", summary: "Tell step by step why a phone was woken for a call, or why not.",
-    arguments: "USER@DOMAIN|CALL-ID",
+    arguments: "USER[@DOMAIN]|CALL-ID|CALL|CODE",
     options: [
         Command.configOption,
         Command.Option(name: "--limit", value: "N", help: "At most so many records, the last ones (default: 20)."),
         Command.Option(name: "--json", value: nil, help: "Print what is known as JSON."),
     ]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("USER@DOMAIN or CALL-ID")
+    let name = try invocation.onlyArgument("USER, CALL-ID, CALL or CODE")
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }
     let report: ExplainReport = try await ControlConnection(invocation).get(
         "/v1/explain?name=\(pathSegment(name))&limit=\(number)")
     let lines = Explanation(report).lines
-    if invocation.has("--json") {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        guard let json = try? encoder.encode(report) else { throw .failed("the report cannot be written") }
-        print(String(decoding: json, as: UTF8.self))
-    }
+    let isPrinted = try invocation.printJSON(report)
     guard !report.isEmpty else { throw .failed(lines.joined(separator: "\n")) }
-    if !invocation.has("--json") { print(lines.joined(separator: "\n")) }
+    if !isPrinted { print(lines.joined(separator: "\n")) }
 }

@@ -4,48 +4,56 @@ import ProxyRuntime
 /// Commands that show the state of a running daemon, over its control socket.
 
 let heldListCommand = Command(
-    name: "held list", summary: "Show the calls that wait for a phone or ring.", arguments: "",
-    options: [Command.configOption]
+    name: "held list", summary: "Show the calls that wait for a phone or ring, and which devices.", arguments: "",
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let control = try ControlConnection(invocation)
-    print(
-        "ID".padded(to: 12) + "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
-            + "SLEEPING".padded(to: 10) + "RINGING")
+    var calls: [HeldCallReport] = []
     var next: UInt64? = 0
     while let after = next {
         let page: HeldCallPage = try await control.get("/v1/held?limit=1000&after=\(after)")
-        for call in page.calls {
-            print(
-                "\(call.id)".padded(to: 12) + call.callRef.padded(to: 18) + call.aor.padded(to: 32)
-                    + timeText(call.receivedAt).padded(to: 22) + "\(call.sleeping)".padded(to: 10) + "\(call.ringing)")
-        }
+        calls += page.calls
         next = page.next
+    }
+    if try invocation.printJSON(calls) { return }
+    print(
+        "ID".padded(to: 12) + "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
+            + "SLEEPING".padded(to: 14) + "RINGING".padded(to: 14) + "CALL-ID")
+    func names(_ devices: [String]) -> String {
+        (devices.isEmpty ? "-" : devices.joined(separator: ",")).padded(to: 14)
+    }
+    for call in calls {
+        print(
+            "\(call.id)".padded(to: 12) + call.callRef.padded(to: 18) + call.aor.padded(to: 32)
+                + timeText(call.receivedAt).padded(to: 22) + names(call.sleepingDevices) + names(call.ringingDevices)
+                + call.callID)
     }
 }
 
 let heldEndCommand = Command(
     name: "held end", summary: "End a call that waits for a phone or rings; it becomes a missed call.",
-    arguments: "ID",
+    arguments: "ID|CALL|CALL-ID",
     options: [
         Command.configOption,
         Command.Option(
             name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603."),
     ]
 ) { invocation throws(Command.Failure) in
-    let id = try invocation.onlyArgument("ID")
+    let id = try invocation.onlyArgument("ID, CALL or CALL-ID")
     let status = invocation.value("--status") ?? "480"
     try await ControlConnection(invocation).delete("/v1/held/\(pathSegment(id))?status=\(pathSegment(status))")
     print("ended")
 }
 
 let bucketShowCommand = Command(
-    name: "bucket show", summary: "Show a user's missed calls that are still to be reported.", arguments: "AOR",
-    options: [Command.configOption]
+    name: "bucket show", summary: "Show a user's missed calls that are still to be reported.", arguments: userArgument,
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
-    let aor = try invocation.onlyArgument("AOR")
+    let aor = try invocation.onlyUser()
     let entries: [BucketEntryReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/bucket")
+    if try invocation.printJSON(entries) { return }
     print("CALL".padded(to: 18) + "CALLER".padded(to: 32) + "DATE".padded(to: 22) + "STATE".padded(to: 10) + "DEVICES")
     for entry in entries {
         print(
@@ -57,24 +65,25 @@ let bucketShowCommand = Command(
 
 let bucketEmptyCommand = Command(
     name: "bucket empty", summary: "Forget a user's missed calls; those that are being offered stay.",
-    arguments: "AOR", options: [Command.configOption]
+    arguments: userArgument, options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
-    let aor = try invocation.onlyArgument("AOR")
+    let aor = try invocation.onlyUser()
     let report: RemovalReport = try await ControlConnection(invocation).delete("/v1/users/\(pathSegment(aor))/bucket")
     print("\(report.removed) forgotten")
 }
 
 let bindingShowCommand = Command(
-    name: "binding show", summary: "Show a user's contacts; tokens are shortened.", arguments: "AOR",
-    options: [Command.configOption]
+    name: "binding show", summary: "Show a user's contacts; tokens are shortened.", arguments: userArgument,
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
-    let aor = try invocation.onlyArgument("AOR")
+    let aor = try invocation.onlyUser()
     let bindings: [BindingReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/devices")
-    print("DEVICE".padded(to: 21) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
+    if try invocation.printJSON(bindings) { return }
+    print("DEVICE".padded(to: 8) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
     for binding in bindings {
         print(
-            binding.id.padded(to: 21) + (binding.token ?? "-").padded(to: 24)
+            binding.name.padded(to: 8) + (binding.token ?? "-").padded(to: 24)
                 + (binding.flow ?? "reported").padded(to: 32)
                 + (binding.isFresh ? "yes" : "no").padded(to: 8) + binding.contact)
     }
@@ -82,20 +91,21 @@ let bindingShowCommand = Command(
 
 let bindingRemoveCommand = Command(
     name: "binding remove", summary: "Remove a user's contact, as if the phone had signed out.",
-    arguments: "AOR DEVICE", options: [Command.configOption]
+    arguments: "\(userArgument) DEVICE", options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 2)
-    let (aor, device) = (pathSegment(invocation.arguments[0]), pathSegment(invocation.arguments[1]))
+    let (aor, device) = (pathSegment(try invocation.user(0)), pathSegment(invocation.arguments[1]))
     try await ControlConnection(invocation).delete("/v1/users/\(aor)/devices/\(device)")
     print("removed")
 }
 
 let providerListCommand = Command(
     name: "provider list", summary: "Show the push providers, and how each app's pushes have fared.", arguments: "",
-    options: [Command.configOption]
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
+    if try invocation.printJSON(providers) { return }
     let heads = ["ACCEPTED", "FAILED", "DEAD TOKENS", "REFUSED", "WAITING", "SENT"]
     print("APP".padded(to: 24) + "STATE".padded(to: 14) + heads.map { $0.padded(to: 13) }.joined())
     for provider in providers {
@@ -133,15 +143,17 @@ let providerEnableCommand = Command(
 
 let feedbackPullCommand = Command(
     name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now and drop their contacts.",
-    arguments: "", options: [Command.configOption]
+    arguments: "", options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let report: FeedbackReport = try await ControlConnection(invocation).post(
         "/v1/feedback/pull", timeout: .seconds(600))
-    print("records".padded(to: 20) + "\(report.records)")
-    print("contacts dropped".padded(to: 20) + "\(report.contactsDropped)")
-    print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
-    print("unknown".padded(to: 20) + "\(report.unknown)")
+    if try !invocation.printJSON(report) {
+        print("records".padded(to: 20) + "\(report.records)")
+        print("contacts dropped".padded(to: 20) + "\(report.contactsDropped)")
+        print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
+        print("unknown".padded(to: 20) + "\(report.unknown)")
+    }
     guard report.failures.isEmpty else { throw .failed(report.failures.joined(separator: "\n")) }
 }
 
@@ -164,9 +176,26 @@ func pathSegment(_ text: String) -> String {
     text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
 }
 
+/// What help calls an address of record.
+let userArgument = "USER[@DOMAIN]"
+
 extension Command.Invocation {
+    /// An argument as an address of record; without a domain at the daemon's first.
+    func user(_ index: Int) throws(Command.Failure) -> String {
+        let text = arguments[index]
+        guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }
+        return "\(text)@\(domain)"
+    }
+
+    func onlyUser() throws(Command.Failure) -> String {
+        _ = try onlyArgument(userArgument)
+        return try user(0)
+    }
+
     func expect(arguments count: Int) throws(Command.Failure) {
-        guard arguments.count == count else { throw .usage("expected \(count) arguments, found \(arguments.count)") }
+        guard arguments.count == count else {
+            throw .usage("expected \(count == 1 ? "1 argument" : "\(count) arguments"), found \(arguments.count)")
+        }
     }
 
     func onlyArgument(_ name: String) throws(Command.Failure) -> String {

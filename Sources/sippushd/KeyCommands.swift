@@ -28,7 +28,7 @@ let keyAddCommand = Command(
 
 let keyListCommand = Command(
     name: "apikey list", summary: "List the keys of the HTTP API and what they may do.", arguments: "",
-    options: [Command.configOption]
+    options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let keys: [APIKeyReport] = try await invocation.askDaemon { control throws(Command.Failure) in
@@ -36,6 +36,7 @@ let keyListCommand = Command(
     } orStore: { store throws(StartError) in
         try store.keys()
     }
+    if try invocation.printJSON(keys) { return }
     print("NAME".padded(to: 24) + "SINCE".padded(to: 22) + "SCOPES")
     for key in keys { print(key.name.padded(to: 24) + timeText(key.createdAt).padded(to: 22) + key.scopes) }
 }

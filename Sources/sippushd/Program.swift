@@ -1,6 +1,7 @@
 import Foundation
 import ProxyRuntime
 import Reactor
+import Settings
 
 /// The command line: finds the subcommand, prints help, turns failures into exit codes.
 @main
@@ -32,24 +33,26 @@ struct Program {
     }
 
     private static func run(_ words: [String]) async throws(Command.Failure) {
-        guard let first = words.first, first != "--help", first != "help" else {
+        guard let first = words.first, !helpWords.contains(first), first != "help" || words.count > 1 else {
             print(overview, terminator: "")
             return
         }
+        // "help user add" is "user add --help".
+        if first == "help" { return try await run(words.dropFirst() + ["--help"]) }
         if first == "--version" {
             print("sippushd \(Version.current)")
             return
         }
         let group = commands.filter { $0.name.hasPrefix(first + " ") }
-        if !group.isEmpty, words.count == 1 || words[1] == "--help" {
+        if !group.isEmpty, words.count == 1 || helpWords.contains(words[1]) {
             print(Self.list(group), terminator: "")
             return
         }
         guard let command = command(for: words) else {
-            throw .usage("unknown command \"\(words.prefix(2).joined(separator: " "))\"")
+            throw .usage(unknown(words, group))
         }
         let rest = Array(words.dropFirst(command.name.split(separator: " ").count))
-        if rest.contains("--help") {
+        if rest.prefix(while: { $0 != "--" }).contains(where: helpWords.contains) {
             print(command.help, terminator: "")
             return
         }
@@ -61,10 +64,40 @@ struct Program {
         return commands.first { $0.name == two } ?? commands.first { $0.name == words.first }
     }
 
+    private static let helpWords: Set = ["--help", "-h"]
+
+    /// What is said about a command that there is not. `group` has the commands whose first word is right.
+    private static func unknown(_ words: [String], _ group: [Command]) -> String {
+        let first = words.first ?? ""
+        guard let second = words.dropFirst().first, !second.hasPrefix("-") else {
+            let names = Set(commands.compactMap { $0.name.split(separator: " ").first.map(String.init) })
+            return "unknown command \"\(first)\"" + EditDistance.hint(for: first, among: names.sorted())
+        }
+        let sentence = "unknown command \"\(first) \(second)\""
+        guard !group.isEmpty else {
+            // "usr list" may mean "user list", and "serv now" no more than "serve".
+            let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
+            return sentence
+                + (whole.isEmpty
+                    ? EditDistance.hint(for: first, among: commands.map(\.name).filter { !$0.contains(" ") }) : whole)
+        }
+        let names = group.compactMap { $0.name.split(separator: " ").last.map(String.init) }
+        guard let near = EditDistance.nearest(to: second, among: names) else {
+            return "\(sentence); after \"\(first)\" comes \(EditDistance.alternatives(names))"
+        }
+        return "\(sentence); did you mean \"\(first) \(near)\"?"
+    }
+
     private static var overview: String {
         var text = "sippushd \(Version.current): wakes sleeping SIP phones by push and delivers their calls.\n\n"
         text += "Usage: sippushd COMMAND [arguments] [options]\n\nCommands:\n"
-        return text + list(commands) + "\nsippushd COMMAND --help tells more.\n"
+        return text + list(commands) + """
+
+            sippushd COMMAND --help tells more. The configuration is read from --config FILE, else from $\(Command.configVariable),
+            else from \(Command.defaultConfig). A user without a domain is one of the first domain, lists give JSON
+            with --json, and what a list or a log line calls a device or a call, other commands take.
+
+            """
     }
 
     private static func list(_ commands: [Command]) -> String {

@@ -55,7 +55,11 @@ let checkConfigCommand = Command(
 }
 
 extension Command.Invocation {
-    var configPath: String { value("--config") ?? Command.defaultConfig }
+    var configPath: String {
+        if let path = value("--config") { return path }
+        let path = ProcessInfo.processInfo.environment[Command.configVariable] ?? ""
+        return path.isEmpty ? Command.defaultConfig : path
+    }
 
     func settings() throws(Command.Failure) -> DaemonSettings {
         do {

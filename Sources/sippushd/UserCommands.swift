@@ -7,7 +7,7 @@ private let passwordOption = Command.Option(
     name: "--password-stdin", value: nil, help: "Read the password from standard input instead of asking for it.")
 
 let userAddCommand = Command(
-    name: "user add", summary: "Add a user who may register and call.", arguments: "USER@DOMAIN",
+    name: "user add", summary: "Add a user who may register and call.", arguments: userArgument,
     options: [Command.configOption, passwordOption]
 ) { invocation throws(Command.Failure) in
     try await setPassword(invocation)
@@ -15,10 +15,10 @@ let userAddCommand = Command(
 }
 
 let userPasswordCommand = Command(
-    name: "user passwd", summary: "Change a user's password.", arguments: "USER@DOMAIN",
+    name: "user passwd", summary: "Change a user's password.", arguments: userArgument,
     options: [Command.configOption, passwordOption]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("USER@DOMAIN")
+    let name = try invocation.onlyUser()
     try await invocation.askDaemon { control throws(Command.Failure) in
         let _: UserReport = try await control.get("/v1/users/\(pathSegment(name))")
     } orStore: { store throws(StartError) in
@@ -32,13 +32,13 @@ let userPasswordCommand = Command(
 
 let userRemoveCommand = Command.removing(
     "user remove", "Remove a user; contacts that are registered stay until they are removed.",
-    argument: "USER@DOMAIN", from: "/v1/users"
+    argument: userArgument, from: "/v1/users", isUser: true
 ) { store, name throws(StartError) in
     try store.removeUser(name)
 }
 
 let userListCommand = Command(
-    name: "user list", summary: "List all users.", arguments: "", options: [Command.configOption]
+    name: "user list", summary: "List all users.", arguments: "", options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let users: [UserReport] = try await invocation.askDaemon { control throws(Command.Failure) in
@@ -53,11 +53,13 @@ let userListCommand = Command(
     } orStore: { store throws(StartError) in
         try store.users()
     }
-    for user in users.map(\.name).sorted() { print(user) }
+    let sorted = users.sorted { $0.name < $1.name }
+    if try invocation.printJSON(sorted) { return }
+    for user in sorted { print(user.name) }
 }
 
 private func setPassword(_ invocation: Command.Invocation) async throws(Command.Failure) {
-    let name = try invocation.onlyArgument("USER@DOMAIN")
+    let name = try invocation.onlyUser()
     let settings = try invocation.settings()
     let password = try readPassword(fromInput: invocation.has("--password-stdin"))
     let credentials: UserCredentials

@@ -55,6 +55,24 @@ struct OperatorOrderTests {
         #expect(bench.engine.heldCalls(of: nil, orOf: ByteString("call3")).count == 1)
     }
 
+    @Test func `a call is meant by its number, its reference and its Call-ID, and its devices are named`() throws {
+        let bench = EngineBench()
+        bench.register()
+        for number in 1...3 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
+        let call = try #require(bench.engine.heldCalls.dropFirst().first)
+        for text in ["\(call.id)", call.callRef.description, "call2"] {
+            #expect(bench.engine.heldCalls(named: text).map(\.id) == [call.id], "\(text)")
+        }
+        for text in ["", "call", "0123456789abcdef", "99999999999999999999"] {
+            #expect(bench.engine.heldCalls(named: text).isEmpty, "\(text)")
+        }
+        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
+        #expect(call.sleeping == [device] && call.ringing.isEmpty)
+        bench.register(cseq: 2)
+        let released = try #require(bench.engine.heldCalls(named: "call2").first)
+        #expect(released.sleeping.isEmpty && released.ringing == [device])
+    }
+
     @Test func `figures follow what happens`() throws {
         let bench = EngineBench()
         bench.register()

@@ -32,10 +32,10 @@ struct AppRoutes {
     }
 
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
-        let name = call.parameter()
-        guard let app = apps.reports.first(where: { $0.name == name }) else {
-            throw ServiceProblem(404, "no app is called \(name)")
+        guard let app = apps.reports.first(where: { $0.isNamed(call.parameter()) }) else {
+            throw ServiceProblem(404, "no app is called \(call.parameter())")
         }
+        let name = app.name
         guard !app.isFixed else { throw ServiceProblem(409, "\(name) stands in the settings") }
         store.write([.removeApp(name: name)]) { isStored in
             guard isStored else { return call.answer(.notStored) }

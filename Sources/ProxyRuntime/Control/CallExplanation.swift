@@ -17,7 +17,7 @@ struct CallExplanation {
         var steps: [(time: Int64, text: String)] = []
         for record in records {
             // The first step names the device anyway.
-            let label = records.count > 1 ? "device \(record.device): " : ""
+            let label = records.count > 1 ? "device \(record.deviceName ?? ""): " : ""
             steps += explanation(of: record).steps.enumerated().map { index, step in
                 (record.requestedAt - start + Int64(step.time), (index == 0 ? "" : label) + step.text)
             }
@@ -95,7 +95,7 @@ struct DeviceExplanation {
     }
 
     private var beginning: String {
-        let device = "device \(record.device)"
+        let device = "device \(record.deviceName ?? "")"
         if record.kind == "notification" { return notificationBeginning(device) }
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"

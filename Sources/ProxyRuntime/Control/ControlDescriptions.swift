@@ -39,7 +39,10 @@ extension RouteDescription {
                 of: .shared(
                     "Device",
                     .object(
-                        ["id": .text, "contact": .text, "isFresh": .flag, "registeredAt": .date],
+                        [
+                            "id": .text, "name": .text.described("Short; no other device of the user has it."),
+                            "contact": .text, "isFresh": .flag, "registeredAt": .date,
+                        ],
                         optional: [
                             "flow": .text.described("Where it registered from; missing when it has not."),
                             "token": .text.described("Provider and the start of the token; missing without push."),
@@ -48,7 +51,8 @@ extension RouteDescription {
 
     static let removeDevice = RouteDescription(
         "removeUserDevice", "Remove a device, as if it had signed out", detail: "It is back when it registers again."
-    ).user().path("id", "As the list has it.").done("It is stored.").problem(404, "The user has no such device.")
+    ).user().path("id", "Id or name, as the list has them.").done("It is stored.")
+        .problem(404, "The user has no such device.").problem(409, "Several have that name.")
         .notStored()
 
     static let bucket = RouteDescription("listMissedCalls", "A user's missed calls that are still to be reported")
@@ -61,7 +65,7 @@ extension RouteDescription {
                     .object([
                         "callRef": .text, "caller": .text, "date": .date,
                         "isOver": .flag.described("False while the call is being offered."),
-                        "devices": .list(of: .text).described("Those that are still to be told."),
+                        "devices": .list(of: .text).described("Names of those that are still to be told."),
                     ])))
         ).problem(404, noName)
 
@@ -82,9 +86,10 @@ extension RouteDescription {
         )
 
     static let endCall = RouteDescription("endHeldCall", "End a call that waits or rings")
-        .path("id", "As the list has it.")
+        .path("id", "Id or `callRef`, as the list has them, or the Call-ID.")
         .query("status", "What the caller gets; 480 without it.", .choice(ControlRoutes.endings.keys.sorted()))
         .done("It is ended; ringing phones are being told.").problem(404, "There is no such call.")
+        .problem(409, "Several calls have that Call-ID.")
 
     // MARK: Providers
 
@@ -110,8 +115,10 @@ extension RouteDescription {
         let description = RouteDescription("explain", "Why a phone was woken for a call, or why not")
         let named =
             inPath
-            ? description.path("name", "`user@domain`, or a Call-ID without slashes.")
-            : description.query("name", "`user@domain`, or a Call-ID.", .text(1 ... .max), isRequired: true)
+            ? description.path(
+                "name", "`user@domain` or `user`, a Call-ID without slashes, a `callRef`, or the code of a push.")
+            : description.query(
+                "name", "As in the path; a Call-ID may have slashes here.", .text(1 ... .max), isRequired: true)
         return named.query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000)).answer(
             200, "What is known",
             .object([
@@ -176,7 +183,7 @@ extension RouteDescription {
 
     static let removeApp = RouteDescription(
         "removeApp", "Remove a mobile app", detail: "Devices that it has registered stay."
-    ).path("name", "Its name.").done("It may register no more.").problem(404, "There is no such app.")
+    ).path("name", "Its name or its id.").done("It may register no more.").problem(404, "There is no such app.")
         .problem(409, "It stands in the settings.").notStored()
 
     static let metrics = RouteDescription("getMetrics", "Figures for Prometheus")
@@ -203,6 +210,8 @@ extension JSONSchema {
         .object([
             "id": .number(0...), "callRef": .text, "aor": .text, "callID": .text, "receivedAt": .date,
             "sleeping": .number(0...), "ringing": .number(0...),
+            "sleepingDevices": .list(of: .text).described("Names, as in the list of a user's devices."),
+            "ringingDevices": .list(of: .text),
         ]))
 
     fileprivate static let provider = shared(

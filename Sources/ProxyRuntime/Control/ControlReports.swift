@@ -13,6 +13,9 @@ package struct HeldCallReport: Codable, Sendable {
     package var receivedAt: Int64
     package var sleeping: Int
     package var ringing: Int
+    /// Names of the devices, unlike the numbers ``BindingReport/id``.
+    package var sleepingDevices: [String]
+    package var ringingDevices: [String]
 }
 
 package struct BucketEntryReport: Codable, Sendable {
@@ -22,13 +25,15 @@ package struct BucketEntryReport: Codable, Sendable {
     package var date: Int64
     /// The call ended unanswered; false while it is being offered.
     package var isOver: Bool
-    /// The devices the call is still to be reported to.
+    /// Names of the devices that the call is still to be reported to.
     package var devices: [String]
 }
 
 package struct BindingReport: Codable, Sendable {
     /// A number beyond 2^53, which not every reader of JSON takes for a number.
     package var id: String
+    /// What people call it: short, the same after a restart, and no other device of the user has it.
+    package var name: String
     package var contact: String
     /// Where it registered from; `nil` when it was reported over HTTP and has not registered.
     package var flow: String?

@@ -22,7 +22,7 @@ extension ControlRoutes {
         withEngine { engine, now in
             engine.targets(of: aor, now: now).map { target in
                 BindingReport(
-                    id: "\(target.id.rawValue)", contact: target.requestURI.string,
+                    id: "\(target.id.rawValue)", name: target.id.name, contact: target.requestURI.string,
                     flow: target.isReachable
                         ? "\(target.flow.transport.parameterName):\(target.flow.remote)" : nil,
                     token: target.pushToken?.description, isFresh: target.isFresh,
@@ -34,7 +34,17 @@ extension ControlRoutes {
     /// As if the device had signed out: calls no longer wait for it.
     private func removeDevice(_ call: ServiceCall) throws(ServiceProblem) {
         let aor = try call.aor()
-        guard let number = UInt64(call.parameter(1)) else { throw ServiceProblem(404, "no such device") }
+        let name = call.parameter(1)
+        let meant = withEngine { engine, now in
+            engine.targets(of: aor, now: now)
+                .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
+        }
+        guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
+        // The shown beginnings of two tokens may be the same, and so may be the names of devices that registered before
+        // there were names.
+        guard meant.count == 1 else {
+            throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
+        }
         shard.assumeIsolated { shard in
             shard.report { result in
                 switch result {
@@ -43,7 +53,7 @@ extension ControlRoutes {
                 case .notSupported, .tooManyDevices, .malformed, .unavailable: call.answer(.notStored)
                 }
             } _: { engine, ticket, now in
-                engine.devicesWithdrawn(.device(BindingID(rawValue: number)), of: aor, ticket, now: now)
+                engine.devicesWithdrawn(.device(device), of: aor, ticket, now: now)
             }
         }
     }
@@ -53,7 +63,7 @@ extension ControlRoutes {
             engine.buckets.entries(of: aor).map { entry in
                 BucketEntryReport(
                     callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
-                    isOver: entry.isOver, devices: entry.devices.map { "\($0)" })
+                    isOver: entry.isOver, devices: entry.devices.map { BindingID(rawValue: $0).name })
             }
         }
     }

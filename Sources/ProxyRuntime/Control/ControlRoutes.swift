@@ -50,10 +50,17 @@ struct ControlRoutes {
     }
 
     private func endCall(_ call: ServiceCall) throws(ServiceProblem) {
-        guard let id = UInt64(call.parameter()) else { throw ServiceProblem(404, "no such call") }
         let text = call.request.query("status") ?? "480"
         guard let status = Self.endings[text] else {
             throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
+        }
+        let name = call.parameter()
+        let meant = withEngine { engine, _ in engine.heldCalls(named: name).map(\.id) }
+        guard let id = meant.first else { throw ServiceProblem(404, "no such call") }
+        guard meant.count == 1 else {
+            throw ServiceProblem(
+                409, "\(meant.count) calls have that Call-ID",
+                detail: "name one by its id: \(meant.map { "\($0)" }.joined(separator: ", "))")
         }
         guard withEngine({ engine, now in engine.callDismissed(id, with: status, now: now) }) else {
             throw ServiceProblem(404, "no such call")
@@ -78,7 +85,10 @@ struct ControlRoutes {
     private func switchProvider(_ call: ServiceCall, on isOn: Bool) throws(ServiceProblem) {
         let name = call.parameter()
         guard let provider = PushProvider(rawValue: name) else {
-            throw ServiceProblem(404, "no provider is called \(name)")
+            let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
+            throw ServiceProblem(
+                404, "no provider is called \(name)",
+                detail: app.map { "it is an app of \($0.rawValue), which is switched with all its apps" })
         }
         guard withEngine({ engine, _ in engine.configuredProviders.contains(provider) }) else {
             throw ServiceProblem(409, "\(name) is not configured")
@@ -136,7 +146,9 @@ extension HeldCallReport {
     init(_ call: ProxyEngine.HeldCall) {
         self.init(
             id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
-            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping, ringing: call.ringing)
+            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping.count,
+            ringing: call.ringing.count, sleepingDevices: call.sleeping.map(\.name),
+            ringingDevices: call.ringing.map(\.name))
     }
 }
 

@@ -1,4 +1,5 @@
 import PushDelivery
+import Registration
 import SIPGrammar
 import Timekeeping
 
@@ -26,6 +27,8 @@ package struct ExplainReport: Codable, Sendable {
 
     package struct ContactReport: Codable, Sendable {
         package var device: UInt64
+        /// See ``BindingReport/name``.
+        package var deviceName: String
         /// Provider and the start of the token; `nil` for an ordinary contact.
         package var token: String?
         /// The provider it asked for, which is switched off.
@@ -52,6 +55,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var callRef: String?
     package var calls: Int
     package var device: UInt64
+    /// See ``BindingReport/name``; `nil` for a call that no device was looked for.
+    package var deviceName: String?
     /// Unix milliseconds.
     package var requestedAt: Int64
     package var omission: String?
@@ -86,6 +91,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         callRef = record.callRef?.description
         calls = record.calls
         device = record.device
+        deviceName = record.device == 0 ? nil : BindingID(rawValue: record.device).name
         requestedAt = record.requestedAt.milliseconds
         omission = record.omission?.rawValue
         app = record.app

@@ -26,15 +26,18 @@ final class Explainer: Sendable {
     /// Gathers what is known.
     ///
     /// - Parameters:
-    ///   - name: `user@domain`, or a Call-ID.
+    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference or the code of a push, as lists
+    ///     and log lines show them.
     ///   - limit: records of the store, the last ones.
     ///   - answer: called once, from another thread; with `nil` when the store cannot be read.
     func explain(_ name: String, limit: Int, _ answer: @escaping @Sendable (ExplainReport?) -> Void) {
         let callID = ByteString(name)
-        let aor = ControlRoutes.aor(name)
         let settings = settings
-        let live = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in Self.live(name, aor, callID, engine, settings, now: now) }
+        let (live, aor) = shard.assumeIsolated { shard in
+            shard.withEngine { engine, now in
+                let aor = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, engine)
+                return (Self.live(name, aor, callID, engine, settings, now: now), aor)
+            }
         }
         let limit = max(Self.limits.lowerBound, min(limit, Self.limits.upperBound))
         let isTaken = queries.run(
@@ -43,10 +46,23 @@ final class Explainer: Sendable {
                 var records: [TimelineRecord] = []
                 if let aor { records = try connection.timeline(of: aor.user, at: aor.host, limit: limit) }
                 if records.isEmpty { records = try connection.timeline(ofCall: callID, limit: limit) }
+                if records.isEmpty, let ref = CallRef(name) {
+                    records = try connection.timeline(ofCall: ref, limit: limit)
+                }
+                if records.isEmpty, let code = PushCode(name.lowercased()) {
+                    records = try connection.timeline(of: code, limit: limit)
+                }
                 report.records = records.map { TimelineReport($0) } + report.records
                 answer(report)
             }, failed: { answer(nil) })
         if !isTaken { answer(nil) }
+    }
+
+    /// Somebody whom we know by that name at our first domain.
+    private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
+        guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
+        let aor = AddressOfRecord(user: ByteString(name), host: domain)
+        return engine.isKnown(aor) ? aor : nil
     }
 
     private static func live(
@@ -59,9 +75,13 @@ final class Explainer: Sendable {
             isKnown: aor.map { engine.isKnown($0) } ?? false, date: now.date.milliseconds,
             keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
         report.providers = ProviderReport.all(of: engine)
+        let ref = CallRef(name)
         report.held = engine.heldCalls(of: aor, orOf: callID).map { HeldCallReport($0) }
         report.records = engine.timeline
-            .underWay { $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host) }
+            .underWay {
+                $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)
+                    || (ref != nil && $0.callRef == ref) || $0.code?.description == name
+            }
             .map { TimelineReport($0) }
         if let aor {
             report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
@@ -75,7 +95,8 @@ final class Explainer: Sendable {
     ) -> [ExplainReport.ContactReport] {
         engine.bindings.bindings(for: aor, now: now.instant).map { binding in
             ExplainReport.ContactReport(
-                device: binding.id.rawValue, token: engine.bindings.pushToken(of: binding.id)?.description,
+                device: binding.id.rawValue, deviceName: binding.id.name,
+                token: engine.bindings.pushToken(of: binding.id)?.description,
                 switchedOff: engine.bindings.switchedOffProvider(of: binding.id)?.rawValue,
                 hasPushParameters: binding.contact.string.contains("pn-"),
                 isReported: engine.bindings.forkTarget(binding.id, now: now.instant)?.isReachable == false,

@@ -27,7 +27,9 @@ package struct Explanation {
         lines += off.map { "Provider \($0) is switched off: sippushd provider enable \($0)" }
         if report.providers.isEmpty { lines.append("No push provider is configured: see push.apns and push.fcm.") }
         for call in report.held {
-            lines.append("Call \(call.callID) is under way: \(call.sleeping) phones asleep, \(call.ringing) called")
+            let places = [("asleep", call.sleepingDevices), ("called", call.ringingDevices)]
+                .filter { !$0.1.isEmpty }.map { "\($0.1.joined(separator: ", ")) \($0.0)" }
+            lines.append((["Call \(call.callID) is under way"] + places).joined(separator: "; "))
         }
         if report.missedCalls > 0 {
             lines.append(
@@ -54,7 +56,7 @@ package struct Explanation {
         }
         if contact.isReported {
             let since = Words.time(report.date - contact.registeredAt)
-            return "device \(contact.device) (\(kind)): reported \(since) ago over HTTP, has not registered"
+            return "device \(contact.deviceName) (\(kind)): reported \(since) ago over HTTP, has not registered"
         }
         let registered = "registered \(Words.time(report.date - contact.registeredAt)) ago"
         let left = contact.expiresAt - report.date
@@ -64,13 +66,14 @@ package struct Explanation {
         } else {
             expiry = "expired \(Words.time(-left)) ago, kept for pushes"
         }
-        return "device \(contact.device) (\(kind)): \(registered), \(expiry)"
+        return "device \(contact.deviceName) (\(kind)): \(registered), \(expiry)"
     }
 
     // MARK: What is not there
 
     private var nobody: String {
-        let what = report.isUser ? "nobody here is called \(report.name)" : "no call \(report.name)"
+        let user = report.name.contains("@") ? "" : "nobody here is called \(report.name), and "
+        let what = report.isUser ? "nobody here is called \(report.name)" : "\(user)no call \(report.name)"
         return "\(what)\(report.isUser ? ", and no call for that name is" : " is") on record\(retention)"
     }
 

@@ -80,11 +80,11 @@ package struct OfflineStore {
     }
 
     package func removeApp(_ name: String) throws(StartError) {
-        guard let app = try mobileApps().first(where: { $0.name == name }) else {
+        guard let app = try mobileApps().first(where: { $0.isNamed(name) }) else {
             throw StartError("no app is called \(name)")
         }
-        guard !app.isFixed else { throw StartError("\(name) stands in the settings") }
-        try write(.removeApp(name: name))
+        guard !app.isFixed else { throw StartError("\(app.name) stands in the settings") }
+        try write(.removeApp(name: app.name))
     }
 
     private func directory() throws(StartError) -> MobileApps {

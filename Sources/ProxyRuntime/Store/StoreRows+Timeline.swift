@@ -85,6 +85,16 @@ extension Connection {
         return try timeline(rows)
     }
 
+    /// The records of a call by its reference. There is no index for that, as each call would have to be written into it:
+    /// this reads through the table, newest records first, and is for operators.
+    func timeline(ofCall ref: CallRef, limit: Int) throws(SQLError) -> [TimelineRecord] {
+        let rows = try statement(
+            "SELECT \(Self.columns), id FROM push_record WHERE call_ref = ? ORDER BY id DESC LIMIT ?")
+        rows.bind(1, text: ref.description)
+        rows.bind(2, integer: Int64(limit))
+        return try timeline(rows)
+    }
+
     /// The records of a push, one for each of its devices.
     func timeline(of code: PushCode, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let rows = try statement(

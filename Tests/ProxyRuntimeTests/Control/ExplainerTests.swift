@@ -156,6 +156,14 @@ struct ExplainerTests {
             #expect(report.records.map(\.aor) == ["bob@example.net"])
             #expect(try await station.explain("sip:bob@EXAMPLE.net").records == report.records)
             #expect(try await station.explain("", "?name=a84b%2F%2F4c@pbx").records == report.records)
+            // By what lists show of the call, and by the user's bare name.
+            let ref = try #require(report.records.first?.callRef)
+            let code = try #require(report.records.first?.code)
+            for name in [ref, code, "bob"] {
+                #expect(try await station.explain(name).records == report.records, "\(name)")
+            }
+            #expect(report.records.first?.deviceName == live.contacts.first?.deviceName)
+            #expect(live.held.first?.sleepingDevices == live.contacts.map(\.deviceName))
             // The token is nowhere in it.
             let all = try await station.get("/v1/explain/bob@example.net")
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))

@@ -1,4 +1,5 @@
 import PushDelivery
+import Registration
 import SIPGrammar
 import Testing
 import Timekeeping
@@ -72,7 +73,7 @@ struct ExplanationTests {
         #expect(
             lines(record) == [
                 "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
-                "  0 ms     the call came; push to device 71 by fcm/second",
+                "  0 ms     the call came; push to device r2rp2 by fcm/second",
                 "  1 ms     sent to the provider",
                 "  84 ms    the provider accepted it (projects/x/messages/123)",
                 "  2310 ms  the phone registered",
@@ -90,7 +91,8 @@ struct ExplanationTests {
             expires: Int64 = 600_000
         ) -> ExplainReport.ContactReport {
             ExplainReport.ContactReport(
-                device: device, token: token, switchedOff: off, hasPushParameters: hasPush, isReported: isReported,
+                device: device, deviceName: BindingID(rawValue: device).name, token: token, switchedOff: off,
+                hasPushParameters: hasPush, isReported: isReported,
                 registeredAt: report.date - 2 * hour, expiresAt: report.date + expires)
         }
         report.contacts = [
@@ -105,12 +107,12 @@ struct ExplanationTests {
         #expect(
             Explanation(report).lines == [
                 "bob@example.net has 5 contacts",
-                "  device 71 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
-                "  device 72 (no push parameters): registered 2 h ago, expires in 10 min",
-                "  device 73 (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
-                "  device 74 (its push parameters are not used; the log says why when it registers): "
+                "  device r2rp2 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
+                "  device hz6hw (no push parameters): registered 2 h ago, expires in 10 min",
+                "  device bvmdn (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
+                "  device nr29f (its push parameters are not used; the log says why when it registers): "
                     + "registered 2 h ago, expires in 10 min",
-                "  device 75 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
+                "  device fmg59 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
                 "Provider apns is switched off: sippushd provider enable apns",
                 "2 missed calls still to be reported: sippushd bucket show bob@example.net",
                 "No call is on record (kept for 7 days)",
@@ -157,10 +159,10 @@ struct ExplanationTests {
         #expect(
             Explanation(report([sent, notification(72, .deviceLimit)])).lines.suffix(6) == [
                 "Notification \(code) for bob@example.net, 2026-11-21 10:12:03.120 UTC",
-                "  0 ms     ordered by an application server; push to device 71 by apns",
-                "  0 ms     ordered by an application server; device 72 had too many pushes, so none was sent",
-                "  1 ms     device 71: sent to the provider",
-                "  60 ms    device 71: the provider accepted it",
+                "  0 ms     ordered by an application server; push to device r2rp2 by apns",
+                "  0 ms     ordered by an application server; device hz6hw had too many pushes, so none was sent",
+                "  1 ms     device r2rp2: sent to the provider",
+                "  60 ms    device r2rp2: the provider accepted it",
                 "  => api.notifications.per-device is the limit, beside call.pushes-per-device.",
             ])
     }
@@ -179,12 +181,12 @@ struct ExplanationTests {
             case .unknownUser: "nobody is called bob@example.net, the caller got 480"
             case .noContact: "bob@example.net had no contact, the caller got 480"
             case .tooManyCalls: "there were too many, the caller got 480"
-            case .ordinaryContact: "device 71 is an ordinary contact, it gets the INVITE without a push"
-            case .providerOff: "fcm is switched off, so device 71 gets the INVITE without a push"
-            case .justRegistered: "device 71 had just registered, it gets the INVITE without a push"
-            case .deviceLimit: "device 71 had too many pushes, so none was sent, and the call waits for it"
-            case .callerLimit: "its caller woke too many phones, so no push went to device 71, and the call waits"
-            case .notCarried: "the token of device 71 carries no such push"
+            case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
+            case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"
+            case .justRegistered: "device r2rp2 had just registered, it gets the INVITE without a push"
+            case .deviceLimit: "device r2rp2 had too many pushes, so none was sent, and the call waits for it"
+            case .callerLimit: "its caller woke too many phones, so no push went to device r2rp2, and the call waits"
+            case .notCarried: "the token of device r2rp2 carries no such push"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered
@@ -294,7 +296,8 @@ struct ExplanationTests {
         var report = report([record])
         report.contacts = [
             ExplainReport.ContactReport(
-                device: 71, token: "fcm:…(9)", hasPushParameters: true, isReported: false,
+                device: 71, deviceName: BindingID(rawValue: 71).name, token: "fcm:…(9)", hasPushParameters: true,
+                isReported: false,
                 registeredAt: start.milliseconds + 31_500, expiresAt: start.milliseconds + 3_600_000)
         ]
         #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
@@ -316,12 +319,12 @@ struct ExplanationTests {
         #expect(
             Explanation(report(isUser: false, [first, second])).lines == [
                 "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
-                "  0 ms     the call came; push to device 71 by fcm",
-                "  0 ms     the call came; push to device 72 by apns",
-                "  40 ms    device 72: the provider accepted it",
-                "  80 ms    device 71: the provider accepted it",
-                "  3000 ms  device 71: answered by another phone",
-                "  3000 ms  device 72: answered",
+                "  0 ms     the call came; push to device r2rp2 by fcm",
+                "  0 ms     the call came; push to device hz6hw by apns",
+                "  40 ms    device hz6hw: the provider accepted it",
+                "  80 ms    device r2rp2: the provider accepted it",
+                "  3000 ms  device r2rp2: answered by another phone",
+                "  3000 ms  device hz6hw: answered",
             ])
     }
 
@@ -334,7 +337,7 @@ struct ExplanationTests {
         #expect(
             lines(missed) == [
                 "Missed calls for bob@example.net, 2026-11-21 10:12:03.120 UTC",
-                "  0 ms     3 missed calls to report; push to device 71 by fcm", "  2 ms     sent to the provider",
+                "  0 ms     3 missed calls to report; push to device r2rp2 by fcm", "  2 ms     sent to the provider",
                 "  2 ms     still under way",
             ])
     }

@@ -213,10 +213,13 @@ extension DaemonProgram {
     }
 
     /// Runs a command of the program to its end.
-    static func run(_ arguments: [String], input: String = "", in folder: StoreFolder) async throws -> Ended {
+    static func run(
+        _ arguments: [String], input: String = "", in folder: StoreFolder, variables: [String: String] = [:]
+    ) async throws -> Ended {
         let name = folder.folder + "/" + UUID().uuidString
         try Data(input.utf8).write(to: URL(filePath: name + ".in"))
-        let (child, errors) = try spawn(arguments, input: name + ".in", output: name + ".out")
+        let (child, errors) = try spawn(
+            arguments, input: name + ".in", output: name + ".out", variables: variables)
         let (status, complaint) = await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 var said: [UInt8] = []

@@ -117,4 +117,7 @@ package struct AppReport: Codable, Sendable {
         isFixed = createdAt == nil
         self.createdAt = createdAt?.seconds
     }
+
+    /// Lists show both.
+    func isNamed(_ text: String) -> Bool { text == name || (!id.isEmpty && text.lowercased() == id.lowercased()) }
 }
