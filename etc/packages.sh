@@ -11,7 +11,7 @@ run_packages() { echo sip-tester curl; }
 
 # What the checks need besides, and what they only use when it is there.
 check_packages() { echo openssl curl sqlite3 sip-tester python3-venv; }
-optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli; }
+optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli kamailio; }
 
 missing_packages() {
     local package
@@ -19,6 +19,9 @@ missing_packages() {
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || echo "$package"
     done
 }
+
+# The same where there is dpkg; elsewhere install_packages says what is taken to be here.
+missing_packages_here() { if command -v dpkg-query >/dev/null; then missing_packages "$@"; else echo "$@"; fi; }
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

@@ -49,9 +49,9 @@ final class Child {
         }
     }
 
-    /// Whether a program of this name is in one of the folders of `PATH`.
+    /// Whether a program of this name is in one of the folders of `PATH`, or in that of servers.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
-        (path ?? "").split(separator: ":").contains { folder in
+        ((path ?? "").split(separator: ":") + ["/usr/sbin"]).contains { folder in
             FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
         }
     }
@@ -91,10 +91,15 @@ final class Child {
         if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
     }
 
+    /// Asks the process to end.
+    func terminate() {
+        if process.isRunning { process.terminate() }
+    }
+
     /// Asks the process to end, insists after three seconds.
     func stop() {
         guard process.isRunning else { return }
-        process.terminate()
+        terminate()
         let end = Date.now.addingTimeInterval(3)
         while process.isRunning, Date.now < end { Thread.sleep(forTimeInterval: 0.005) }
         kill()

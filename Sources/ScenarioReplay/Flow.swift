@@ -48,7 +48,7 @@ package struct TokenFault: Hashable, Sendable {
 package struct FlowStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
-        case run(PhoneProgram)
+        case run(Program)
         /// The words after `sippushd`, without `--config`.
         case command([String])
         case request(APIRequest)
@@ -75,11 +75,13 @@ package struct FlowStep: Hashable, Sendable {
     }
 
     /// Whose step this is; `nil` for a command or a request.
-    var role: Actor.Role? { program == nil ? actor?.role : .phone }
+    var role: Actor.Role? { program?.role ?? actor?.role }
     /// The place whose column it has.
-    var place: String? { program?.place ?? actor?.place }
+    package var place: String? { program?.place ?? actor?.place }
+    /// The IP address that its place wishes.
+    var address: String? { program?.address ?? actor?.address }
 
-    package var program: PhoneProgram? {
+    package var program: Program? {
         guard case .run(let program) = work else { return nil }
         return program
     }
@@ -111,24 +113,37 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// A real phone: a script that becomes its program, and is killed in the end.
+/// A real phone or a real PBX: a script that becomes its program, and is ended in the end.
 ///
 /// The script finds what it needs in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_HOME` (a folder
-/// that all programs of its place share), and the flow's keys as `PHONE_USER`, `PHONE_TOKEN` and so on.
-package struct PhoneProgram: Hashable, Sendable {
+/// that all programs of its place share), and the flow's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they
+/// begin with `PBX_`, and `PBX_ADDRESS` is where the daemon sends calls.
+package struct Program: Hashable, Sendable {
     /// Exit code of a program that was killed, as a shell tells it.
     package static let killed = 128 + 9
+
+    package enum End: Hashable, Sendable {
+        /// SIGKILL, as a phone's system ends apps.
+        case kill
+        /// SIGTERM, as an operator ends a server.
+        case stop
+    }
 
     /// Relative to the flow's folder.
     package let script: String
     /// Looked for in `PATH`; the flow is skipped without it.
     package let needs: String?
+    package let role: Actor.Role
     package let place: String
+    /// The IP address of its place; `nil` for the usual one.
+    package let address: String?
     package let keys: [String: String]
-    /// What its output says when it has received a 200; `nil` when nothing waits for that.
+    /// What its output says when it has received a 200; `nil` when nothing waits for that. A PBX is waited for until it
+    /// has its port.
     package let says: String?
-    /// When it gets SIGKILL.
-    package let kill: StartCondition
+    package let end: End
+    /// When that signal comes.
+    package let endsWhen: StartCondition
 }
 
 /// Who plays a SIPp file.
@@ -155,6 +170,10 @@ package struct Actor: Hashable, Sendable {
     package let transport: Transport
     /// Actors of one place share a local port and a column of the ladder.
     package let place: String
+    /// The IP address of its place; `nil` for the usual one.
+    package let address: String?
+    /// The place that it talks to; `nil` for the daemon.
+    package let peer: String?
     /// SIPp's `-key NAME VALUE`.
     package let keys: [String: String]
 }
@@ -169,7 +188,7 @@ package struct StartCondition: Hashable, Sendable {
 
     /// Steps that have ended.
     package var after: [String] = []
-    /// An actor that has received a 200.
+    /// An actor that has received a 200, or a PBX that runs.
     package var answered: String?
     package var push: Push?
     /// A token for which the sandbox has run its hook.

@@ -40,34 +40,40 @@ private struct FlowReader {
     typealias PlacedStep = (step: FlowStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
-        let keys = ["name", "play", "role", "transport", "place", "keys", "start", "exit"]
+        let keys = ["name", "play", "role", "transport", "place", "address", "to", "keys", "start", "exit"]
         let entries = known(keys, in: node, "an actor")
         guard let name = required("name", entries, node), let file = required("play", entries, node) else { return nil }
         let role = choice(Actor.Role.self, entries["role"]) ?? .phone
         let actor = Actor(
             file: file, role: role, transport: choice(Actor.Transport.self, entries["transport"]) ?? .udp,
-            place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), keys: texts(entries["keys"]))
+            place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), address: text(entries["address"]),
+            peer: text(entries["to"]), keys: texts(entries["keys"]))
         let step = FlowStep(
             name: name, start: start(entries["start"]), work: .play(actor), exit: integer(entries["exit"]) ?? 0)
         return (step, node.position)
     }
 
     private mutating func program(_ node: YAMLNode) -> PlacedStep? {
-        let keys = ["name", "run", "needs", "place", "keys", "says", "start", "kill", "exit"]
+        let keys = [
+            "name", "run", "needs", "role", "place", "address", "keys", "says", "start", "kill", "stop", "exit",
+        ]
         let entries = known(keys, in: node, "a program")
         guard let name = required("name", entries, node), let script = required("run", entries, node) else {
             return nil
         }
-        guard let kill = entries["kill"] else {
-            problems.report("expected a kill: a phone does not end by itself", at: node.position)
+        let ends = [(Program.End.kill, entries["kill"]), (.stop, entries["stop"])].filter { $0.1 != nil }
+        guard let (end, condition) = ends.first, ends.count == 1 else {
+            problems.report("expected a kill or a stop: a program does not end by itself", at: node.position)
             return nil
         }
-        let program = PhoneProgram(
-            script: script, needs: text(entries["needs"]), place: text(entries["place"]) ?? name,
-            keys: texts(entries["keys"]), says: text(entries["says"]), kill: start(kill))
+        let role = choice(Actor.Role.self, entries["role"]) ?? .phone
+        let program = Program(
+            script: script, needs: text(entries["needs"]), role: role,
+            place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), address: text(entries["address"]),
+            keys: texts(entries["keys"]), says: text(entries["says"]), end: end, endsWhen: start(condition))
         let step = FlowStep(
             name: name, start: start(entries["start"]), work: .run(program),
-            exit: integer(entries["exit"]) ?? PhoneProgram.killed)
+            exit: integer(entries["exit"]) ?? (end == .kill ? Program.killed : 0))
         return (step, node.position)
     }
 
@@ -157,12 +163,19 @@ private struct FlowReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // Who tells that it has received a 200.
-        let told = Set(steps.filter { $0.step.actor != nil || $0.step.program?.says != nil }.map(\.step.name))
+        // Who tells that it has received a 200, or that it runs.
+        let told = Set(
+            steps.filter { step, _ in
+                step.actor != nil || step.program?.says != nil || step.program?.role == .pbx
+            }.map(\.step.name))
+        let places = Set(steps.compactMap(\.step.place))
         for (step, position) in steps {
             check(step.start, of: names.subtracting([step.name]), told: told.subtracting([step.name]), at: position)
+            if let peer = step.actor?.peer, !places.contains(peer) {
+                problems.report("cannot talk to \(quoted(peer)): no such place", at: position)
+            }
             guard let program = step.program else { continue }
-            check(program.kill, of: names.subtracting([step.name]), told: told, at: position)
+            check(program.endsWhen, of: names.subtracting([step.name]), told: told, at: position)
         }
     }
 

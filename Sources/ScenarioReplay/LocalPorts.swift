@@ -1,10 +1,18 @@
 import Foundation
 
+/// Where a place of a flow is: an address of this machine.
+package struct Place: Hashable, Sendable, CustomStringConvertible {
+    package var address = "127.0.0.1"
+    package var port: Int
+
+    package var description: String { "\(address):\(port)" }
+}
+
 /// Hands out ports that nobody on this machine uses, from below the range the kernel takes its own from.
 struct LocalPorts {
     private var next = Int.random(in: 20_000..<28_000)
 
-    /// A port of 127.0.0.1 that is free for UDP and TCP.
+    /// A port that is free for UDP and TCP at all of this machine's addresses.
     mutating func take() -> Int {
         let used = Self.used()
         repeat { next = next < 28_000 ? next + 1 : 20_000 } while used.contains(next)

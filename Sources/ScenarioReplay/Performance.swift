@@ -6,10 +6,10 @@ final class Performance {
     private let stage: Stage
     private let flowFolder: URL
     private let folder: URL
-    private let places: [String: Int]
+    private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When the conditions of a moment first held; when steps were started, and programs killed.
+    /// When the conditions of a moment first held; when steps were started, and programs ended.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -18,7 +18,7 @@ final class Performance {
     private let recordStart: Int
 
     private enum Moment: Hashable {
-        case start(String), kill(String)
+        case start(String), end(String)
     }
 
     /// Longer than any actor may take; see `-timeout`.
@@ -31,8 +31,8 @@ final class Performance {
     ///   - stage: where.
     ///   - flowFolder: where the flow's SIPp files and scripts are.
     ///   - folder: receives traces.
-    ///   - places: each place's local port.
-    init(_ flow: Flow, on stage: Stage, flowFolder: URL, folder: URL, places: [String: Int]) {
+    ///   - places: each place's address.
+    init(_ flow: Flow, on stage: Stage, flowFolder: URL, folder: URL, places: [String: Place]) {
         self.flow = flow
         self.stage = stage
         self.flowFolder = flowFolder
@@ -60,7 +60,7 @@ final class Performance {
             for step in flow.steps where started[step.name] == nil && isDue(step.start, .start(step.name)) {
                 try start(step)
             }
-            killPrograms()
+            endPrograms()
             if let reason = reasonToStop() {
                 let missing = flow.steps.filter { ended[$0.name] == nil }
                 let names = missing.map(\.name).joined(separator: ", ")
@@ -103,10 +103,13 @@ final class Performance {
         return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
     }
 
-    /// Whether an actor or a program has received a 200.
+    /// Whether an actor or a program has received a 200, or a PBX runs.
     private func hasAnswer(_ name: String) -> Bool {
         guard let step = flow.steps.first(where: { $0.name == name }) else { return false }
-        if let says = step.program?.says { return Self.text(file(step, "log")).contains(says) }
+        if let program = step.program {
+            if let says = program.says { return Self.text(file(step, "log")).contains(says) }
+            return places[program.place].map { LocalPorts.isServed($0.port) } ?? false
+        }
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
@@ -116,12 +119,15 @@ final class Performance {
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
     }
 
-    private func killPrograms() {
+    private func endPrograms() {
         for step in flow.steps where killed[step.name] == nil {
             guard let program = step.program, let child = running[step.name],
-                isDue(program.kill, .kill(step.name))
+                isDue(program.endsWhen, .end(step.name))
             else { continue }
-            child.kill()
+            switch program.end {
+            case .kill: child.kill()
+            case .stop: child.terminate()
+            }
             killed[step.name] = .now
         }
     }
@@ -142,12 +148,17 @@ final class Performance {
         }
     }
 
-    private func environment(for program: PhoneProgram) -> [String: String] {
-        let given = [
+    private func environment(for program: Program) -> [String: String] {
+        var given = [
             "target": stage.target, "home": folder.appending(path: "home-\(program.place)").path,
         ]
-        let all = keys(program.keys).merging(given) { $1 }
-        return Dictionary(uniqueKeysWithValues: all.map { ("PHONE_" + $0.key.uppercased(), $0.value) })
+        if program.role == .pbx { given["address"] = places[program.place]?.description }
+        let own = program.keys.mapValues { value in
+            places.reduce(value) { $0.replacing("%\($1.key)%", with: $1.value.description) }
+        }
+        let all = keys(own).merging(given) { $1 }
+        let prefix = program.role.rawValue.uppercased() + "_"
+        return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
     /// What every flow says when it does not say otherwise.
@@ -161,9 +172,11 @@ final class Performance {
 
     private func arguments(for step: FlowStep, _ actor: Actor) -> [String] {
         let keys = keys(actor.keys).sorted { $0.key < $1.key }
+        let place = places[actor.place] ?? Place(port: 0)
         return [
-            stage.target, "-sf", flowFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
-            "-i", "127.0.0.1", "-p", String(places[actor.place] ?? 0), "-m", "1", "-cid_str", "call", "-auth_uri",
+            actor.peer.flatMap { places[$0]?.description } ?? stage.target, "-sf",
+            flowFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
+            "-i", place.address, "-p", String(place.port), "-m", "1", "-cid_str", "call", "-auth_uri",
             stage.domain, "-nostdin",
             "-timeout", "20s", "-timeout_error", "-trace_msg", "-message_file", file(step, "messages").path,
             "-message_overwrite", "false", "-trace_err", "-error_file", file(step, "errors").path,
@@ -190,9 +203,10 @@ extension Performance {
         let actors = flow.steps.compactMap { step in step.actor.map { (name: step.name, actor: $0) } }
         let traces = actors.map { trace(of: $0.name) }.straightened
         var events: [Ladder.Event] = []
-        for (place, trace) in zip(actors.map(\.actor.place), traces) {
+        for (actor, trace) in zip(actors.map(\.actor), traces) {
+            let (place, peer) = (actor.place, actor.peer ?? "sippushd")
             events += trace.map { message in
-                let (from, to) = message.isSent ? (place, "sippushd") : ("sippushd", place)
+                let (from, to) = message.isSent ? (place, peer) : (peer, place)
                 return Ladder.Event(time: message.time, from: from, to: to, label: message.label)
             }
         }
@@ -207,7 +221,8 @@ extension Performance {
                     at: started[step.name])
             case .run(let program):
                 events += remark("\(program.needs ?? program.script) starts", of: program.place, at: started[step.name])
-                events += remark("is killed", of: program.place, at: killed[step.name])
+                let end = program.end == .kill ? "is killed" : "is stopped"
+                events += remark(end, of: program.place, at: killed[step.name])
             }
         }
         let pushes = pushes()

@@ -75,16 +75,18 @@ package struct Replay {
         return false
     }
 
-    private mutating func places(of flow: Flow) -> [String: Int] {
-        var places: [String: Int] = [:]
+    /// The first step of a place that wishes an address gives it to all.
+    private mutating func places(of flow: Flow) -> [String: Place] {
+        var places: [String: Place] = [:]
         var pbxPort = options.target?.pbxPort
-        for actor in flow.steps.compactMap(\.actor) where places[actor.place] == nil {
-            if actor.role == .pbx, let port = pbxPort {
-                places[actor.place] = port
-                pbxPort = nil
-            } else {
-                places[actor.place] = ports.take()
+        for step in flow.steps {
+            guard let name = step.place else { continue }
+            if places[name] == nil {
+                let isTrusted = step.role == .pbx && pbxPort != nil
+                places[name] = Place(port: (isTrusted ? pbxPort : nil) ?? ports.take())
+                if isTrusted { pbxPort = nil }
             }
+            if let address = step.address { places[name]?.address = address }
         }
         return places
     }
@@ -102,7 +104,8 @@ package struct Replay {
         let requests = flow.steps.compactMap(\.request)
         if target.api == nil, !requests.isEmpty { return "it needs --api" }
         if target.apiKey == nil, requests.contains(where: { $0.scopes != nil }) { return "it needs --api-key" }
-        if Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place)).count > 1 {
+        if flow.steps.contains(where: { $0.program?.role == .pbx }) { return "it needs to be its upstream" }
+        if Set(flow.steps.filter { $0.role == .pbx }.compactMap(\.place)).count > 1 {
             return "it needs two trusted ports"
         }
         return nil

@@ -43,11 +43,11 @@ final class Stage {
     ///   - flow: its wishes go into the configuration.
     ///   - programs: the folder of `sippushd` and `push-sandbox`.
     ///   - folder: an empty one, for everything they write.
-    ///   - places: the port of each place of the flow.
+    ///   - places: the address of each place of the flow.
     ///   - ports: where the daemon's port comes from.
     /// - Throws: ``ReplayError`` when one of them does not start; nothing is left running then.
     init(
-        for flow: Flow, programs: URL, folder: URL, places: [String: Int], ports: inout LocalPorts
+        for flow: Flow, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
         let record = folder.appending(path: "pushes.jsonl")
         let configuration = folder.appending(path: "sippushd.yaml")
@@ -194,12 +194,12 @@ extension Stage {
     }
 
     private static func configuration(
-        for flow: Flow, folder: URL, ports: (sip: Int, api: Int), places: [String: Int], tls: String, plain: String
+        for flow: Flow, folder: URL, ports: (sip: Int, api: Int), places: [String: Place], tls: String, plain: String
     ) throws(ReplayError) -> String {
-        let pbxes = Set(flow.steps.compactMap(\.actor).filter { $0.role == .pbx }.map(\.place))
-            .compactMap { places[$0] }.sorted()
-        let trusted = pbxes.map { "\"127.0.0.1:\($0)\"" }.joined(separator: ", ")
-        let upstream = pbxes.first.map { "upstream: \"sip:127.0.0.1:\($0)\"" } ?? ""
+        let pbxes = Set(flow.steps.filter { $0.role == .pbx }.compactMap(\.place))
+            .compactMap { places[$0] }.sorted { $0.port < $1.port }
+        let trusted = pbxes.map { "\"\($0)\"" }.joined(separator: ", ")
+        let upstream = pbxes.first.map { "upstream: \"sip:\($0)\"" } ?? ""
         let usual = """
             domains: [\(Target.usualDomain)]
             listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)"]

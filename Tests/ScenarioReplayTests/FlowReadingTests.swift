@@ -76,13 +76,35 @@ import Testing
         #expect(sleeps.needs == "linphonec")
         #expect(sleeps.says == "registered")
         #expect(sleeps.keys == ["token": "t1"])
-        #expect(sleeps.kill == StartCondition(answered: "sleeps", delay: .seconds(1)))
+        #expect(sleeps.end == .kill && sleeps.role == .phone)
+        #expect(sleeps.endsWhen == StartCondition(answered: "sleeps", delay: .seconds(1)))
         #expect(flow.steps.map(\.exit) == [137, 0, 0])
         #expect(flow.steps.map(\.place) == ["bob", "wakes", "pbx"])
         #expect(flow.steps.map(\.role) == [.phone, .phone, .pbx])
         #expect(flow.steps[1].start == StartCondition(after: ["sleeps"], hook: "t1"))
         #expect(flow.steps[1].program?.needs == nil)
         #expect(flow.steps.contains { $0.isCommand } == false)
+    }
+
+    @Test func `a PBX may be a program, at an address of its own, and actors may talk to it`() throws {
+        let flow = try Self.read(
+            """
+            actors:
+              - {name: kamailio, run: kamailio, role: pbx, address: 127.0.0.2, stop: {after: calls}}
+              - {name: calls, play: call.xml, place: desk, to: pbx, start: {answered: kamailio}}
+            """)
+        let program = try #require(flow.steps[0].program)
+        #expect(program.role == .pbx && program.place == "pbx" && program.address == "127.0.0.2")
+        #expect(program.end == .stop && program.endsWhen == StartCondition(after: ["calls"]))
+        #expect(flow.steps.map(\.exit) == [0, 0])
+        #expect(flow.steps[1].actor?.peer == "pbx")
+        for (wrong, sentence) in [
+            ("{name: a, play: a.xml, to: nowhere}", "cannot talk to \"nowhere\": no such place"),
+            ("{name: a, run: a}", "expected a kill or a stop"),
+            ("{name: a, run: a, kill: {}, stop: {}}", "expected a kill or a stop"),
+        ] {
+            #expect { try Self.read("actors:\n  - \(wrong)") } throws: { "\($0)".contains(sentence) }
+        }
     }
 
     @Test func `a request says what is sent and what must come back`() throws {
