@@ -51,7 +51,8 @@ final class Child {
 
     /// Whether a program of this name is in one of the folders of `PATH`, or in that of servers.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
-        ((path ?? "").split(separator: ":") + ["/usr/sbin"]).contains { folder in
+        let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
+        return folders.contains { folder in
             FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
         }
     }

@@ -52,7 +52,7 @@ struct LifecycleStoreTests {
                 case .list: "list"
                 case .other: "other"
                 }
-            found.append("\(device) \(what) \((date - day).components.seconds)")
+            found.append("\(device.rawValue) \(what) \((date - day).components.seconds)")
         }
         return found
     }
