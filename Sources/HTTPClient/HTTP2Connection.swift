@@ -281,7 +281,7 @@ extension HTTPClientError {
         // With TLS 1.3 the server judges our certificate when we believe the handshake over.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .openTimeout: self.init(.timeout, detail: "no connection in time")
-        case .idle, .outputStalled, .outputOverflow, .inputOverflow: self.init(.reset, detail: "\(reason)")
+        case .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: self.init(.reset, detail: "\(reason)")
         }
     }
 }

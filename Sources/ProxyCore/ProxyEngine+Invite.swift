@@ -1,4 +1,4 @@
-import Addressing
+package import Addressing
 import PushDelivery
 package import Registration
 import SIPGrammar
@@ -32,7 +32,8 @@ extension ProxyEngine {
         }
     }
 
-    func isTrusted(_ source: Endpoint) -> Bool { settings.trusted.contains { $0.matches(source) } }
+    /// The PBX, by its address.
+    package func isTrusted(_ source: Endpoint) -> Bool { settings.trusted.contains { $0.matches(source) } }
 
     /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
     private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
@@ -45,6 +46,7 @@ extension ProxyEngine {
         count(verdict)
         switch verdict {
         case .authenticated(let user):
+            noteProved(incoming.flow)
             // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
             guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved

@@ -75,7 +75,9 @@ extension ProxyEngine {
             now: now.instant)
         count(verdict)
         switch verdict {
-        case .authenticated: return true
+        case .authenticated:
+            noteProved(incoming.flow)
+            return true
         case .forbidden:
             counters.count(.registerRefused)
             refuse(incoming, .forbidden, now: now)
@@ -96,6 +98,11 @@ extension ProxyEngine {
         warning.append(aor.host)
         warning.append(" \"Path from an address that is not trusted\"")
         refuse(incoming, .forbidden, fields: [AddedField("Warning", ByteString(warning))], now: now)
+    }
+
+    /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
+    func noteProved(_ flow: Flow) {
+        if flow.connection != 0 { act(.flowProved(flow)) }
     }
 
     private func enqueue(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {
@@ -182,6 +189,8 @@ extension ProxyEngine {
         noteBookkeeping(of: plan, now: now)
         count(plan.facts)
         counters.count(.registerAccepted)
+        // Where nobody has to prove himself, a contact is all the proof there is.
+        if !settings.authenticates { noteProved(incoming.flow) }
         let fields = bindings.okFields(for: plan, date: dateField.field(at: now.date), now: now)
         if let server = incoming.server {
             respond(server, .ok, incoming.response(.ok, toTag: newTag(), fields: fields), now: now)

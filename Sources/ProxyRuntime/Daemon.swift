@@ -11,12 +11,6 @@ import Settings
 package import Telemetry
 import Timekeeping
 
-/// Why the daemon does not start: a sentence for the operator.
-package struct StartError: Error, CustomStringConvertible {
-    package let description: String
-    package init(_ sentence: String) { description = sentence }
-}
-
 /// The whole daemon on one loop: made from settings, run until told to stop.
 ///
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
@@ -77,9 +71,14 @@ package final class Daemon {
         } catch {
             throw StartError("no thread for queries: \(error)")
         }
-        let bound = try Self.bind(settings, on: loop)
+        do {
+            streams = try StreamFlows(loop: loop, limits: settings.flowLimits, log: log)
+        } catch {
+            throw StartError("no timer: \(error)")
+        }
+        let bound = try Self.bind(settings, streams, on: loop)
         sockets = bound.sockets
-        streams = StreamFlows(loop: loop, log: log)
+        streamListeners = bound.streamListeners
         listeners = bound.listeners
         do {
             push = try PushService(loop: loop, settings: settings.push, log: log)
@@ -95,7 +94,7 @@ package final class Daemon {
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
-        try connect(bound.pending)
+        try connect()
     }
 
     /// Runs until SIGTERM or SIGINT.
@@ -123,12 +122,14 @@ package final class Daemon {
 
     private struct Bound {
         var sockets: [UInt16: UDPSocket] = [:]
-        /// TCP endpoints with their numbers: accepting begins when the shard is there.
-        var pending: [(number: UInt16, endpoint: Endpoint)] = []
+        /// They accept when the loop runs.
+        var streamListeners: [StreamListener] = []
         var listeners: [Listener] = []
     }
 
-    private static func bind(_ settings: DaemonSettings, on loop: EventLoop) throws(StartError) -> Bound {
+    private static func bind(
+        _ settings: DaemonSettings, _ streams: StreamFlows, on loop: EventLoop
+    ) throws(StartError) -> Bound {
         var bound = Bound()
         for (index, address) in settings.listen.enumerated() {
             let number = UInt16(truncatingIfNeeded: index)
@@ -139,10 +140,15 @@ package final class Daemon {
                     endpoint = socket.local
                     bound.sockets[number] = socket
                 } else {
-                    bound.pending.append((number, endpoint))
+                    let listener = try StreamListener(
+                        boundTo: endpoint, on: loop, limit: .max,
+                        connectionLimits: StreamFlows.streamLimits(settings.flowLimits)
+                    ) { stream in streams.accepted(stream, by: number) }
+                    endpoint = listener.local
+                    bound.streamListeners.append(listener)
                 }
             } catch {
-                throw StartError("cannot listen on \(address.transport.parameterName):\(endpoint): \(error)")
+                throw .cannotListen(on: "\(address.transport.parameterName):\(endpoint)", error)
             }
             bound.listeners.append(
                 Listener(
@@ -184,7 +190,7 @@ package final class Daemon {
         return engine
     }
 
-    private func connect(_ pending: [(number: UInt16, endpoint: Endpoint)]) throws(StartError) {
+    private func connect() throws(StartError) {
         let shard = shard
         streams.start(for: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
@@ -199,21 +205,20 @@ package final class Daemon {
         do {
             try store.start()
             try push.start()
-            for (number, endpoint) in pending {
-                let streams = streams
-                streamListeners.append(
-                    try StreamListener(boundTo: endpoint, on: loop, limit: settings.limits.connections) { stream in
-                        streams.accepted(stream, by: number)
-                    })
-            }
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
-            control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
+            do {
+                control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
+            } catch {
+                throw StartError.cannotListen(on: "the control socket \(settings.control)", error)
+            }
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
                 try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
             ]
+        } catch let error as StartError {
+            throw error
         } catch {
             throw StartError("cannot start: \(error)")
         }
@@ -340,6 +345,7 @@ package final class Daemon {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        streams.limitsChanged(settings.flowLimits)
         api.reloadCertificate()
         admin.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])

@@ -48,7 +48,6 @@ extension DaemonSettings {
         if api != other.api { keys.append("api") }
         if admin != other.admin { keys.append("admin") }
         if log.format != other.log.format { keys.append("log.format") }
-        if limits.connections != other.limits.connections { keys.append("limits.connections") }
         return keys
     }
 
@@ -58,8 +57,17 @@ extension DaemonSettings {
         upstream = other.upstream
         call = other.call
         log.level = other.log.level
-        limits.calls = other.limits.calls
-        limits.callsPerAccount = other.limits.callsPerAccount
-        limits.heldBytes = other.limits.heldBytes
+        limits = other.limits
+    }
+
+    /// What TCP connections keep to.
+    var flowLimits: FlowLimits {
+        var flows = FlowLimits()
+        flows.firstRequest = limits.firstRequest
+        flows.authentication = auth == .digest ? limits.authentication : nil
+        flows.output = limits.outputTimeout
+        flows.perSource = limits.connectionsPerSource
+        flows.connections = limits.connections
+        return flows
     }
 }

@@ -152,6 +152,10 @@ package struct LimitSettings: SettingsGroup {
     package var callsPerAccount = 0
     package var heldBytes = 536_870_912
     package var connections = 50_000
+    package var connectionsPerSource = 64
+    package var firstRequest: Duration = .seconds(20)
+    package var authentication: Duration = .seconds(60)
+    package var outputTimeout: Duration = .seconds(20)
 
     package init() {}
 
@@ -166,6 +170,21 @@ package struct LimitSettings: SettingsGroup {
             "held-bytes", in: 1_048_576...1_099_511_627_776, \.heldBytes,
             "Bytes of all requests that wait for their answer; beyond it callers get 503. One user may hold a sixteenth, "
                 + "and a mebibyte at least."),
-        .integer("connections", in: 1...1_000_000, \.connections, "TCP connections at the same time."),
+        .integer(
+            "connections", in: 1...1_000_000, \.connections,
+            "TCP connections at the same time. Beyond it the oldest that has not proved itself gives way to a new one. A connection has proved itself when a REGISTER or a password was accepted on it, or by its address under trusted."
+        ),
+        .integer(
+            "connections-per-source", in: 1...1_000_000, \.connectionsPerSource,
+            "TCP connections from one IPv4 address or IPv6 /64 that have not proved themselves."),
+        .duration(
+            "first-request", in: .seconds(1) ... .seconds(3600), \.firstRequest,
+            "How long after its start a TCP connection may be without a whole request, whatever drips in meanwhile."),
+        .duration(
+            "authentication", in: .seconds(1) ... .seconds(3600), \.authentication,
+            "How long after its start a TCP connection may go without proving itself, where auth is on."),
+        .duration(
+            "output-timeout", in: .seconds(1) ... .seconds(3600), \.outputTimeout,
+            "How long the peer of a TCP connection may take none of what waits for it."),
     ]
 }

@@ -80,15 +80,30 @@ package actor ProxyShard {
         return true
     }
 
-    /// One whole message that a stream brought.
-    ///
-    /// - Returns: whether the stream cannot be trusted to be cut rightly any more (T2).
-    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> Bool {
+    /// What a stream brought.
+    enum StreamMessage {
+        case request
+        case other
+        /// The stream cannot be trusted to be cut rightly any more (T2).
+        case fatal
+    }
+
+    /// One whole message that a stream brought; what follows from it is done before the next is looked at, so that its
+    /// answers are seen to pile up.
+    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> StreamMessage {
         let message = reader.read(bytes, isStream: true)
         received(message, on: flow, now: loop.moment)
-        if case .unusable(let unusable) = message { return unusable.reason == .contentLength }
-        return false
+        runActions()
+        switch message {
+        case .request: return .request
+        case .response: return .other
+        case .unusable(let unusable): return unusable.reason == .contentLength ? .fatal : .other
+        }
     }
+
+    var streamFigures: CounterSet { streams.figures }
+
+    func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
 
     private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
         switch message {
@@ -113,8 +128,11 @@ package actor ProxyShard {
         runActions()
     }
 
-    /// A stream's keep-alive; the actions are run when all that came with it has been read.
-    func flowAlive(_ flow: Flow) { engine.flowAlive(flow, now: loop.moment) }
+    /// A stream's keep-alive.
+    func flowAlive(_ flow: Flow) {
+        engine.flowAlive(flow, now: loop.moment)
+        runActions()
+    }
 
     func committed(_ results: [CommitResult]) {
         let now = loop.moment
@@ -201,6 +219,7 @@ package actor ProxyShard {
     private func run(_ action: ProxyAction) {
         switch action {
         case .send(let bytes, let flow): send(bytes, on: flow)
+        case .flowProved(let flow): streams.proved(flow)
         case .commit(let changes, let ticket): services.store.commit(changes, ticket)
         case .record(let changes): services.store.record(changes)
         case .recordLate(let changes): services.store.recordLate(changes)

@@ -1,11 +1,13 @@
 import Addressing
+import Collections
 package import Reactor
 import SIPGrammar
 import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// The TCP connections: cuts what they bring into messages, and finds the connection that a flow means.
+/// The TCP connections: cuts what they bring into messages, finds the connection that a flow means, and keeps to the rules
+/// for those that have not proved who they are (T17).
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
 package final class StreamFlows: @unchecked Sendable {
@@ -15,34 +17,66 @@ package final class StreamFlows: @unchecked Sendable {
     private var connections: [UInt64: Connected] = [:]
     /// Connections made by us, by where they lead.
     private var outgoing: [Endpoint: UInt64] = [:]
+    private var admission: FlowAdmission
+    /// When the next connection has used up its time.
+    private var timer: LoopTimer?
     private var counters = CounterSet()
+    private var logLimit = LogRateLimit()
 
-    /// A new connection must bring its first message soon; later it may be quiet for as long as phones keep it (T17).
-    private static let firstMessage: Duration = .seconds(10)
+    /// As long as phones keep a connection without a word.
     private static let quiet: Duration = .seconds(3600)
     /// A connection of ours stands by then or is given up, so that another way can be tried while the caller waits.
     private static let connecting: Duration = .seconds(4)
+    /// Above the mark a peer is read no faster than it reads (T17.5); beyond the limit it is lost. Who has proved himself
+    /// may have asked for much in the time that answers take, or be a trunk that all phones call over.
+    private enum Output {
+        static let mark = 256 << 10
+        static let limit = 512 << 10
+        static let provedMark = 1 << 20
+        static let provedLimit = 8 << 20
+    }
+    /// Messages of one connection that are handled before the others have their turn.
+    private static let messagesInTurn = 16
 
     private final class Connected {
         let stream: StreamConnection
         let flow: Flow
         let isOutgoing: Bool
         var framer = StreamFramer()
-        var hasSpoken = false
+        var standing: FlowAdmission.Standing
 
-        init(stream: StreamConnection, flow: Flow, isOutgoing: Bool) {
+        init(stream: StreamConnection, flow: Flow, isOutgoing: Bool, standing: FlowAdmission.Standing) {
             self.stream = stream
             self.flow = flow
             self.isOutgoing = isOutgoing
+            self.standing = standing
         }
     }
 
-    package init(loop: EventLoop, log: Log) {
+    package init(loop: EventLoop, limits: FlowLimits = FlowLimits(), log: Log) throws(SystemError) {
         self.loop = loop
         self.log = log
+        admission = FlowAdmission(limits)
+        timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsUp() }
     }
 
     func start(for shard: ProxyShard) { self.shard = shard }
+
+    /// For connections that stand as well, but for their output.
+    func limitsChanged(_ limits: FlowLimits) {
+        admission.limits = limits
+        armTimer()
+    }
+
+    /// What a listener must know of the connections that it is to hand over.
+    package static func streamLimits(_ limits: FlowLimits) -> StreamConnection.Limits {
+        var streams = StreamConnection.Limits()
+        streams.output = Output.limit
+        streams.outputMark = Output.mark
+        streams.outputTimeout = limits.output
+        streams.answersAfterEnd = true
+        return streams
+    }
 
     /// Sends on the flow's connection; for number 0 on any that leads there, made if there is none.
     ///
@@ -57,11 +91,25 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
-    /// Takes a connection that a listener accepted.
+    // MARK: Coming and going
+
+    /// Takes a connection that a listener accepted, or closes it.
     package func accepted(_ stream: StreamConnection, by listener: UInt16) {
+        let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
+        switch admission.verdict(on: stream.remote.address.source, isTrusted: isTrusted) {
+        case .refusedForSource: return refuse(stream, .flowRefusedSource)
+        case .refusedForTable: return refuse(stream, .flowRefusedFull)
+        case .admittedFor(let oldest):
+            if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
+        case .admitted: break
+        }
         let flow = Flow(transport: .tcp, listener: listener, connection: stream.id, remote: stream.remote)
-        stream.setIdleTimeout(Self.firstMessage)
-        add(Connected(stream: stream, flow: flow, isOutgoing: false))
+        let standing = admission.added(
+            stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
+        if isTrusted { trust(stream) }
+        stream.setIdleTimeout(Self.quiet)
+        add(Connected(stream: stream, flow: flow, isOutgoing: false, standing: standing))
+        armTimer()
         do {
             try stream.start(handlers)
         } catch {
@@ -70,13 +118,24 @@ package final class StreamFlows: @unchecked Sendable {
     }
 
     private func connect(_ flow: Flow, sending bytes: [UInt8]) -> Bool {
+        switch admission.verdictOnOutgoing() {
+        case .admittedFor(let oldest):
+            if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
+        case .admitted: break
+        case .refusedForSource, .refusedForTable:
+            counters.count(.flowRefusedFull)
+            return false
+        }
+        var limits = Self.streamLimits(admission.limits)
+        limits.output = Output.provedLimit
+        limits.outputMark = Output.provedMark
+        limits.openTimeout = Self.connecting
         do {
-            var limits = StreamConnection.Limits()
-            limits.openTimeout = Self.connecting
             let stream = try StreamConnection.connect(to: flow.remote, on: loop, limits: limits, handlers: handlers)
             let own = Flow(
                 transport: flow.transport, listener: flow.listener, connection: stream.id, remote: flow.remote)
-            add(Connected(stream: stream, flow: own, isOutgoing: true))
+            stream.setIdleTimeout(Self.quiet)
+            add(Connected(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
             outgoing[flow.remote] = stream.id
             stream.send(bytes)
             return true
@@ -91,6 +150,18 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
+    /// The peer has shown who it is.
+    func proved(_ flow: Flow) {
+        guard let connected = connections[flow.connection], connected.standing.isUnproved else { return }
+        admission.proved(&connected.standing)
+        trust(connected.stream)
+    }
+
+    private func trust(_ stream: StreamConnection) {
+        stream.outputLimit = Output.provedLimit
+        stream.outputMark = Output.provedMark
+    }
+
     var figures: CounterSet {
         var figures = counters
         figures.set(.connections, to: connections.count)
@@ -101,7 +172,53 @@ package final class StreamFlows: @unchecked Sendable {
         StreamConnection.Handlers(
             connected: { _ in },
             received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
-            closed: { [weak self] stream, _ in self?.ended(stream) })
+            closed: { [weak self] stream, reason in self?.closed(stream, reason) })
+    }
+
+    private func closed(_ stream: StreamConnection, _ reason: StreamCloseReason) {
+        switch reason {
+        case .idle: counters.count(.flowIdle)
+        case .outputStalled, .outputOverflow: note(.flowNotReading, of: stream)
+        case .peerClosed, .system, .tls, .openTimeout, .inputOverflow, .finished: break
+        }
+        ended(stream)
+    }
+
+    private func refuse(_ stream: StreamConnection, _ reason: Counter) {
+        note(reason, of: stream)
+        stream.close()
+    }
+
+    private func drop(_ connected: Connected, _ reason: Counter) {
+        note(reason, of: connected.stream)
+        connected.stream.close()
+        ended(connected.stream)
+    }
+
+    private func note(_ reason: Counter, of stream: StreamConnection) {
+        counters.count(reason)
+        guard let suppressed = logLimit.admit(now: loop.now) else { return }
+        log.info(
+            "connection refused or ended",
+            [
+                .source: .described(stream.remote), .reason: .text(reason.name.labels),
+                .suppressed: .number(suppressed),
+            ])
+    }
+
+    // MARK: Time
+
+    private func timeIsUp() {
+        let now = loop.now
+        while let (number, cause) = admission.expired(now: now) {
+            guard let connected = connections[number] else { continue }
+            drop(connected, cause == .noRequest ? .flowNoRequest : .flowNotProved)
+        }
+        armTimer()
+    }
+
+    private func armTimer() {
+        if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
     // MARK: Input
@@ -109,7 +226,16 @@ package final class StreamFlows: @unchecked Sendable {
     private func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
         guard let connected = connections[stream.id], let shard else { return bytes.count }
         var used = 0
+        var left = Self.messagesInTurn
         while used < bytes.count {
+            // What is read and not answered waits in the connection, until its peer has taken the answers so far, or until
+            // the others have had their turn.
+            if stream.isHeldUp { return used }
+            guard left > 0 else {
+                stream.endTurn()
+                return used
+            }
+            left -= 1
             let rest = bytes.extracting(used..<bytes.count)
             switch connected.framer.next(in: rest) {
             case .incomplete:
@@ -118,16 +244,18 @@ package final class StreamFlows: @unchecked Sendable {
                 // RFC 5626 section 4.4.1: a double CRLF is answered by one.
                 used += length
                 if length == 4 { stream.send(Array("\r\n".utf8)) }
-                noteAlive(connected)
                 let flow = connected.flow
                 shard.assumeIsolated { $0.flowAlive(flow) }
             case .message(let length):
                 let message = rest.extracting(0..<length)
                 used += length
-                noteAlive(connected)
                 let flow = connected.flow
-                let isFatal = shard.assumeIsolated { $0.streamMessageReceived(message, on: flow) }
-                if isFatal { return giveUp(connected, used: bytes.count) }
+                let kind = shard.assumeIsolated { $0.streamMessageReceived(message, on: flow) }
+                switch kind {
+                case .request: admission.asked(&connected.standing)
+                case .other: break
+                case .fatal: return giveUp(connected, used: bytes.count)
+                }
             case .broken:
                 // Where the next message begins is not known any more. Answer what can be answered, and close (T2).
                 let flow = connected.flow
@@ -135,20 +263,11 @@ package final class StreamFlows: @unchecked Sendable {
                 return giveUp(connected, used: bytes.count)
             }
         }
-        shard.assumeIsolated { $0.runActions() }
         return used
     }
 
-    private func noteAlive(_ connected: Connected) {
-        guard !connected.hasSpoken else { return }
-        connected.hasSpoken = true
-        connected.stream.setIdleTimeout(Self.quiet)
-    }
-
     private func giveUp(_ connected: Connected, used: Int) -> Int {
-        shard?.assumeIsolated { $0.runActions() }
-        connected.stream.close(flushing: true)
-        ended(connected.stream)
+        connected.stream.finish()
         return used
     }
 
@@ -156,6 +275,7 @@ package final class StreamFlows: @unchecked Sendable {
     private func ended(_ stream: StreamConnection) {
         guard let connected = connections.removeValue(forKey: stream.id) else { return }
         counters.count(.flowClosed)
+        admission.removed(&connected.standing)
         let flow = connected.flow
         var asked: Flow?
         if connected.isOutgoing {

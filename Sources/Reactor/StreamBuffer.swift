@@ -104,6 +104,9 @@ final class StreamBuffer {
 
     var outputCount: Int { unsafe evbuffer_get_length(bufferevent_get_output(raw)) }
 
+    /// The target hears of drained output as soon as no more than that waits, instead of when nothing does.
+    func tellOutput(below bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_WRITE), bytes, 0) }
+
     /// Copies the bytes into the output.
     func write(_ bytes: Span<UInt8>) {
         loop.checkThread()

@@ -20,6 +20,8 @@ package enum StreamCloseReason: Hashable, Sendable {
     case outputOverflow
     /// More bytes waited to be consumed than allowed: the handler found no end of a message in them.
     case inputOverflow
+    /// All is sent, after ``StreamConnection/finish()``.
+    case finished
 }
 
 /// A TCP, TLS or Unix-domain connection, accepted or made by us.
@@ -55,6 +57,11 @@ package final class StreamConnection: @unchecked Sendable {
         package var input = 128 << 10
         /// Bytes that may wait for the peer to take them.
         package var output = 256 << 10
+        /// While more than that waits for the peer nothing is read from it; it is read again when a quarter is left. `nil`:
+        /// output does not hold up input.
+        package var outputMark: Int?
+        /// What waits is still sent to a peer that has ended its side.
+        package var answersAfterEnd = false
         /// For TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
         /// How long the peer may take no byte while some wait.
@@ -88,6 +95,11 @@ package final class StreamConnection: @unchecked Sendable {
 
     let loop: EventLoop
     private let limits: Limits
+    /// As at first in the limits.
+    package var outputLimit: Int
+    package var outputMark: Int? {
+        didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
+    }
     private var state: State
     private var handlers: Handlers?
     private var connecting: FileWatch?
@@ -95,6 +107,18 @@ package final class StreamConnection: @unchecked Sendable {
     private var buffer: StreamBuffer?
     private var openTimer: LoopTimer?
     private var idleTimeout: Duration?
+    /// What came and was not used yet. It grows with what arrives: many halves of messages must not cost what whole ones
+    /// would.
+    private var kept: [UInt8] = []
+    /// The owner wants to be told of input.
+    private var wantsReading = true
+    /// More output waits than the mark allows.
+    package private(set) var isHeldUp = false
+    /// The handler has had its share, and what it left waits until the others have had theirs.
+    private var isTurnOver = false
+    private var isReading = false
+    /// Why the connection ends once all is sent.
+    private var endReason: StreamCloseReason?
     /// What was sent before the connection could take it.
     private var early: [UInt8] = []
     /// Tells the listener that its connection is gone.
@@ -112,6 +136,8 @@ package final class StreamConnection: @unchecked Sendable {
         self.loop = loop
         self.tls = tls
         self.limits = limits
+        outputLimit = limits.output
+        outputMark = limits.outputMark
         self.ended = ended
         state = .handshaking
         remote = System.remoteEndpoint(descriptor.number) ?? Self.nowhere
@@ -129,6 +155,8 @@ package final class StreamConnection: @unchecked Sendable {
         self.loop = loop
         self.tls = tls
         self.limits = limits
+        outputLimit = limits.output
+        outputMark = limits.outputMark
         ended = {}
         state = .connecting
         remote = target
@@ -207,6 +235,7 @@ package final class StreamConnection: @unchecked Sendable {
         let buffer = try StreamBuffer(descriptor, on: loop, tls: tls, turn: limits.turn)
         buffer.setTarget(self)
         buffer.limitInput(to: limits.input)
+        if let mark = outputMark { buffer.tellOutput(below: mark / 4) }
         self.buffer = buffer
         // Not from here: the caller may still be about to store us.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
@@ -219,12 +248,12 @@ package final class StreamConnection: @unchecked Sendable {
         loop.checkThread()
         switch state {
         case .connecting, .handshaking:
-            guard early.count + bytes.count <= limits.output else { return failLater(.outputOverflow) }
+            guard early.count + bytes.count <= outputLimit else { return failLater(.outputOverflow) }
             unsafe bytes.withUnsafeBufferPointer { unsafe early.append(contentsOf: $0) }
         case .open:
             guard let buffer else { return }
             buffer.write(bytes)
-            if buffer.outputCount > limits.output { failLater(.outputOverflow) }
+            outputGrew(buffer)
         case .closing, .closed: break
         }
     }
@@ -237,10 +266,37 @@ package final class StreamConnection: @unchecked Sendable {
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
     }
 
+    private func outputGrew(_ buffer: StreamBuffer) {
+        let count = buffer.outputCount
+        if count > outputLimit { return failLater(.outputOverflow) }
+        guard let mark = outputMark, count > mark, !isHeldUp else { return }
+        isHeldUp = true
+        updateReading()
+    }
+
     /// Stops reading, so that the peer is held up by TCP, or goes on.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
-        buffer?.setReading(isOn)
+        wantsReading = isOn
+        updateReading()
+    }
+
+    /// For a handler that leaves bytes it could use: they are offered again when whatever else is ready has had its turn,
+    /// and nothing more is read until then.
+    package func endTurn() {
+        guard state == .open, !isTurnOver else { return }
+        isTurnOver = true
+        updateReading()
+        loop.post { [weak self] in self?.takeTurn() }
+    }
+
+    /// Ends the connection when all that waits is sent, and reads nothing more; ``Handlers/closed`` tells when.
+    package func finish() {
+        guard state == .open, endReason == nil else { return }
+        endReason = .finished
+        setReading(false)
+        kept = []
+        loop.post { [weak self] in self?.endIfDone() }
     }
 
     /// Ends the connection, without a call to a handler; when flushing, after what waits was sent or stalled.
@@ -274,7 +330,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// For failures found in a call from the owner, who does not expect to be called back out of it.
     private func failLater(_ reason: StreamCloseReason) {
-        buffer?.setReading(false)
+        wantsReading = false
+        updateReading()
         loop.post { [weak self] in self?.fail(reason) }
     }
 
@@ -288,6 +345,7 @@ package final class StreamConnection: @unchecked Sendable {
         buffer = nil
         pendingDescriptor = nil
         early = []
+        kept = []
         lingering = nil
         ended()
     }
@@ -299,28 +357,105 @@ extension StreamConnection: StreamBufferTarget {
         state = .open
         openTimer = nil
         buffer.setTimeouts(input: idleTimeout, output: limits.outputTimeout)
-        buffer.setReading(true)
+        updateReading()
         if !early.isEmpty {
             buffer.write(early.span)
             early = []
+            outputGrew(buffer)
         }
         handlers?.connected(self)
     }
 
     func inputArrived() {
-        guard state == .open, let buffer, let handlers else { return }
-        // Handler and buffer stay alive in these locals even when the handler closes the connection.
-        buffer.consumeInput { handlers.received(self, $0) }
-        if state == .open, buffer.inputCount >= limits.input { fail(.inputOverflow) }
+        guard state == .open, let buffer else { return }
+        let isWaiting = isTurnOver || isHeldUp || endReason != nil
+        let mustJoin = isWaiting || !kept.isEmpty
+        // Handler and buffer stay alive in locals even when the handler closes the connection.
+        buffer.consumeInput { bytes in
+            keep(bytes, from: mustJoin ? 0 : offer(bytes))
+            return bytes.count
+        }
+        if !isWaiting, mustJoin { offerKept() }
+        checkInput()
     }
 
     func outputDrained() {
-        if state == .closing { end() }
+        guard let buffer else { return }
+        if state == .closing, buffer.outputCount == 0 { return end() }
+        guard state == .open else { return }
+        if isHeldUp {
+            isHeldUp = false
+            offerKept()
+            checkInput()
+            updateReading()
+        }
+        endIfDone()
     }
 
     func failed(_ reason: StreamCloseReason) {
         // With TLS the end is told before the bytes that came with it.
         inputArrived()
-        fail(reason)
+        guard reason == .peerClosed, limits.answersAfterEnd, state == .open else { return fail(reason) }
+        if endReason == nil { endReason = reason }
+        wantsReading = false
+        endIfDone()
+    }
+
+    // MARK: Input that waits
+
+    private func offer(_ bytes: Span<UInt8>) -> Int {
+        guard let handlers else { return bytes.count }
+        let used = handlers.received(self, bytes)
+        precondition(used >= 0 && used <= bytes.count, "used more bytes than there were")
+        return used
+    }
+
+    private func offerKept() {
+        guard state == .open, !kept.isEmpty, !isTurnOver, !isHeldUp else { return }
+        var bytes = kept
+        kept = []
+        let used = offer(bytes.span)
+        guard state == .open, endReason != .finished, used < bytes.count else { return }
+        if used > 0 { bytes.removeFirst(used) }
+        // The room of a long message is not kept for the first bytes of the next.
+        if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
+    }
+
+    private static let spareRoom = 4096
+
+    private func keep(_ bytes: Span<UInt8>, from position: Int) {
+        guard position < bytes.count, state == .open, endReason != .finished else { return }
+        let needed = kept.count + bytes.count - position
+        // An eighth more, so that what drips in is not copied with each drop.
+        if kept.capacity < needed { kept.reserveCapacity(needed + max(needed / 8, 64)) }
+        unsafe bytes.extracting(position..<bytes.count).withUnsafeBufferPointer {
+            unsafe kept.append(contentsOf: $0)
+        }
+    }
+
+    /// Bytes that nobody will use must not pile up; those that wait for their turn do not, since nothing is read meanwhile.
+    private func checkInput() {
+        if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
+    }
+
+    private func takeTurn() {
+        isTurnOver = false
+        guard state == .open else { return }
+        offerKept()
+        checkInput()
+        updateReading()
+        endIfDone()
+    }
+
+    private func updateReading() {
+        let mayRead = state == .open && wantsReading && !isHeldUp && !isTurnOver && endReason == nil
+        guard mayRead != isReading, let buffer else { return }
+        isReading = mayRead
+        buffer.setReading(mayRead)
+    }
+
+    private func endIfDone() {
+        guard state == .open, let endReason, outputCount == 0, !isTurnOver, !isHeldUp else { return }
+        fail(endReason)
     }
 }

@@ -11,10 +11,18 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
         self.code = code
     }
 
-    package var description: String { "\(call): \(unsafe String(cString: strerror(code)))" }
+    package var description: String { "\(call): \(reason)" }
+
+    /// The system's words for the number, such as "Permission denied".
+    package var reason: String { unsafe String(cString: strerror(code)) }
 
     /// The address is taken by another socket.
     package var isAddressInUse: Bool { code == EADDRINUSE }
+
+    /// It is not one of this machine's.
+    package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
+
+    package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
 
     /// No descriptor or kernel memory is left; waiting may help, trying again at once does not.
     package var isExhaustion: Bool { code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM }

@@ -130,6 +130,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 if let verb = notification.mediated?.verb { return "push \(verb.rawValue) \(request.token.prid)" }
                 return "push \(notification.text) \(request.token.prid)"
             }
+        case .flowProved(let flow): return "proved \(flow.connection)"
         case .cancelPush: return "drop push"
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .resolve: return "resolve"

@@ -39,14 +39,18 @@ package final class APIService {
         guard !access.listen.isEmpty else { return }
         router.addDocument(title: access.name == "api" ? "sippushd" : "sippushd, for operators")
         let tls = try makeTLS()
+        var place = access.name
         do throws(SystemError) {
             let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
                 self?.received(request, reply)
             }
-            for endpoint in access.listen { endpoints.append(try listener.listen(on: endpoint, tls: tls)) }
+            for endpoint in access.listen {
+                place = "\(endpoint), of \(access.name).listen"
+                endpoints.append(try listener.listen(on: endpoint, tls: tls))
+            }
             self.listener = listener
         } catch {
-            throw StartError("\(access.name).listen: \(error)")
+            throw .cannotListen(on: place, error)
         }
         let list = endpoints.map(\.description).joined(separator: " ")
         log.notice(

@@ -107,7 +107,7 @@ private func makeStation(
         settings: engineSettings, identity: LocalIdentity(listeners: [listener], domains: engineSettings.domains),
         functions: try EngineFunctions.make(), log: .silent, startedAt: loop.moment.date)
     let shard = ProxyShard(
-        loop: loop, engine: engine, streams: StreamFlows(loop: loop, log: .silent),
+        loop: loop, engine: engine, streams: try StreamFlows(loop: loop, log: .silent),
         services: ShardServices(store: store, push: push, resolve: { _, _ in }), log: .silent)
     store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
     push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }

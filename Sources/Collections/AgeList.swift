@@ -1,0 +1,75 @@
+/// Elements in the order in which they came; the oldest is found, and any one leaves, in constant time.
+///
+/// Each has a place, which is used again when it has left. Its owner limits it and keeps the places.
+package struct AgeList<Element> {
+    fileprivate struct Node {
+        /// `nil` in a free node.
+        var element: Element?
+        var older: Int32
+        /// In a free node: the next free one.
+        var younger: Int32
+
+        init(_ element: Element, older: Int32) {
+            self.element = element
+            self.older = older
+            younger = -1
+        }
+    }
+
+    /// Where an element is, until it is removed.
+    package struct Place: Hashable, Sendable {
+        fileprivate let index: Int32
+    }
+
+    private var nodes: [Node] = []
+    private var free: Int32 = -1
+    private var first: Int32 = -1
+    private var last: Int32 = -1
+    package private(set) var count = 0
+
+    package init() {}
+
+    package var isEmpty: Bool { count == 0 }
+
+    package var oldest: Element? { first < 0 ? nil : nodes[Int(first)].element }
+
+    /// Adds the youngest.
+    package mutating func append(_ element: Element) -> Place {
+        let node = Node(element, older: last)
+        let index: Int32
+        if free >= 0 {
+            index = free
+            free = nodes[Int(index)].younger
+            nodes[Int(index)] = node
+        } else {
+            precondition(nodes.count < Int32.max, "the owner limits its elements")
+            index = Int32(nodes.count)
+            nodes.append(node)
+        }
+        if last >= 0 { nodes[Int(last)].younger = index } else { first = index }
+        last = index
+        count += 1
+        return Place(index: index)
+    }
+
+    /// Each place once.
+    package mutating func remove(_ place: Place) {
+        let index = Int(place.index)
+        precondition(nodes[index].element != nil, "an element leaves once")
+        let (older, younger) = (nodes[index].older, nodes[index].younger)
+        if older >= 0 { nodes[Int(older)].younger = younger } else { first = younger }
+        if younger >= 0 { nodes[Int(younger)].older = older } else { last = older }
+        nodes[index].element = nil
+        nodes[index].younger = free
+        free = place.index
+        count -= 1
+        if count == 0 {
+            // What a crowd needed is given back when it has gone.
+            nodes = []
+            free = -1
+        }
+    }
+}
+
+extension AgeList: Sendable where Element: Sendable {}
+extension AgeList.Node: Sendable where Element: Sendable {}

@@ -1,0 +1,132 @@
+package import Addressing
+import Collections
+package import Timekeeping
+
+/// The numbers that connections keep to (T17).
+package struct FlowLimits: Hashable, Sendable {
+    /// From the start of a connection to the end of its first request.
+    package var firstRequest: Duration = .seconds(20)
+    /// From the start of a connection until it has proved itself; `nil` where nobody has to.
+    package var authentication: Duration? = .seconds(60)
+    /// How long a peer may take none of what waits for it.
+    package var output: Duration = .seconds(20)
+    /// Connections of one source that have not proved themselves.
+    package var perSource = 64
+    /// All of them.
+    package var connections = 50_000
+
+    package init() {}
+}
+
+/// Which connections may stay: whoever has not proved himself has little time and few connections, and gives way to others.
+///
+/// Pure. All unproved connections have the same time, so that lists in the order of their age are all it takes: nothing
+/// here costs more with many connections than with few.
+package struct FlowAdmission {
+    package enum Verdict: Hashable, Sendable {
+        case admitted
+        /// When this one, the oldest that has not proved itself, has gone.
+        case admittedFor(UInt64)
+        case refusedForSource
+        case refusedForTable
+    }
+
+    package enum Cause: Hashable, Sendable {
+        case noRequest
+        case notProved
+    }
+
+    /// What is known of one connection; its owner keeps it and hands it back.
+    package struct Standing {
+        fileprivate let source: IPAddress
+        /// `nil` once it has sent a whole request.
+        fileprivate var silent: AgeList<Entry>.Place?
+        /// `nil` once it has proved itself.
+        fileprivate var unproved: AgeList<Entry>.Place?
+
+        package var isUnproved: Bool { unproved != nil }
+    }
+
+    fileprivate struct Entry {
+        let number: UInt64
+        let start: Instant
+    }
+
+    package var limits: FlowLimits
+    private var silent = AgeList<Entry>()
+    private var unproved = AgeList<Entry>()
+    /// Unproved ones, by source.
+    private var sources: [IPAddress: Int] = [:]
+    private(set) package var count = 0
+
+    package init(_ limits: FlowLimits) { self.limits = limits }
+
+    // MARK: Coming
+
+    package func verdict(on source: IPAddress, isTrusted: Bool) -> Verdict {
+        if !isTrusted, sources[source, default: 0] >= limits.perSource { return .refusedForSource }
+        return verdictOnOutgoing()
+    }
+
+    /// Of a connection that we make ourselves.
+    package func verdictOnOutgoing() -> Verdict {
+        guard count >= limits.connections else { return .admitted }
+        return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
+    }
+
+    package mutating func added(
+        _ number: UInt64, from source: IPAddress, isTrusted: Bool, now: Instant
+    ) -> Standing {
+        count += 1
+        guard !isTrusted else { return Standing(source: source) }
+        sources[source, default: 0] += 1
+        let entry = Entry(number: number, start: now)
+        return Standing(source: source, silent: silent.append(entry), unproved: unproved.append(entry))
+    }
+
+    package mutating func addedOutgoing() -> Standing {
+        count += 1
+        return Standing(source: .anyV4)
+    }
+
+    // MARK: What it does
+
+    /// A whole request came.
+    package mutating func asked(_ standing: inout Standing) {
+        guard let place = standing.silent.take() else { return }
+        silent.remove(place)
+    }
+
+    package mutating func proved(_ standing: inout Standing) {
+        asked(&standing)
+        guard let place = standing.unproved.take() else { return }
+        unproved.remove(place)
+        let left = sources[standing.source, default: 1] - 1
+        sources[standing.source] = left > 0 ? left : nil
+    }
+
+    /// Once, when the connection has gone.
+    package mutating func removed(_ standing: inout Standing) {
+        proved(&standing)
+        count -= 1
+    }
+
+    // MARK: Time
+
+    /// When the next one's time is up.
+    package var nextDeadline: Instant? {
+        let first = silent.oldest.map { $0.start + limits.firstRequest }
+        let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
+        guard let first, let second else { return first ?? second }
+        return min(first, second)
+    }
+
+    /// One whose time is up; to be asked again when it has been removed, until it says `nil`.
+    package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
+        if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
+        guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {
+            return nil
+        }
+        return (entry.number, .notProved)
+    }
+}

@@ -1,0 +1,20 @@
+import Reactor
+
+/// Why the daemon does not start: a sentence for the operator.
+package struct StartError: Error, CustomStringConvertible {
+    package let description: String
+    package init(_ sentence: String) { description = sentence }
+}
+
+extension StartError {
+    /// The place is an address or a path, as the settings have it.
+    static func cannotListen(on place: String, _ error: SystemError) -> StartError {
+        let hint =
+            error.isAddressInUse
+            ? " by another program; does a sippushd run already?"
+            : error.isAddressUnknown
+                ? ": this machine has no such address"
+                : error.isPermissionDenied ? ": ports below 1024 and foreign folders need more rights" : ""
+        return StartError("cannot listen on \(place): \(error.reason)\(hint)")
+    }
+}
