@@ -277,7 +277,7 @@ extension HTTPClientError {
     init(_ reason: StreamCloseReason, whileOpening: Bool) {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
-        case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.description)
+        case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
         // With TLS 1.3 the server judges our certificate when we believe the handshake over.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .openTimeout: self.init(.timeout, detail: "no connection in time")

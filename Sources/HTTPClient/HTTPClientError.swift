@@ -38,5 +38,23 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         }
     }
 
+    /// For operators, without the server, which they need to know as well.
+    package var sentence: String {
+        let words =
+            switch code {
+            case .invalidRequest: "the request cannot be sent"
+            case .resolve: "the host name is not found"
+            case .connect: "no connection"
+            case .tls: "no TLS connection"
+            case .timeout: "no answer in time"
+            case .reset: "the connection broke"
+            case .badResponse: "the answer is not HTTP"
+            case .bodyTooLarge: "the answer is too long"
+            case .cancelled: "taken back"
+            case .failed: "failed"
+            }
+        return detail.isEmpty || detail == words ? words : "\(words): \(detail)"
+    }
+
     package var description: String { detail.isEmpty ? "\(code)" : "\(code): \(detail)" }
 }

@@ -1,4 +1,5 @@
 internal import Addressing
+internal import Collections
 internal import Reactor
 internal import Timekeeping
 
@@ -16,6 +17,8 @@ final class HTTPConnection {
     private var timedPart: HTTPRequestReader.Part?
     /// What came while a request waits for its answer.
     private var pending: [UInt8] = []
+    /// Among those that wait for a request; `nil` while there is something to do.
+    private var idlePlace: AgeList<UInt64>.Place?
     /// The loop below goes on by itself.
     private var isServing = false
 
@@ -45,6 +48,7 @@ final class HTTPConnection {
         self.timer = timer
         // A connection without a request is as bad as one with half a head.
         timer.arm(at: loop.now + limits.headTimeout)
+        noteIdleness()
         try stream.start(
             StreamConnection.Handlers(
                 connected: { _ in },
@@ -63,7 +67,20 @@ final class HTTPConnection {
     private func end() {
         phase = .ended
         timer = nil
+        noteIdleness()
         listener?.ended(self)
+    }
+
+    /// Whoever has not said all of a head is idle, and so is who is told only that the request was refused.
+    private func noteIdleness() {
+        let isIdle =
+            switch phase {
+            case .reading: reader.part != .body
+            case .lingering: true
+            case .answering, .ended: false
+            }
+        if isIdle, idlePlace == nil { idlePlace = listener?.becameIdle(self) }
+        if !isIdle, let place = idlePlace.take() { listener?.isBusy(place) }
     }
 
     // MARK: Input
@@ -93,10 +110,13 @@ final class HTTPConnection {
         defer { isServing = false }
         while case .reading = phase {
             switch reader.next(in: bytes, from: &position) {
-            case .needsMore: return armTimer()
+            case .needsMore:
+                noteIdleness()
+                return armTimer()
             case .wantsContinue: stream.send(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8))
             case .request(let head, let body):
                 phase = .answering(head)
+                noteIdleness()
                 timer?.disarm()
                 timedPart = nil
                 listener?.received(
@@ -130,6 +150,7 @@ final class HTTPConnection {
             return end()
         }
         phase = .reading
+        noteIdleness()
         stream.setReading(true)
         guard !isServing else { return }
         servePending()
@@ -141,6 +162,7 @@ final class HTTPConnection {
         listener?.answered(fault.status)
         stream.send(response.bytes(at: listener?.date ?? UnixTime(milliseconds: 0), staysOpen: false))
         phase = .lingering
+        noteIdleness()
         pending = []
         timer?.arm(at: SystemClock.now + limits.lingerTimeout)
     }

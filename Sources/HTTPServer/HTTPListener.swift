@@ -27,7 +27,8 @@ package final class HTTPListener: @unchecked Sendable {
         package var idleTimeout: Duration = .seconds(60)
         /// How long the peer may take no byte of an answer.
         package var outputTimeout: Duration = .seconds(30)
-        /// Connections at a time; more wait in the kernel's queue.
+        /// Connections at a time. When there are as many, the one that has been idle longest gives way to a new one; where
+        /// all of them have something to do the new one is closed.
         package var connections = 1000
         /// Connections at a time from one IPv4 address or IPv6 /64; more are closed at once.
         package var connectionsPerSource = 1000
@@ -48,6 +49,8 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
+    /// Those that wait for a request, in the order in which they began to.
+    private var idle = AgeList<UInt64>()
     private var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
     /// Requests that wait for a turn; each connection has one at most.
@@ -79,7 +82,7 @@ package final class HTTPListener: @unchecked Sendable {
     @discardableResult
     package func listen(on endpoint: Endpoint, tls: TLSContext? = nil) throws(SystemError) -> Endpoint {
         let socket = try StreamListener(
-            boundTo: endpoint, on: loop, tls: tls, limit: limits.connections, connectionLimits: streamLimits
+            boundTo: endpoint, on: loop, tls: tls, limit: .max, connectionLimits: streamLimits
         ) { [weak self] stream in self?.accepted(stream) }
         sockets.append(socket)
         return socket.local
@@ -89,7 +92,7 @@ package final class HTTPListener: @unchecked Sendable {
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
-                unixPath: unixPath, on: loop, limit: limits.connections, connectionLimits: streamLimits
+                unixPath: unixPath, on: loop, limit: .max, connectionLimits: streamLimits
             ) { [weak self] stream in self?.accepted(stream) })
     }
 
@@ -120,8 +123,7 @@ package final class HTTPListener: @unchecked Sendable {
 
     private func accepted(_ stream: StreamConnection) {
         let source = stream.remote.address.source
-        guard connections.count < limits.connections,
-            stream.remote.port == 0 || sources[source, default: 0] < limits.connectionsPerSource
+        guard stream.remote.port == 0 || sources[source, default: 0] < limits.connectionsPerSource, makesRoom()
         else { return stream.close() }
         let connection = HTTPConnection(stream, of: self, limits: limits)
         connections[stream.id] = connection
@@ -132,6 +134,17 @@ package final class HTTPListener: @unchecked Sendable {
             connection.close()
         }
     }
+
+    private func makesRoom() -> Bool {
+        guard connections.count >= limits.connections else { return true }
+        guard let oldest = idle.oldest.flatMap({ connections[$0] }) else { return false }
+        oldest.close()
+        return true
+    }
+
+    func becameIdle(_ connection: HTTPConnection) -> AgeList<UInt64>.Place { idle.append(connection.stream.id) }
+
+    func isBusy(_ place: AgeList<UInt64>.Place) { idle.remove(place) }
 
     func ended(_ connection: HTTPConnection) {
         guard connections.removeValue(forKey: connection.stream.id) != nil else { return }

@@ -161,7 +161,7 @@ extension ProxyEngine {
         case .accepted, .acceptedWithNewToken:
             counters.count(.missedCallReported, by: UInt64(refs.count))
             forgetFailedReport(to: device)
-        case .retry, .renewCredential, .credentialsRefused:
+        case .retry, .renewCredential, .credentialsRefused, .noConnection:
             retryReport(to: device, of: aor, now: now)
         // Trying again would end the same way. The calls wait for the device's next REGISTER.
         case .tokenDead, .payloadRefused, .noSuitableToken:
@@ -190,7 +190,7 @@ extension ProxyEngine {
                 [.aor: .described(aor), .device: .described(device)])
             act(.record([.binding(change)]))
             return false
-        case .accepted, .retry, .renewCredential, .credentialsRefused, .payloadRefused,
+        case .accepted, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
             .noSuitableToken:
             return false
         }

@@ -153,7 +153,9 @@ final class StreamBuffer {
             target.failed(.peerClosed)
         } else if let tls = box.tls {
             let tlsCode = unsafe bufferevent_get_openssl_error(raw)
-            let reason = tls.verificationFailure ?? (tlsCode == 0 ? nil : TLSSession.reason(for: tlsCode))
+            let reason =
+                tls.verificationFailure.map { "certificate not trusted: \($0)" }
+                ?? (tlsCode == 0 ? nil : TLSSession.reason(for: tlsCode))
             target.failed(reason.map { .tls($0) } ?? .system(SystemError(call: "read", code: code)))
         } else {
             target.failed(.system(SystemError(call: "read", code: code)))

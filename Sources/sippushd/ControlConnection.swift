@@ -56,7 +56,7 @@ struct ControlConnection {
         do {
             response = try HTTPSession.wait(for: request)
         } catch {
-            throw .failed("no daemon answers on \(path): \(error.description)")
+            throw noAnswer(error)
         }
         guard response.status == 200 else {
             let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
@@ -66,6 +66,23 @@ struct ControlConnection {
         return response.body
     }
 
+    /// The client's library does not tell why it could not connect; the system does.
+    private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
+        do throws(SystemError) {
+            guard try UnixSocket.isListening(at: path) else {
+                return .failed("no daemon answers on \(path): nobody listens there")
+            }
+            return .failed("the daemon on the control socket \(path) does not answer: \(error.sentence)")
+        } catch {
+            return .failed(Self.cannotUse(path, error))
+        }
+    }
+
+    private static func cannotUse(_ path: String, _ error: SystemError) -> String {
+        let hint = error.isPermissionDenied ? "; it is for the daemon's own user and for root" : ""
+        return "the control socket \(path) cannot be used: \(error.reason)\(hint)"
+    }
+
     /// Whether a daemon is listening. One that is there and does not answer is a failure: its store must not be changed
     /// behind its back.
     var isAlive: Bool {
@@ -73,12 +90,12 @@ struct ControlConnection {
             do throws(SystemError) {
                 guard try UnixSocket.isListening(at: path) else { return false }
             } catch {
-                throw .failed("the control socket \(path) cannot be used: \(error)")
+                throw .failed(Self.cannotUse(path, error))
             }
             do throws(HTTPClientError) {
                 _ = try HTTPSession.wait(for: request("GET", "/healthz"))
             } catch {
-                throw .failed("the daemon on \(path) does not answer: \(error.description)")
+                throw .failed("the daemon on \(path) does not answer: \(error.sentence)")
             }
             return true
         }

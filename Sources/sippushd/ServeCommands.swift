@@ -50,7 +50,9 @@ let checkConfigCommand = Command(
             terminator: "")
         return
     }
-    _ = try invocation.settings()
+    let settings = try invocation.settings()
+    let problems = SetupCheck.problems(of: settings, in: invocation.configPath)
+    guard problems.isEmpty else { throw .failed("serve would not do its work\n\(problems.joined(separator: "\n"))") }
     print("\(invocation.configPath) is fine")
 }
 

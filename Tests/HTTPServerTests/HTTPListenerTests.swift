@@ -203,6 +203,46 @@ struct HTTPListenerTests {
         }
     }
 
+    @Test func `in a full table the connection that has been idle longest gives way`() async throws {
+        var limits = Self.limits
+        limits.connections = 2
+        limits.headTimeout = .seconds(60)
+        try await withServer(limits: limits) { listener, session, endpoint in
+            try await withLoop { loop in
+                let ends = (Mailbox<Int>(), Mailbox<Int>())
+                func open(_ mailbox: Mailbox<Int>, _ text: String, events: Int) async throws -> StreamConnection {
+                    let connected = Mailbox<Bool>()
+                    let connection = try await Bench(loop).run { bench in
+                        let connection = try StreamConnection.connect(
+                            to: endpoint, on: bench.loop,
+                            handlers: .init(
+                                connected: { _ in connected.put(true) },
+                                received: { _, bytes in
+                                    connected.put(true)
+                                    return bytes.count
+                                }, closed: { _, _ in mailbox.put(1) }))
+                        connection.send(Array(text.utf8))
+                        return connection
+                    }
+                    for _ in 0..<events { _ = try await connected.next() }
+                    return connection
+                }
+                // The first was asked for its body, and is at work; the second has half a head.
+                let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+                let first = try await open(ends.0, head, events: 2)
+                let second = try await open(ends.1, "GET / HTT", events: 1)
+                let response = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
+                #expect(response.status == 202)
+                #expect(try await ends.1.next() == 1)
+                await Bench(loop).run { _ in
+                    first.send(Array("123456789".utf8))
+                    first.close(flushing: true)
+                    second.close()
+                }
+            }
+        }
+    }
+
     @Test func `a client that waits to be asked for its body is asked`() async throws {
         try await withServer { _, session, endpoint in
             let body = [UInt8](repeating: UInt8(ascii: "x"), count: 100_000)

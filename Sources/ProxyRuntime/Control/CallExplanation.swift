@@ -139,10 +139,13 @@ struct DeviceExplanation {
             return "the provider says the token is dead"
                 + (record.deadSince.map { " since \(Words.date($0))" } ?? "")
         case .failed where record.tries == 0:
-            return "not sent: there was no credential for the provider, or too many pushes were before it"
+            return record.reason.isEmpty
+                ? "not sent: there was no credential for the provider, or too many pushes were before it"
+                : "not sent: there is no credential for the provider\(reason)"
         case .failed where record.status == nil: return "the provider was not reached\(reason)" + inTries
         case .failed: return "the provider had trouble\(reason)" + inTries
         case .credentialsRefused: return "the provider does not accept our credentials\(reason)"
+        case .noConnection: return "no connection to the provider can be made\(reason)"
         case .payloadRefused: return "the provider does not accept the message\(reason)"
         case .noSuitableToken: return "the phone gave no token for this kind of push"
         case .queueFull: return isDone ? "not sent: too many pushes wait" : "too many pushes wait"
@@ -255,6 +258,9 @@ struct DeviceExplanation {
                     + "The contact is gone until the app registers again."
         case .credentialsRefused:
             return "Look at \(settings)\(credentialKeys); sippushd check-config finds what is missing."
+        case .noConnection:
+            return "Look at the certificate of the server that is named, and at ca-file and the certificate files of "
+                + "\(settings). Keys and their names have no part in this."
         case .payloadRefused:
             return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
         case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."

@@ -22,6 +22,8 @@ final class GoogleCredential {
         }
     }
 
+    /// Why there is no token; `nil` once there is one.
+    private(set) var problem: String?
     /// A token that pushes wait for is there, or will not come.
     var changed: () -> Void = {}
 
@@ -82,7 +84,8 @@ final class GoogleCredential {
             var request = try account.grantRequest(
                 endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: now.date)
             request.timeout = timeout
-            http.send(request) { [weak self] in self?.granted($0) }
+            let url = request.url
+            http.send(request) { [weak self] in self?.granted($0, by: url) }
             return nil
         } catch {
             let outcome = PushOutcome.credentialsRefused(error.description)
@@ -91,33 +94,38 @@ final class GoogleCredential {
         }
     }
 
-    private func granted(_ result: Result<HTTPClientResponse, HTTPClientError>) {
+    private func granted(_ result: Result<HTTPClientResponse, HTTPClientError>, by url: String) {
+        let server = HTTPClientError.server(of: url)
         switch result {
         case .success(let response) where response.status == 200:
             guard let grant = ServiceAccount.grant(response.body) else {
-                return failed(
-                    .credentialsRefused("the token service's answer has no access_token"), pause: Self.refusedPause)
+                return weAreRefused("the token service \(server) gives no access_token")
             }
+            problem = nil
             cache.made("Bearer \(grant.accessToken)", life: grant.life, now: loop.now)
             armTimer()
             changed()
         case .success(let response) where response.status == 429 || response.status >= 500:
-            failed(.retry(after: nil), pause: Self.unreachedPause)
+            failed(
+                .retry(after: nil), "the token service \(server) answers \(response.status)",
+                pause: Self.unreachedPause)
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            failed(.credentialsRefused("the token service says: \(reason.prefix(200))"), pause: Self.refusedPause)
+            weAreRefused("the token service \(server) says: \(reason.prefix(200))")
         case .failure(let error):
-            failed(
-                error.isRetriable ? .retry(after: nil) : .credentialsRefused("the token service: \(error)"),
-                pause: Self.unreachedPause)
+            let words = "the token service \(error.sentence(about: url))"
+            failed(error.pushOutcome(words), words, pause: Self.unreachedPause)
         }
     }
 
-    private func failed(_ outcome: PushOutcome, pause: Duration) {
+    private func weAreRefused(_ words: String) { failed(.credentialsRefused(words), words, pause: Self.refusedPause) }
+
+    private func failed(_ outcome: PushOutcome, _ words: String, pause: Duration) {
+        problem = words
         log.error(
             "no access token from Google",
-            [.provider: "fcm", .path: .text(key.accountFile), .outcome: .text("\(outcome)")])
+            [.provider: "fcm", .path: .text(key.accountFile), .reason: .text(words)])
         cache.failed(outcome, pause: pause, now: loop.now)
         armTimer()
         changed()

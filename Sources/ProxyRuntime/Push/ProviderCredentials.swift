@@ -100,6 +100,12 @@ final class ProviderCredentials {
         }
     }
 
+    /// Why there is none, where that is not the provider's answer to a push.
+    func problem(of app: PushApp.ID) -> String? {
+        guard sources.indices.contains(app.index), case .google(let credential) = sources[app.index] else { return nil }
+        return credential.problem
+    }
+
     /// The provider refused a push that carried this one.
     func refused(_ header: HTTPHeader?, by app: PushApp.ID) {
         guard let value = header?.value, sources.indices.contains(app.index) else { return }

@@ -91,11 +91,25 @@ extension ProviderAnswer {
 }
 
 extension HTTPClientError {
-    /// What a request that got no answer means for its push.
-    var pushOutcome: PushOutcome {
+    /// What a request that got no answer means for its push; `words` for the operator.
+    func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
         case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge: .retry(after: nil)
-        case .tls, .invalidRequest: .credentialsRefused(description)
+        case .tls, .invalidRequest: .noConnection(words)
         }
+    }
+
+    /// For operators: which server, and what happened.
+    func sentence(about url: String) -> String { "\(Self.server(of: url)): \(sentence)" }
+
+    /// Host and port; never the path, which may hold a token.
+    static func server(of url: String) -> String {
+        let parts = url.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[1].isEmpty else { return "the server" }
+        let authority = parts[2].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let host = authority.split(separator: "@").last ?? authority
+        let hasPort =
+            host.last != "]" && host.drop { $0 != "]" }.contains(":") || !host.contains("]") && host.contains(":")
+        return hasPort ? "\(host)" : "\(host):\(url.hasPrefix("https:") ? 443 : 80)"
     }
 }

@@ -1,4 +1,3 @@
-import HTTPClient
 import PushDelivery
 import Telemetry
 import Timekeeping
@@ -33,6 +32,14 @@ struct PushJournal {
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
                 ])
+        case .noConnection(let reason):
+            guard let suppressed = limit.admit(now: now) else { return }
+            log.error(
+                "no connection to the push provider can be made as it is set up",
+                [
+                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
+                    .suppressed: .number(suppressed),
+                ])
         case .payloadRefused(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
@@ -52,10 +59,10 @@ struct PushJournal {
         }
     }
 
-    mutating func notReached(_ app: PushApp, _ error: HTTPClientError, now: Instant) {
+    mutating func notReached(_ app: PushApp, _ problem: String, now: Instant) {
         guard let suppressed = limit.admit(now: now) else { return }
         log.warning(
             "push provider not reached",
-            [.provider: .text(app.name), .error: .described(error), .suppressed: .number(suppressed)])
+            [.provider: .text(app.name), .reason: .text(problem), .suppressed: .number(suppressed)])
     }
 }

@@ -246,6 +246,9 @@ package final class PushService: @unchecked Sendable {
             if delivery.attempt.state == .ended { leave(delivery, .unknown, now: now) }
         case .later: withoutCredential.append(delivery.request.id)
         case .none(let outcome):
+            if let problem = credentials.problem(of: delivery.app.id) {
+                noted(delivery.request.id, .answered(outcome, status: nil, problem: problem))
+            }
             leave(delivery, .unknown, now: now)
             run(answered(delivery, outcome, now: now), delivery, now: now)
         }
@@ -264,7 +267,8 @@ package final class PushService: @unchecked Sendable {
             }
             delivery.way.standing.report.sent += 1
             noted(delivery.request.id, .sent)
-            delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, $0) }
+            let url = request.url
+            delivery.exchange = http.send(request) { [weak self] in self?.exchanged(delivery, with: url, $0) }
         }
     }
 
@@ -281,7 +285,9 @@ package final class PushService: @unchecked Sendable {
         run(answered(delivery, outcome, now: now), delivery, now: now)
     }
 
-    private func exchanged(_ delivery: Delivery, _ result: Result<HTTPClientResponse, HTTPClientError>) {
+    private func exchanged(
+        _ delivery: Delivery, with url: String, _ result: Result<HTTPClientResponse, HTTPClientError>
+    ) {
         guard deliveries[delivery.request.id] === delivery else { return }
         delivery.exchange = nil
         let now = loop.moment
@@ -300,10 +306,11 @@ package final class PushService: @unchecked Sendable {
             status = answer.status
             if outcome.isAccepted { standing.isProven = true }
         case .failure(let error):
-            outcome = error.pushOutcome
+            let words = error.sentence(about: url)
+            outcome = error.pushOutcome(words).redacted(of: delivery.request.token)
             isFailure = true
-            problem = error.description
-            journal.notReached(delivery.app, error, now: now.instant)
+            problem = words
+            journal.notReached(delivery.app, words, now: now.instant)
         }
         noted(delivery.request.id, .answered(outcome, status: status, problem: problem))
         let health: PushLane.Health = !isFailure ? .answered : delivery.attempt.tries > 1 ? .failedAgain : .failed

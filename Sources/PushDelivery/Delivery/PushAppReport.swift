@@ -41,6 +41,9 @@ package struct PushAppReport: Hashable, Sendable {
             credentialsRefused += 1
             refusal = reason
             refusedAt = date
+        case .noConnection(let reason):
+            refusal = reason
+            refusedAt = date
         case .payloadRefused: payloadsRefused += 1
         case .retry, .renewCredential, .noSuitableToken: break
         }

@@ -92,7 +92,8 @@ package struct PushAttempt: Hashable, Sendable {
             tries = max(0, tries - 1)
             state = .queued
             return .renewCredentialAndEnqueue
-        case .accepted, .acceptedWithNewToken, .tokenDead, .credentialsRefused, .payloadRefused, .noSuitableToken:
+        case .accepted, .acceptedWithNewToken, .tokenDead, .credentialsRefused, .noConnection, .payloadRefused,
+            .noSuitableToken:
             return end(outcome)
         }
     }

@@ -15,6 +15,9 @@ package enum PushOutcome: Hashable, Sendable {
     case renewCredential
     /// The provider does not accept us: the operator's problem. The token stays.
     case credentialsRefused(String)
+    /// As things are set no connection to the provider can be made: its certificate is not trusted, or a file of ours cannot
+    /// be used. The operator's problem too, but keys and their names have no part in it. The token stays.
+    case noConnection(String)
     /// The provider does not accept what we wrote: our bug. The token stays.
     case payloadRefused(String)
     /// The device gave no token that may carry this message.
@@ -23,7 +26,9 @@ package enum PushOutcome: Hashable, Sendable {
     package var isAccepted: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .payloadRefused, .noSuitableToken: false
+        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
+            .noSuitableToken:
+            false
         }
     }
 }

@@ -154,7 +154,8 @@ private final class OpenRecord {
         switch outcome {
         // Time or tries are over: what was said before counts.
         case .retry: record.answer = record.answer ?? .failed
-        case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .payloadRefused,
+        case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .noConnection,
+            .payloadRefused,
             .noSuitableToken:
             record.noteAnswer(outcome)
         }

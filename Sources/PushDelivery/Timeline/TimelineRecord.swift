@@ -55,6 +55,7 @@ package struct TimelineRecord: Hashable, Sendable {
         /// It could not be reached, or had trouble of its own.
         case failed
         case credentialsRefused = "credentials-refused"
+        case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
         /// Not sent: too many wait already.
@@ -187,6 +188,9 @@ extension TimelineRecord {
             reason = "the credential is out of date"
         case .credentialsRefused(let text):
             answer = .credentialsRefused
+            reason = text
+        case .noConnection(let text):
+            answer = .noConnection
             reason = text
         case .payloadRefused(let text):
             answer = .payloadRefused

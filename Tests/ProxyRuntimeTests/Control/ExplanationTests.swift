@@ -199,6 +199,7 @@ struct ExplanationTests {
         (.tokenDead, 410, "the provider says the token is dead since 2026-11-21 10:12:03.120 UTC"),
         (.failed, 503, "the provider had trouble: why"), (.failed, nil, "the provider was not reached: why"),
         (.credentialsRefused, 403, "the provider does not accept our credentials: why"),
+        (.noConnection, nil, "no connection to the provider can be made: why"),
         (.payloadRefused, 400, "the provider does not accept the message: why"),
         (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
         (.queueFull, nil, "not sent: too many pushes wait"),

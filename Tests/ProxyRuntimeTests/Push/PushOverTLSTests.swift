@@ -73,7 +73,13 @@ struct PushOverTLSTests {
                 let bench = PushBench(loop)
                 try await bench.start(settings)
                 await bench.send(1, to: token(.apns, phone))
-                guard case .credentialsRefused = try await bench.outcomes.next().1 else { return #expect(Bool(false)) }
+                guard case .noConnection(let words) = try await bench.outcomes.next().1 else {
+                    return #expect(Bool(false), "an untrusted certificate is no wrong key")
+                }
+                let server = try #require(settings.apns.endpoint?.dropFirst("https://".count))
+                #expect(words.hasPrefix("\(server): no TLS connection: certificate not trusted: "), "\(words)")
+                #expect(await bench.report("apns").refusal == words)
+                #expect(await bench.report("apns").credentialsRefused == 0)
                 #expect(await providers.records.isEmpty)
                 await bench.close()
                 await providers.close()

@@ -44,7 +44,7 @@ final class DryRuns: @unchecked Sendable {
         case .accepted, .acceptedWithNewToken: done(true)
         // A PushKit token: Apple ends apps whose VoIP push is no call.
         case .noSuitableToken: done(true)
-        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .payloadRefused: done(false)
+        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused: done(false)
         }
         return true
     }

@@ -1,0 +1,100 @@
+import Addressing
+import Foundation
+import LoopTesting
+import Reactor
+import Testing
+
+@testable import ProxyRuntime
+
+/// What an operator is told when something is not as it should be.
+@Suite("Diagnoses", .timeLimit(.minutes(1)))
+struct DiagnosisTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private func run(_ command: String, _ settings: String) async throws -> DaemonProgram.Ended {
+        let file = try DaemonProgram.write(settings, in: folder)
+        return try await DaemonProgram.run([command, "--config", file], in: folder)
+    }
+
+    private func settings(_ rest: String) -> String {
+        "domains: [example.net]\nlisten: [udp:127.0.0.1:0]\nstore: \(folder.path)\n"
+            + "control: \(folder.folder)/control.sock\n" + rest
+    }
+
+    @Test func `check-config reads the files that the settings name, and says where they are named`() async throws {
+        let junk = folder.folder + "/junk.pem"
+        try Data("no key".utf8).write(to: URL(fileURLWithPath: junk))
+        let ended = try await run(
+            "check-config",
+            settings(
+                """
+                push:
+                  apns:
+                    enabled: true
+                    team-id: DEF123GHIJ
+                    key-id: ABC123DEFG
+                    key-file: \(junk)
+                    topics: [com.example.phone]
+                    ca-file: /none/ca.pem
+                  fcm:
+                    enabled: true
+                    service-account-file: \(folder.folder)/none.json
+                """))
+        #expect(ended.status == 1)
+        let lines = ended.complaint.split(separator: "\n").map(String.init)
+        for (line, words) in [(10, "key-file: \(junk): "), (12, "ca-file: /none/ca.pem: "), (15, "none.json: ")] {
+            #expect(lines.contains { $0.contains(".yaml:\(line):") && $0.contains(words) }, "\(line) of \(lines)")
+        }
+        #expect(lines.count == 4)
+    }
+
+    @Test(arguments: ["tcp", "udp", "api", "control"])
+    func `an address or path that is taken is named`(kind: String) async throws {
+        try await withLoop { loop in
+            let control = folder.folder + "/control.sock"
+            let holder = Holder()
+            let taken = try await Bench(loop).run { bench in try holder.take(kind, control, on: bench.loop) }
+            let ended = try await run(
+                "serve",
+                "domains: [example.net]\nstore: \(folder.path)\ncontrol: \(control)\n"
+                    + (kind == "tcp" || kind == "udp"
+                        ? "listen: [\(kind):\(taken)]\n" : "listen: [udp:127.0.0.1:0]\n")
+                    + (kind == "api" ? "api:\n  listen: [\(taken)]\n" : ""))
+            #expect(ended.status == 1)
+            #expect(ended.complaint.contains("\(taken)"), "\(ended.complaint)")
+            #expect(ended.complaint.contains("Address already in use"), "\(ended.complaint)")
+            await Bench(loop).run { _ in holder.release() }
+        }
+    }
+
+    /// - `@unchecked Sendable` because the loop alone uses it.
+    private final class Holder: @unchecked Sendable {
+        private var listener: StreamListener?
+        private var socket: UDPSocket?
+
+        func take(_ kind: String, _ control: String, on loop: EventLoop) throws -> String {
+            let free = Endpoint(.loopbackV4, 0)
+            switch kind {
+            case "udp":
+                let socket = try UDPSocket(boundTo: free, on: loop)
+                self.socket = socket
+                return "\(socket.local)"
+            case "control":
+                listener = try StreamListener(unixPath: control, on: loop, limit: 9) { $0.close() }
+                return control
+            default:
+                let listener = try StreamListener(boundTo: free, on: loop, limit: 9) { $0.close() }
+                self.listener = listener
+                return "\(listener.local)"
+            }
+        }
+
+        func release() {
+            socket?.close()
+            socket = nil
+            listener = nil
+        }
+    }
+}
