@@ -11,7 +11,9 @@ STAGES = {
         },
     },
     # Phones prove themselves, and call each other.
-    "direct": {"settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}}},
+    "direct": {
+        "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"}},
+    },
     # A closed network: nobody proves anything.
     "open": {"settings": {"auth": "off"}},
     # Small limits.
@@ -19,8 +21,8 @@ STAGES = {
         "settings": {
             "call": {"ring-timeout": "20s", "pushes-per-device": 0},
             "digest": {"nonce-lifetime": "5s"},
-            "limits": {"calls": 40, "connections": 60, "first-request": "2s", "authentication": "4s",
-                       "held-bytes": "256KiB"},
+            "limits": {"calls": 200, "calls-per-account": 20, "connections": 60, "first-request": "2s",
+                       "authentication": "4s", "held-bytes": 8388608},
             "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},
         },
     },
