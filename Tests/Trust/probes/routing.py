@@ -188,7 +188,7 @@ def own_listeners(t):
     for user in (name, api[0]):
         refused = t.daemon.metric("sippushd_http_refused_total")
         caller, request = call(t, user)
-        answer = caller.response(request.call_id, "INVITE", 3)
+        answer = caller.response(request.call_id, "INVITE", 10)
         check(answer and answer.status >= 400, f"a Contact at our own listener: {answer and answer.start}")
         check(answer.status != 482 and answer.status != 483, f"the INVITE came back to us: {answer.start}")
         after = t.daemon.metric("sippushd_http_refused_total")

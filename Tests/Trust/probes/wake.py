@@ -317,9 +317,6 @@ def eleven(t):
     for phone, token in phones:
         answer = phone.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
-    caller, request = call(t, name)
-    for _, token in phones:
-        check(t.suite.provider.wait(token), "control: a device was not pushed")
     # Each comes back from a new address, so that each has something to be stored; all at the same moment.
     phones = [(t.phone(), token) for _, token in phones]
     ready = []
@@ -329,14 +326,17 @@ def eleven(t):
         answer = phone.exchange(request)
         check(answer and answer.status == 401, f"control: {answer}")
         ready.append((phone, request.renewed().add(*credentials(answer, name, password, "REGISTER", request.uri))))
+    caller, invite = call(t, name)
+    for _, token in phones:
+        check(t.suite.provider.wait(token), "control: a device was not pushed")
     for phone, request in ready:
         phone.send(request)
     answers = [phone.response(request.call_id, "REGISTER") for phone, request in ready]
     statuses = [a and a.status for a in answers]
     check(statuses == [200] * 11, f"eleven devices that wake at once: {statuses}")
     for phone, _ in phones:
-        check(phone.request("INVITE", request.call_id, 3), "a woken device got no INVITE")
-    caller.send(caller.cancel(request))
+        check(phone.request("INVITE", invite.call_id, 4), f"a woken device got no INVITE, the caller {caller.history}")
+    caller.send(caller.cancel(invite))
     return "eleven devices of one user that register at once are all served, and all ring"
 
 
