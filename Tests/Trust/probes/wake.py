@@ -252,6 +252,57 @@ def life_other(t):
     return "keep-alives and requests from another address or port of the phone's host do not release its call"
 
 
+@probe("T22.1", "ring-live-flow-within", "open")
+def live_flow(t):
+    """A flow that showed life a moment ago gets the INVITE at once, and the push beside it; the phone rings once."""
+    t.needs("call.ring-live-flow-within")
+    for phone in (t.phone(), t.stream()):
+        phone, name, password, token = sleeper(t, phone)
+        phone.send(b"\r\n\r\n")
+        time.sleep(0.2)
+        caller, request = call(t, name)
+        invite = phone.request("INVITE", request.call_id, 2)
+        check(invite, "the live flow did not get the INVITE at once")
+        check(t.suite.provider.wait(token), "no push beside it")
+        phone.respond(invite, 180, tag="b")
+        answer = phone.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"control: {answer}")
+        check(not rings(phone, request, 1), "the phone rang twice")
+        phone.respond(invite, 200, tag="b")
+        answer = caller.response(request.call_id, "INVITE")
+        check(answer and answer.status == 200, f"the caller got {answer}")
+    return "UDP and TCP: INVITE at once, the push beside it, one ring although the push made the phone register"
+
+
+@probe("T22.1", "both-flows-meet", "open")
+def two_flows(t):
+    """A phone that met the INVITE on its old flow answers the one on its new flow with 482: the call goes on."""
+    t.needs("call.ring-live-flow-within")
+    old, name, password, token = sleeper(t, t.stream())
+    old.send(b"\r\n\r\n")
+    time.sleep(0.2)
+    caller, request = call(t, name)
+    invite = old.request("INVITE", request.call_id, 2)
+    check(invite, "control: no INVITE on the live flow")
+    new = t.stream(old.host)
+    answer = new.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    again = new.request("INVITE", request.call_id, 1.5)
+    if again:
+        new.respond(again, 482, tag="n")
+    time.sleep(0.3)
+    early = caller.response(request.call_id, "INVITE", 0.3)
+    check(early is None, f"a 482 of the phone ended the call: {early}")
+    cancelled = old.request("CANCEL", request.call_id, 0.2)
+    old.respond(invite, 200, tag="o")
+    answer = caller.response(request.call_id, "INVITE", 3)
+    if not cancelled:
+        check(answer and answer.status == 200, f"the phone answered on its first flow and the caller got {answer}")
+    else:
+        caller.send(caller.cancel(request))
+    return "a 482 on the second flow does not end the call" + (", answered on the first" if not cancelled else "")
+
+
 def move(t, make, leave, ringing):
     old, name, password, token = sleeper(t, make())
     caller, request = call(t, name)
