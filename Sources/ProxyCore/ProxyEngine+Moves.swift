@@ -79,7 +79,7 @@ extension ProxyEngine {
                 .duration: .duration(now.date - call.receivedAt),
             ])
         // Of another contact it was not known before.
-        if let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
+        if isFirst, let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
         if !isFirst { takeBack(context.fork.branches[branch].former, by: target, now: now) }
         send(incoming, to: target, fork: fork, branch: branch, now: now)
     }
@@ -93,6 +93,16 @@ extension ProxyEngine {
                 table.cancel(client, reasons: [], now: now.instant, into: &out)
             }
         }
+    }
+
+    /// Its connection ended after its phone had moved: a CANCEL that was lost with it goes where the phone is.
+    private func takeBackAlone(
+        _ client: ClientTransactionID, of leg: ClientLeg, _ context: ForkContext, now: Moment
+    ) {
+        guard let device = context.fork.branches[leg.branch].addressee,
+            let target = bindings.forkTarget(device, now: now.instant), target.path.isEmpty, !target.flow.isClosed
+        else { return }
+        withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
     // MARK: The device is not there any more
@@ -116,8 +126,12 @@ extension ProxyEngine {
     private func goesBackToSleep(_ client: ClientTransactionID, now: Moment) -> Bool {
         guard let leg = legs[client], let context = forks[leg.fork], context.call != nil, context.fork.acceptsBranches
         else { return false }
-        // It waits already, for the phone to come back.
-        if leg.isLost { return true }
+        // The call has gone on without it, and a late answer still counts.
+        if isFormer(client, leg) {
+            legs[client]?.isLost = true
+            takeBackAlone(client, of: leg, context, now: now)
+            return true
+        }
         let branch = context.fork.branches[leg.branch]
         guard branch.state == .calling(client), let device = branch.addressee,
             let target = bindings.forkTarget(device, now: now.instant)

@@ -104,7 +104,7 @@ extension ProxyEngine {
         for device in devices {
             for fork in called.forks(of: device) {
                 guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),
-                    let id = fork.branches[branch].trace
+                    !fork.branches[branch].hasMoved, let id = fork.branches[branch].trace
                 else { continue }
                 timeline.registered(id, now: now.instant)
             }

@@ -48,6 +48,17 @@ extension SimulatedWorld {
         }
     }
 
+    /// An INVITE goes to where its phone is not any more, because of a REGISTER that came late: it may come back from there.
+    func noteSentAway(_ message: ReadMessage, on flow: Flow) {
+        guard case .request(let request) = message, request.method == .invite,
+            let phone = phones.firstIndex(where: { $0.name == request.uri.user?.string })
+        else { return }
+        let branch = request.via.branch?.string ?? ""
+        let callID = request.callID.string
+        guard phones[phone].invited[callID]?.contains(where: { $0.branch == branch }) != true else { return }
+        phones[phone].invited[callID, default: []].append((branch, flow))
+    }
+
     /// A phone is back: it gets each call that is still offered to it, there and soon.
     private func expectCalls(at number: Int, on flow: Flow) {
         let user = phones[number].user

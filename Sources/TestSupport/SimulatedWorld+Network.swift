@@ -52,7 +52,7 @@ extension SimulatedWorld {
         let message = reader.read(bytes)
         if case .unusable(let unusable) = message { violate("the daemon sent what cannot be read: \(unusable.reason)") }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
-        if let phone { checkSent(message, to: phone, on: flow) }
+        if let phone { checkSent(message, to: phone, on: flow) } else { noteSentAway(message, on: flow) }
         if flow.transport.isReliable, halfOpen.contains(flow.connection) { return }
         if flow.transport.isReliable, flow.connection == 0 || phone == nil {
             let engine = engine

@@ -54,7 +54,8 @@ struct RoutingTests {
 
     @Test func `a phone is not called at a trusted address that it shares`() {
         let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
-        #expect(told == ["100 invite > pbx", "invite > phone", "500 invite > pbx"])
+        // It may register anew while the call can wait.
+        #expect(told == ["100 invite > pbx", "invite > phone"])
     }
 
     @Test func `a phone at our own address is not called at our own port`() {
@@ -63,7 +64,8 @@ struct RoutingTests {
         _ = bench.commitAll(in: bench.receive(registerText(contact: "<sip:bob@10.0.0.1:5060;transport=tcp>"), on: flow))
         bench.invite()
         bench.engine.sendFailed(on: flow, now: bench.now)
-        #expect(story(bench.take()) == ["500 invite > pbx"])
+        #expect(story(bench.take()).isEmpty)
+        #expect(story(bench.pass(.seconds(31))).contains("480 invite > pbx"))
     }
 
     @Test func `nothing is sent to ourselves, whoever seems to have registered from there`() {
