@@ -10,8 +10,8 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: takes requests, and answers for what became of them.
 ///
-/// Whoever shows a wrong API token is answered like everybody else, and nothing is kept: so nobody learns which apps and
-/// tokens there are, and nobody fills the disk.
+/// Whoever shows a wrong API token is answered like everybody else, and nothing is kept or sent: so nobody learns which
+/// apps and tokens there are, nobody fills the disk, and nobody makes us call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let queries: StoreQueries
@@ -104,22 +104,19 @@ final class DeviceRegistrationRoutes: Sendable {
         let good = try judge(bodies.map(\.credentials), of: call)
         var ids: [RequestID] = []
         var requests: [DeviceRequest] = []
-        var strangers: [DeviceCallback] = []
         for body in bodies {
             let id = RequestID.make()
             ids.append(id)
+            // A stranger's callback is called by nobody: the URL may be anyone's.
+            guard good.contains(body.credentials) else { continue }
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
-            guard good.contains(body.credentials) else {
-                if let callback { strangers.append(callback) }
-                continue
-            }
             requests.append(
                 DeviceRequest(
                     id: id, kind: .registration, app: body.credentials.app.text, user: body.user,
                     platform: body.platform, token: body.token, isTracked: fields.isTracked, callback: callback,
                     acceptedAt: queue.date))
         }
-        try queue.accept(requests) { [strangers, ids, queue] isStored in
+        try queue.accept(requests) { [ids] isStored in
             guard isStored else { return call.answer(.notWritten) }
             if !fields.isTracked {
                 call.answer(HTTPResponse(status: 202))
@@ -128,7 +125,6 @@ final class DeviceRegistrationRoutes: Sendable {
             } else if let id = ids.first {
                 call.answer(Acceptance(id: id.text), status: 202)
             }
-            for callback in strangers { queue.refuse(callback) }
         }
     }
 

@@ -24,13 +24,12 @@ package struct RequestID: Hashable, Sendable {
     static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
-/// Why a registration failed; one of five names.
+/// Why a registration failed; one of four names.
 package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case duplicateExists = "DuplicateExists"
     case dryRunSendingFailed = "DryRunSendingFailed"
     case deviceTokenTooLong = "DeviceTokenTooLong"
     case failedToStoreDevice = "FailedToStoreDevice"
-    case apiTokenNotValid = "ApiTokenNotValid"
 }
 
 /// Where an outcome is to be posted. The signature is made when the request comes, so that the API token is not kept.

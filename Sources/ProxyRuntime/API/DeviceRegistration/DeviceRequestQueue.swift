@@ -56,7 +56,6 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private var timer: LoopTimer?
     private var pruneTimer: LoopTimer?
     private var strangers = LogRateLimit()
-    private var strangerWebhooks = LogRateLimit(burst: 10, per: .seconds(10))
 
     private static let limit = 10_000
     private static let concurrency = 16
@@ -108,12 +107,6 @@ final class DeviceRequestQueue: @unchecked Sendable {
             for request in requests { enqueue(request) }
             startWaiting()
         }
-    }
-
-    /// Whoever shows a wrong API token and names a callback URL is told so; but not often, for the URL may be anybody's.
-    func refuse(_ callback: DeviceCallback) {
-        guard strangerWebhooks.admit(now: loop.now) != nil else { return }
-        webhooks.send(.failed(.apiTokenNotValid), to: callback)
     }
 
     func strangerCame(_ request: HTTPRequest) {

@@ -150,25 +150,23 @@ struct DeviceWebhookTests {
         }
     }
 
-    @Test func `a wrong API token is told, signed with what was sent, and not without end`() async throws {
-        try await withReceiver({ _, _ in .answer(202) }) {
-            $0.wrongLoginsPerSource = 0
+    @Test func `a wrong API token triggers no webhook`() async throws {
+        try await withReceiver { _, _ in
+            .answer(202)
         } _: { api, receiver, url in
-            for _ in 0..<30 {
-                _ = try await api.post(
+            for _ in 0..<5 {
+                let status = try await api.post(
                     "/devices", DeviceAPI.body(fcm: "f", apiToken: "wrong"),
-                    headers: [HTTPHeader("x-ms-callback-url", url)])
+                    headers: [HTTPHeader("x-ms-callback-url", url)]
+                ).status
+                #expect(status == 202)
             }
-            let body = try JSONValue(Array(try await receiver.requests.next().body.utf8))
-            #expect(body["Status"]?.string == "Failed")
-            #expect(body["FailureReason"]?.string == "ApiTokenNotValid")
-            let signature = try SignatureEncoding.base64.signature(of: url, key: "wrong")
-            #expect(body["Signature"]?.string == signature)
             _ = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f"), headers: [HTTPHeader("x-ms-callback-url", "\(url)/last")])
-            while try await receiver.requests.next().path != "/last" {}
+            let first = try await receiver.requests.next().path
+            #expect(first == "/last")
             let count = await receiver.requestCount()
-            #expect(count < 30)
+            #expect(count == 1)
         }
     }
 
