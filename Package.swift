@@ -128,7 +128,7 @@ let package = Package(
         tests(
             "ProxyCoreTests",
             [
-                "ProxyCore", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
+                "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
                 "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(

@@ -45,10 +45,19 @@ struct CallerIdentity: Sendable {
     }
 
     /// RFC 3325 section 7: `Privacy: id` keeps P-Asserted-Identity inside the trust domain.
-    static func wantsIDPrivacy(_ request: SIPRequest) -> Bool {
-        request.frame.values(of: .privacy).contains { value in
-            value.string.split(whereSeparator: { $0 == ";" || $0 == " " }).contains { $0.lowercased() == "id" }
+    static func wantsIDPrivacy(_ frame: MessageFrame) -> Bool {
+        guard frame.contains(.privacy) else { return false }
+        return frame.values(of: .privacy).contains { value in
+            value.string.split(whereSeparator: { $0 == ";" || $0 == "," || $0.isWhitespace })
+                .contains { $0.lowercased() == "id" }
         }
+    }
+
+    /// The URI of a name-addr as it was written, such as that of P-Preferred-Identity.
+    static func uri(of value: ByteString) -> ByteString? {
+        guard let start = value.lastIndex(of: UInt8(ascii: "<")) else { return value }
+        let rest = value[start + 1..<value.count]
+        return rest.firstIndex(of: UInt8(ascii: ">")).map { rest[0..<$0] }
     }
 
     /// `scheme:user@host:port`, nothing else.

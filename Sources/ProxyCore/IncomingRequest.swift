@@ -6,14 +6,20 @@ import SIPTransactions
 struct IncomingRequest {
     let request: SIPRequest
     let flow: Flow
+    /// It came from a trusted peer.
+    let isTrusted: Bool
     /// `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded request.
     let viaAddition: ByteString
     let responseFlow: Flow
+    /// What would be its transaction, until it has one.
+    private(set) var key: TransactionKey?
+    /// `nil` while nothing is kept of it: it is answered statelessly then.
     private(set) var server: ServerTransactionID?
 
-    init(_ request: SIPRequest, on flow: Flow) {
+    init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
         self.request = request
         self.flow = flow
+        self.isTrusted = isTrusted
         viaAddition = request.viaAddition(source: flow.remote)
         responseFlow =
             flow.transport.isReliable
@@ -23,14 +29,28 @@ struct IncomingRequest {
                 remote: request.responseEndpoint(source: flow.remote))
     }
 
+    func unmatched(_ key: TransactionKey) -> IncomingRequest {
+        var unmatched = self
+        unmatched.key = key
+        return unmatched
+    }
+
     func matched(_ server: ServerTransactionID) -> IncomingRequest {
         var matched = self
         matched.server = server
         return matched
     }
 
+    /// How long an answer may be for which nobody has proved anything (T4.1).
+    var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
+
     func response(_ status: Status, toTag: ByteString?, fields: [AddedField]) -> [UInt8] {
         request.frame.response(
             status, toTag: request.to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: fields)
     }
+}
+
+extension Flow {
+    /// Over UDP the source of a message may be invented: what it makes us send there is at most three times as long.
+    func answerLimit(to frame: MessageFrame) -> Int { transport.isReliable ? .max : frame.bytes.count * 3 }
 }

@@ -11,6 +11,7 @@ extension ProxyEngine {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
+        guard let incoming = begun(incoming, now: now) else { return }
         let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
         sendTrying(incoming, now: now)
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
@@ -34,6 +35,7 @@ extension ProxyEngine {
             maxForwards: (request.maxForwards ?? 71) - 1)
         edits.routes = next.rows
         edits.topViaAddition = incoming.viaAddition
+        strip(&edits, of: incoming)
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 

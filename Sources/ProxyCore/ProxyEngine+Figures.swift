@@ -30,7 +30,7 @@ extension ProxyEngine {
         switch verdict {
         case .authenticated: counters.count(.credentialsAccepted)
         case .challenge: counters.count(.challengeSent)
-        case .forbidden: counters.count(.credentialsRefused)
+        case .forbidden, .limited: counters.count(.credentialsRefused)
         }
     }
 }

@@ -10,8 +10,7 @@ extension ProxyEngine {
         forks[fork]?.fork.branches[branch].way = target.way
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
-        edits.removed = [.proxyAuthorization]
-        if CallerIdentity.wantsIDPrivacy(incoming.request) { edits.removed.append(.pAssertedIdentity) }
+        if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }
         switch hop(to: target) {
         case .flow(let flow, let otherwise):
             transmit(
@@ -98,6 +97,7 @@ extension ProxyEngine {
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = forks[fork]?.breadth
+        strip(&edits, of: incoming)
         if makesDialog(request) { edits.recordRoutes = recordRoutes(incoming, to: flow, device: device) }
         let outgoing = request.forwarded(edits)
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram, let stream = streamHop(insteadOf: flow, now: now) {
@@ -135,8 +135,15 @@ extension ProxyEngine {
         return ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
     }
 
+    /// What must not go on, wherever the request goes: of whoever is not trusted what it says of its identity (T9.7), of
+    /// everybody credentials that are for us (T9.8).
+    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
+        if !incoming.isTrusted { edits.filter = settings.stripped }
+        edits.ownRealms = ownRealms
+    }
+
     func via(for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest) -> ByteString {
-        let hash = RequestValidation.loopHash(incoming.request, fromTrusted: isTrusted(incoming.flow.remote))
+        let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
         var via: [UInt8] = []
         via.reserveCapacity(96)
         via.append("SIP/2.0/")
@@ -173,7 +180,7 @@ extension ProxyEngine {
 
     /// The binding of a phone that calls, so that it is found again should it move during the call.
     private func callersBinding(_ incoming: IncomingRequest) -> BindingID? {
-        guard !isTrusted(incoming.flow.remote), let home = identity.home(of: incoming.request.from.uri),
+        guard !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri),
             let aor = AddressOfRecord(incoming.request.from.uri, home: home)
         else { return nil }
         return bindings.bindings(for: aor, now: .distantPast).first { $0.flow == incoming.flow }?.id
@@ -197,6 +204,7 @@ extension ProxyEngine {
     /// The request of a fork, read again from its bytes.
     func revive(_ context: ForkContext) -> IncomingRequest? {
         guard let request = functions.reread(context.request) else { return nil }
-        return IncomingRequest(request, on: context.source).matched(context.server)
+        return IncomingRequest(request, on: context.source, isTrusted: isTrusted(context.source.remote))
+            .matched(context.server)
     }
 }

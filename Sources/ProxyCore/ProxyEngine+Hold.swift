@@ -104,6 +104,11 @@ extension ProxyEngine {
 
     /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
+        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1): one that belongs to nothing leaves nothing.
+        guard
+            let incoming = invite != nil || incoming.isTrusted
+                ? begun(incoming, cancelling: invite, now: now) : incoming
+        else { return }
         guard let invite, let fork = forkOfServer[invite] else {
             refuse(incoming, invite == nil ? .callDoesNotExist : .ok, now: now)
             return

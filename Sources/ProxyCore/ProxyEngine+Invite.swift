@@ -20,7 +20,7 @@ extension ProxyEngine {
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
-        if isTrusted(incoming.flow.remote) {
+        if incoming.isTrusted {
             deliverToUser(incoming, next, home: home, sender: .peer, now: now)
             return
         }
@@ -39,28 +39,38 @@ extension ProxyEngine {
     private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
         guard settings.authenticates else { return .unknown(at: incoming.flow.remote) }
         let from = incoming.request.from.uri
-        guard let home = identity.home(of: from) ?? identity.domains.first else { return nil }
-        let realm = digest.realm(for: home)
-        let verdict = digest.check(
-            incoming.request, as: .proxy, realm: realm, owner: nil, on: incoming.flow, users: users, now: now.instant)
-        count(verdict)
-        switch verdict {
-        case .authenticated(let user):
-            noteProved(incoming.flow)
-            // From is never an identity by itself (T9): it must be the one that was proved, or say nothing.
+        guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
+            return nil
+        }
+        switch checkCredentials(of: incoming, as: .proxy, home: home, owner: nil, now: now) {
+        case .authenticated(let user), .forbidden(let user):
+            // From is never an identity by itself (T9.6): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
-            guard from.host.equalsIgnoringCase("anonymous.invalid") || AddressOfRecord(from, home: home) == proved
-            else {
-                refuse(incoming, .forbidden, now: now)
-                return nil
-            }
-            return .user(proved)
-        case .forbidden: refuse(incoming, .forbidden, now: now)
-        case .challenge(let isStale):
-            let fields = digest.challenge(realm: realm, stale: isStale, as: .proxy, now: now.instant)
-            refuse(incoming, .proxyAuthenticationRequired, fields: fields, now: now)
+            if from.host.equalsIgnoringCase("anonymous.invalid") { return .user(proved) }
+            if identity.home(of: from) != nil, AddressOfRecord(from, home: home) == proved { return .user(proved) }
+            log.info(
+                "request refused: From is another user's",
+                [
+                    .aor: .described(proved), .caller: .bytes(from.text),
+                    .source: .described(incoming.flow.remote), .status: .number(403),
+                ])
+            refuse(incoming, .forbidden, now: now)
+        case .limited(let wait):
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait)], now: now)
+        case .challenge(let reason): challenge(incoming, reason, as: .proxy, home: home, now: now)
         }
         return nil
+    }
+
+    /// Where an anonymous caller is at home, by its P-Preferred-Identity (RFC 3325 section 6): with several domains
+    /// nothing else says whose password to ask for.
+    private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
+        guard identity.domains.count > 1,
+            let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
+            let aor = CallerIdentity.uri(of: value).flatMap({ AddressOfRecord(uriText: $0) }),
+            identity.isDomain(aor.host)
+        else { return nil }
+        return aor.host
     }
 
     // MARK: To the PBX
@@ -73,12 +83,13 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: nil, now: now) else { return }
+        guard let incoming = begun(incoming, now: now) else { return }
         let fork = makeFork(
             incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil, accounts: [.caller(sender)])
         sendTrying(incoming, now: now)
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        edits.routes = next.rows
-        edits.removed = [.proxyAuthorization, .pAssertedIdentity]
+        // A phone's own Route would lead the request past the PBX (T9.5).
+        edits.routes = []
         if case .user(let aor) = sender {
             edits.added = [AddedField("P-Asserted-Identity", aor.assertedIdentity)]
         }
@@ -137,6 +148,7 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        guard let incoming = begun(incoming, now: now) else { return }
         let branches = reachable.map { ForkBranch(state: .sleeping, device: $0.id) }
         let fork = makeFork(incoming, branches: branches, call: nil, accounts: accounts(sender, aor.compacted()))
         for (index, target) in reachable.enumerated() {
@@ -165,6 +177,7 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        guard let incoming = begun(incoming, now: now) else { return }
         sendTrying(incoming, now: now)
         let holdTime = holdTime(of: request)
         var call = OfferedCall(

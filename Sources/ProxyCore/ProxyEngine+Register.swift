@@ -12,14 +12,16 @@ extension ProxyEngine {
         guard let home = identity.home(of: request.to.uri),
             let aor = AddressOfRecord(request.to.uri, home: home)
         else {
-            refuse(incoming, .notFound, now: now)
+            refuseRegister(incoming, of: nil, .notFound, because: "no user of ours", now: now)
             return
         }
-        guard request.path.isEmpty || isTrusted(incoming.flow.remote) else {
+        guard request.path.isEmpty || incoming.isTrusted else {
             refusePath(incoming, for: aor, now: now)
             return
         }
-        guard authenticateRegister(incoming, for: aor, now: now) else { return }
+        guard authenticateRegister(incoming, for: aor, now: now), let incoming = begun(incoming, now: now) else {
+            return
+        }
         if !registersInFlight.isEmpty, registersInFlight[aor] != nil {
             enqueue(.register(incoming), for: aor, now: now)
             return
@@ -69,35 +71,72 @@ extension ProxyEngine {
 
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
         guard settings.authenticates else { return true }
-        let realm = digest.realm(for: aor.host)
-        let verdict = digest.check(
-            incoming.request, as: .registrar, realm: realm, owner: aor.user, on: incoming.flow, users: users,
-            now: now.instant)
-        count(verdict)
-        switch verdict {
-        case .authenticated:
-            noteProved(incoming.flow)
-            return true
+        switch checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now) {
+        case .authenticated: return true
         case .forbidden:
-            counters.count(.registerRefused)
-            refuse(incoming, .forbidden, now: now)
-        case .challenge(let isStale):
-            let fields = digest.challenge(realm: realm, stale: isStale, as: .registrar, now: now.instant)
-            refuse(incoming, .unauthorized, fields: fields, now: now)
+            refuseRegister(incoming, of: aor, .forbidden, because: "the password is another user's", now: now)
+        case .limited(let wait):
+            refuseRegister(
+                incoming, of: aor, .serviceUnavailable, fields: [Self.retryAfter(wait)],
+                because: "too many wrong passwords", now: now)
+        case .challenge(let reason):
+            noteChallenge(incoming, of: aor, reason, now: now)
+            challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
         }
         return false
     }
 
     /// A Path says where requests are sent: that is an edge's word, and not a phone's (T9.3).
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
-        counters.count(.registerRefused)
-        log.info(
-            "REGISTER refused, its Path is not of a trusted address",
-            [.aor: .described(aor), .source: .described(incoming.flow.remote)])
         var warning = Array("399 ".utf8)
         warning.append(aor.host)
         warning.append(" \"Path from an address that is not trusted\"")
-        refuse(incoming, .forbidden, fields: [AddedField("Warning", ByteString(warning))], now: now)
+        refuseRegister(
+            incoming, of: aor, .forbidden, fields: [AddedField("Warning", ByteString(warning))],
+            because: "its Path is not of a trusted address", now: now)
+    }
+
+    /// A REGISTER without credentials is everyday life of a phone that is registered. Of one that is not, the line tells
+    /// that it was asked for its password, should it never answer.
+    private func noteChallenge(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
+    ) {
+        switch reason {
+        case .wrong:
+            noteRefusal(
+                incoming, of: aor, .unauthorized, because: "wrong user or password", within: &refusedRegisters, now: now
+            )
+        case .nothingShown where !bindings.isKnown(aor):
+            noteRefusal(
+                incoming, of: aor, .unauthorized, because: "no password was shown yet", within: &challengedRegisters,
+                now: now)
+        case .nothingShown, .stale: break
+        }
+    }
+
+    /// Refuses a REGISTER and says so in the log.
+    private func refuseRegister(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, fields: [AddedField] = [],
+        because reason: StaticString, now: Moment
+    ) {
+        counters.count(.registerRefused)
+        noteRefusal(incoming, of: aor, status, because: reason, within: &refusedRegisters, now: now)
+        refuse(incoming, status, fields: fields, now: now)
+    }
+
+    /// One line for each, but not more than so many: anybody can cause them.
+    private func noteRefusal(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because reason: StaticString,
+        within limit: inout LogRateLimit, now: Moment
+    ) {
+        guard log.isEnabled(.info), let suppressed = limit.admit(now: now.instant) else { return }
+        log.info(
+            "REGISTER refused",
+            [
+                .aor: aor.map { .described($0) } ?? .bytes(incoming.request.to.uri.text),
+                .source: .described(incoming.flow.remote), .status: .number(Int(status.code)),
+                .reason: .text("\(reason)"), .suppressed: .number(suppressed),
+            ])
     }
 
     /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
@@ -118,7 +157,9 @@ extension ProxyEngine {
     private func refuse(_ work: DeviceWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
-            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: seconds)], now: now)
+            refuseRegister(
+                incoming, of: nil, .serviceUnavailable, fields: [Self.retryAfter(seconds: seconds)],
+                because: "too many at once, or the disk takes no changes", now: now)
         case .report(_, let ticket), .removal(_, let ticket): act(.reported(ticket, .unavailable))
         }
     }
@@ -128,8 +169,7 @@ extension ProxyEngine {
         if !called.isEmpty, case .accepted(let plan) = decision { traceRegistered(plan.refreshed, now: now) }
         switch decision {
         case .rejected(let status, let fields):
-            counters.count(.registerRefused)
-            refuse(incoming, status, fields: fields, now: now)
+            refuseRegister(incoming, of: aor, status, fields: fields, because: Self.reason(status), now: now)
         case .accepted(let plan) where plan.persist.isEmpty:
             completeRegister(incoming, plan, for: aor, now: now)
         case .accepted(let plan): commit(plan, of: .register(incoming), for: aor.compacted())
@@ -151,7 +191,6 @@ extension ProxyEngine {
         if succeeded {
             complete(queue.current, queue.plan, for: aor, now: now)
         } else {
-            counters.count(.registerRefused)
             bindings.cancel(queue.plan)
             refuse(queue.current, retryAfter: 10, now: now)
         }
@@ -202,6 +241,17 @@ extension ProxyEngine {
             reportMissedCalls(to: device, of: aor, now: now)
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
             if !bindings.isPush(device) { reportedReturned(as: device, of: aor, now: now) }
+        }
+    }
+
+    /// What the registrar means by a status.
+    private static func reason(_ status: Status) -> StaticString {
+        switch status {
+        case .forbidden: "more contacts than max-contacts, or a contact that may not be"
+        case 423: "it expires too soon"
+        case 555: "its push provider is not served here"
+        case 420: "it requires what is not known here"
+        default: "it is not well-formed, or older than the last one"
         }
     }
 

@@ -7,11 +7,12 @@ import Timekeeping
 
 /// Responses on their way upstream, and the orders forks give.
 extension ProxyEngine {
-    func relay(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
+    func relay(_ received: SIPResponse, of client: ClientTransactionID, now: Moment) {
         guard let leg = legs[client] else { return }
-        if response.status.isProvisional, !leg.alternatives.isEmpty { legs[client]?.hasArrived = true }
+        if received.status.isProvisional, !leg.alternatives.isEmpty { legs[client]?.hasArrived = true }
         forks[leg.fork]?.fork.branches[leg.branch].wasHeard = true
-        guard response.status != .trying else { return }
+        guard received.status != .trying else { return }
+        let response = stripped(received, of: leg)
         // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3).
         guard response.viaCount > 1 else { return }
         if response.status.isProvisional {
@@ -35,6 +36,21 @@ extension ProxyEngine {
             change(leg.fork, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
         }
     }
+
+    /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).
+    private func stripped(_ response: SIPResponse, of leg: ClientLeg) -> SIPResponse {
+        guard let context = forks[leg.fork], context.fork.branches.indices.contains(leg.branch),
+            let flow = context.fork.branches[leg.branch].flow
+        else { return response.without(settings.stripped) }
+        if !isTrusted(flow.remote) { return response.without(settings.stripped) }
+        guard response.frame.contains(.pAssertedIdentity), CallerIdentity.wantsIDPrivacy(response.frame),
+            !isTrusted(context.source.remote)
+        else { return response }
+        return response.without(Self.privateIdentity)
+    }
+
+    /// RFC 3325 section 7: what `Privacy: id` keeps inside the trust domain.
+    private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
     /// A next hop did not answer, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {

@@ -26,6 +26,10 @@ package final class ProxyEngine {
     package internal(set) var users: UserDirectory
     var registrar: RegisterProcessor
     var digest: DigestAuthenticator
+    var logins: LoginLimit
+    /// Lines about REGISTERs that are refused.
+    var refusedRegisters = LogRateLimit(burst: 20)
+    var challengedRegisters = LogRateLimit()
     var transactions: TransactionTable
     var timers = DeadlineQueue<EngineTimer>()
     package internal(set) var buckets: BucketTable
@@ -62,6 +66,8 @@ package final class ProxyEngine {
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
     private let tagKey: UInt64
+    /// Realms that phones show us passwords for.
+    let ownRealms: [ByteString]
 
     package internal(set) var counters = CounterSet()
     private var actions: [ProxyAction] = []
@@ -81,8 +87,10 @@ package final class ProxyEngine {
         users = stored.users
         registrar = RegisterProcessor(settings: settings.registrar)
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
+        logins = LoginLimit(perSource: settings.wrongLoginsPerSource, perUser: settings.wrongLoginsPerUser)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         tagKey = functions.random()
+        ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
@@ -120,18 +128,13 @@ package final class ProxyEngine {
     // MARK: What happened
 
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
-        let incoming = IncomingRequest(request, on: flow)
+        let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow.remote))
         counters.count(Counter(request.method))
-        let match = transactions.requestReceived(
-            request, respondOn: incoming.responseFlow, now: now.instant, into: &outputs)
-        switch match {
-        case .new(let server): dispatch(incoming.matched(server), now: now)
-        case .cancel(let server, let invite): cancelReceived(incoming.matched(server), of: invite, now: now)
+        switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
+        case .new(let key): dispatch(incoming.unmatched(key), now: now)
+        case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .absorbed, .acknowledged: break
-        case .overloaded:
-            counters.count(.rejectedOverload)
-            sendStateless(incoming, .serviceUnavailable)
         }
         if request.method != .register { noteLife(on: flow, now: now) }
         settle(now: now)
@@ -150,7 +153,9 @@ package final class ProxyEngine {
         guard let answer = message.answer else { return }
         counters.count(Counter(answer.status))
         let via = answer.frame.viaAddition(source: flow.remote)
-        act(.send(answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: []), on: flow))
+        let bytes = answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: [])
+        guard isTrusted(flow.remote) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
+        act(.send(bytes, on: flow))
     }
 
     package func deadlineReached(now: Moment) {
@@ -192,12 +197,15 @@ package final class ProxyEngine {
         nextOutput = 0
     }
 
+    /// A trusted peer's request has its transaction at once. Of others nothing is kept until it is known that they are
+    /// served: whatever they are refused with, a challenge above all, is sent statelessly (T4.2).
     private func dispatch(_ incoming: IncomingRequest, now: Moment) {
+        guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
         let request = incoming.request
         let isRegister = request.method == .register && identity.home(of: request.uri) != nil
         let isQuestion = isQuestionToUs(request)
         if let refusal = RequestValidation.check(
-            request, fromTrusted: isTrusted(incoming.flow.remote), isForUs: isRegister || isQuestion,
+            request, fromTrusted: incoming.isTrusted, isForUs: isRegister || isQuestion,
             transactions: transactions)
         {
             refuse(incoming, refusal.status, fields: refusal.fields, now: now)
@@ -230,6 +238,22 @@ package final class ProxyEngine {
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 
+    /// The same request with a transaction of its own; `nil` when there is no room for one: it was answered then.
+    func begun(
+        _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
+    ) -> IncomingRequest? {
+        guard incoming.server == nil, let key = incoming.key else { return incoming }
+        guard
+            let server = transactions.begin(
+                key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
+        else {
+            counters.count(.rejectedOverload)
+            sendStateless(incoming, .serviceUnavailable)
+            return nil
+        }
+        return incoming.matched(server)
+    }
+
     func nextNumber() -> UInt64 {
         lastNumber &+= 1
         return lastNumber
@@ -239,6 +263,21 @@ package final class ProxyEngine {
         // Unique and different in each process; nobody has to be unable to guess it.
         var mixed = (tagKey &+ nextNumber()) &* 0x9e37_79b9_7f4a_7c15
         mixed ^= mixed >> 29
+        return Self.tag(mixed)
+    }
+
+    /// The same for each copy of a request that comes (RFC 3261 section 8.2.7), without a memory of it.
+    private func statelessTag(for request: SIPRequest) -> ByteString {
+        var hasher = Hasher()
+        hasher.combine(tagKey)
+        hasher.combine(request.callID)
+        hasher.combine(request.from.tag)
+        hasher.combine(request.cseq)
+        hasher.combine(request.via.branch)
+        return Self.tag(UInt64(bitPattern: Int64(hasher.finalize())))
+    }
+
+    private static func tag(_ mixed: UInt64) -> ByteString {
         var text: [UInt8] = []
         text.reserveCapacity(16)
         for shift in stride(from: 60, through: 0, by: -4) {
@@ -250,9 +289,9 @@ package final class ProxyEngine {
 
     // MARK: Answering
 
-    /// Sends a final response of our own.
+    /// Sends a final response of our own, without a transaction when the request has none.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
-        guard let server = incoming.server else { return }
+        guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
         respond(server, status, incoming.response(status, toTag: newTag(), fields: fields), now: now)
     }
 
@@ -261,10 +300,24 @@ package final class ProxyEngine {
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
-    func sendStateless(_ incoming: IncomingRequest, _ status: Status) {
+    /// Sends a final response that nothing is kept of: each copy of the request gets it again, and no timer repeats it.
+    ///
+    /// Where it would be too long for what the request has proved (T4.1), it goes without its fields, the first of them
+    /// first, or not at all: a challenge needs one.
+    func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
+        let tag = statelessTag(for: incoming.request)
+        let limit = incoming.answerLimit
+        let isChallenge = status == .unauthorized || status == .proxyAuthenticationRequired
+        var fields = fields
+        var bytes = incoming.response(status, toTag: tag, fields: fields)
+        while bytes.count > limit {
+            guard fields.count > (isChallenge ? 1 : 0) else { return }
+            fields.removeFirst()
+            bytes = incoming.response(status, toTag: tag, fields: fields)
+        }
         counters.count(Counter(status))
-        act(.send(incoming.response(status, toTag: newTag(), fields: []), on: incoming.responseFlow))
+        act(.send(bytes, on: incoming.responseFlow))
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {

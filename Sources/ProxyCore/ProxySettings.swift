@@ -44,11 +44,16 @@ package enum TrustedPeer: Hashable, Sendable {
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
+    /// What is not believed of whoever is not trusted.
+    package var stripped = HeaderFilter(names: [])
     /// Where calls from phones go; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     /// Digest authentication of phones.
     package var authenticates = true
     package var digest = DigestSettings()
+    /// Wrong passwords in a minute from one source, and for one user; 0: no limit (T8).
+    package var wrongLoginsPerSource = 10
+    package var wrongLoginsPerUser = 30
     package var registrar = RegistrarSettings()
     package var bucket = BucketSettings()
     /// Providers that have credentials and an endpoint.

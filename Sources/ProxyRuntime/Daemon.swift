@@ -63,8 +63,9 @@ package final class Daemon {
         }
         store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
-        api = APIService(settings: settings.api, loop: loop, keys: keys, log: log)
-        admin = APIService(settings.admin.access(like: settings.api.access), loop: loop, keys: keys, log: log)
+        let access = settings.api.access(settings.limits)
+        api = APIService(access, loop: loop, keys: keys, log: log)
+        admin = APIService(settings.admin.access(like: access), loop: loop, keys: keys, log: log)
         apps = try Self.apps(settings, in: store, log: log)
         do {
             queries = try StoreQueries(path: settings.store)
@@ -193,6 +194,8 @@ package final class Daemon {
     private func connect() throws(StartError) {
         let shard = shard
         streams.start(for: shard)
+        api.wrongLogins.count(with: shard)
+        admin.wrongLogins.count(with: shard)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         let dryRuns = dryRuns
         push.finished = { id, outcome in

@@ -9,6 +9,9 @@ extension DaemonSettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted
+        engine.stripped = HeaderFilter(names: stripHeaders)
+        engine.wrongLoginsPerSource = limits.wrongLoginsPerSource
+        engine.wrongLoginsPerUser = limits.wrongLoginsPerUser
         engine.upstream = upstream
         engine.authenticates = auth == .digest
         engine.digest = digest
@@ -48,16 +51,23 @@ extension DaemonSettings {
         if api != other.api { keys.append("api") }
         if admin != other.admin { keys.append("admin") }
         if log.format != other.log.format { keys.append("log.format") }
+        if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
+            keys.append("limits.wrong-logins-per-source")
+        }
+        if limits.wrongLoginsPerUser != other.limits.wrongLoginsPerUser { keys.append("limits.wrong-logins-per-user") }
         return keys
     }
 
     mutating func takeReloadable(from other: DaemonSettings) {
         auth = other.auth
         trusted = other.trusted
+        stripHeaders = other.stripHeaders
         upstream = other.upstream
         call = other.call
         log.level = other.log.level
+        let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
         limits = other.limits
+        (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
     }
 
     /// What TCP connections keep to.

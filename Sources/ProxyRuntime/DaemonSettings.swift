@@ -2,6 +2,7 @@ package import Addressing
 package import ProxyCore
 package import PushDelivery
 package import Registration
+import SIPGrammar
 package import Settings
 
 /// One address to listen on, as written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
@@ -47,6 +48,7 @@ package struct DaemonSettings: SettingsGroup {
     package var control = "/run/sippushd/control.sock"
     package var auth = AuthenticationMode.digest
     package var trusted: [TrustedPeer] = []
+    package var stripHeaders = ["X-*"]
     package var upstream: NextHop?
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
@@ -78,6 +80,10 @@ package struct DaemonSettings: SettingsGroup {
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
             "The PBX's addresses: CIDR blocks, or address:port when it shares its address with phones. INVITEs from there go to our users without a challenge."
+        ),
+        .list(
+            "strip-headers", of: .headerPattern, \.stripHeaders,
+            "Header fields that are removed from requests and responses of whoever is not trusted, beside those of identity (docs/Trust.md, T9.7): names, with * at the end for all that begin so. Put here what the PBX acts on."
         ),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
@@ -156,6 +162,8 @@ package struct LimitSettings: SettingsGroup {
     package var firstRequest: Duration = .seconds(20)
     package var authentication: Duration = .seconds(60)
     package var outputTimeout: Duration = .seconds(20)
+    package var wrongLoginsPerSource = 10
+    package var wrongLoginsPerUser = 30
 
     package init() {}
 
@@ -186,5 +194,23 @@ package struct LimitSettings: SettingsGroup {
         .duration(
             "output-timeout", in: .seconds(1) ... .seconds(3600), \.outputTimeout,
             "How long the peer of a TCP connection may take none of what waits for it."),
+        .integer(
+            "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
+            "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together; beyond it passwords and ApiTokens from there are not looked at, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers have no such limit. 0 is no limit. Raise it when many phones share one address, or a proxy stands before the HTTP API."
+        ),
+        .integer(
+            "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,
+            "Wrong passwords a minute for one user, whoever shows them; beyond it the user's password is not looked at, but from where the user has shown it before. 0 is no limit. More than wrong-logins-per-source, so that one address cannot lock a user out of other places."
+        ),
     ]
+}
+
+extension SettingType<String> {
+    /// A header name, or the beginning of some with a `*`.
+    static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
+        if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
+        return text
+    } print: {
+        $0
+    }
 }

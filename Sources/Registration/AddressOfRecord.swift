@@ -23,6 +23,12 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
         self.init(user: user.percentDecoded(), host: uri.host.lowercased())
     }
 
+    /// The same of a URI as it stands in a header field that nobody else reads.
+    package init?(uriText: ByteString) {
+        guard let uri = URIText.read(uriText) else { return nil }
+        self.init(uri)
+    }
+
     package func compacted() -> AddressOfRecord {
         AddressOfRecord(user: user.compacted(), host: host.compacted())
     }

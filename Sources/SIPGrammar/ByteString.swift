@@ -154,6 +154,18 @@ extension ByteString {
         }
     }
 
+    /// Whether it begins so, ASCII letters of both in either case.
+    package func hasPrefix(ignoringCase prefix: String) -> Bool {
+        let prefix = prefix.utf8
+        guard count >= prefix.count else { return false }
+        return withSpan { span in
+            for (index, byte) in prefix.enumerated() where span[index].asciiLowercased != byte.asciiLowercased {
+                return false
+            }
+            return true
+        }
+    }
+
     package func hasPrefix(_ prefix: StaticString) -> Bool {
         count >= prefix.utf8CodeUnitCount && self[0..<prefix.utf8CodeUnitCount] == prefix
     }

@@ -1,10 +1,14 @@
 /// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
 package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
     case other
-    case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, event, expires
-    case featureCaps, from, maxBreadth, maxForwards, minExpires, pAssertedIdentity, path, privacy, proxyAuthenticate
-    case proxyAuthorization, proxyRequire, reason, recordRoute, replaces, require, retryAfter, route, supported
-    case timestamp, to, unsupported, userAgent, via, wwwAuthenticate
+    case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, diversion, event
+    case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
+    case pAssertedIdentity
+    /// Any that begins with `P-Charging-`.
+    case pCharging
+    case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
+    case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
+    case wwwAuthenticate
 }
 
 /// Where one header field value stands in its message's bytes.

@@ -32,8 +32,12 @@ package struct RequestEdits: Sendable {
     /// `;received=...;rport=...` additions for the request's own topmost Via (RFC 3581), already made by
     /// ``SIPRequest/viaAddition(source:)``; empty when nothing is to be added.
     package var topViaAddition: ByteString = .empty
-    /// Header fields that must not go on, for example Proxy-Authorization for our realm.
+    /// Header fields that must not go on.
     package var removed: [HeaderName] = []
+    /// The same by a list: set for whoever is not trusted.
+    package var filter: HeaderFilter?
+    /// Credentials for these realms, in lower case, must not go on.
+    package var ownRealms: [ByteString] = []
     /// Fields to add at the end of the header.
     package var added: [AddedField] = []
     /// `pn-*` parameters are the device's secrets: they leave the Request-URI and the Contact rows unless this is set.

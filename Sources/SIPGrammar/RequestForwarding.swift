@@ -88,6 +88,7 @@ private struct RequestCopy {
     mutating func appendRows(of frame: MessageFrame, _ edits: RequestEdits) {
         for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
             guard edits.removed.isEmpty || !edits.removed.contains(field.name) else { continue }
+            if let filter = edits.filter, filter.removes(field, of: frame.bytes) { continue }
             let start = out.count
             switch field.name {
             case .contentLength: break
@@ -97,6 +98,8 @@ private struct RequestCopy {
                 frame.append(viaRow: field, addition: edits.topViaAddition, to: &out)
             case .route where edits.routes != nil: break
             case .maxBreadth where edits.maxBreadth != nil: break
+            case .proxyAuthorization where frame.credentials(field, areFor: edits.ownRealms): break
+            case .authorization where frame.credentials(field, areFor: edits.ownRealms): break
             case .contact where !edits.keepsPushParameters: frame.append(contactRowAt: index, to: &out)
             default: out.append(frame.bytes, field.row)
             }

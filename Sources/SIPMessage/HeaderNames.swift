@@ -5,6 +5,11 @@ enum HeaderNames {
     /// The name in `range`, in any case.
     static func name(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         func isName(_ lowercase: StaticString) -> Bool { bytes.equalsIgnoringCase(range, lowercase) }
+        if range.count > 11, bytes[range.lowerBound].asciiLowercased == UInt8(ascii: "p"),
+            bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-")
+        {
+            return .pCharging
+        }
         return switch range.count {
         case 1: compact(bytes[range.lowerBound].asciiLowercased)
         case 2: isName("to") ? .to : .other
@@ -30,7 +35,9 @@ enum HeaderNames {
                             ? .require
                             : isName("privacy") ? .privacy : .other
         case 8: isName("replaces") ? .replaces : .other
-        case 9: isName("supported") ? .supported : isName("timestamp") ? .timestamp : .other
+        case 9:
+            isName("supported")
+                ? .supported : isName("timestamp") ? .timestamp : isName("diversion") ? .diversion : .other
         case 10: isName("user-agent") ? .userAgent : .other
         case 11:
             isName("max-breadth")
@@ -47,15 +54,20 @@ enum HeaderNames {
                     ? .contentType
                     : isName("record-route")
                         ? .recordRoute
-                        : isName("feature-caps") ? .featureCaps : .other
+                        : isName("feature-caps")
+                            ? .featureCaps
+                            : isName("history-info") ? .historyInfo : .other
         case 13: isName("authorization") ? .authorization : isName("proxy-require") ? .proxyRequire : .other
         case 14: isName("content-length") ? .contentLength : .other
+        case 15: isName("remote-party-id") ? .remotePartyID : .other
         case 16: isName("www-authenticate") ? .wwwAuthenticate : .other
         case 18: isName("proxy-authenticate") ? .proxyAuthenticate : .other
         case 19:
             isName("p-asserted-identity")
                 ? .pAssertedIdentity
                 : isName("proxy-authorization") ? .proxyAuthorization : .other
+        case 20: isName("p-preferred-identity") ? .pPreferredIdentity : .other
+        case 21: isName("p-access-network-info") ? .pAccessNetworkInfo : .other
         default: .other
         }
     }

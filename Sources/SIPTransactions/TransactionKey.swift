@@ -4,7 +4,7 @@ import SIPGrammar
 ///
 /// Hashed with the process's random seed, so nobody outside can make two keys equal; sixteen bytes instead of the
 /// branch, sent-by and method themselves, which would keep the whole message alive.
-struct TransactionKey: Hashable, Sendable {
+package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
     /// - Parameters:

@@ -26,16 +26,14 @@ package enum TransactionOutput: Sendable {
 
 /// What a table made of a received request.
 package enum RequestMatch: Hashable, Sendable {
-    /// The first of its kind: the core serves it and answers through `respond`.
-    case new(ServerTransactionID)
+    /// The first of its kind. Nothing is kept of it: the core answers without a transaction, or begins one with the key.
+    case new(TransactionKey)
     /// A CANCEL, to be answered like any new request, with the INVITE it names if that is still in the table.
-    case cancel(ServerTransactionID, of: ServerTransactionID?)
+    case cancel(TransactionKey, of: ServerTransactionID?)
     /// A retransmission; the stored response was sent again if there is one.
     case absorbed
     /// The ACK of a final response other than 2xx; it ends here.
     case acknowledged
     /// An ACK that belongs to no transaction, or acknowledges a 2xx: the core routes it.
     case endToEndACK
-    /// The table is full: answer 503 without a transaction.
-    case overloaded
 }

@@ -4,12 +4,11 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction of a request, or makes one (RFC 3261 section 17.2.3).
+    /// Finds the transaction of a request (RFC 3261 section 17.2.3); makes none.
     ///
-    /// Nothing of the request is kept. The responses of a new transaction go out on `flow`; `out` gets the stored
-    /// response when the request is a retransmission.
+    /// `out` gets the stored response when the request is a retransmission.
     package mutating func requestReceived(
-        _ request: SIPRequest, respondOn flow: Flow, now: Instant, into out: inout [TransactionOutput]
+        _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
         if case .ack = request.method { return acknowledgementReceived(request, now: now, into: &out) }
         let key = TransactionKey(request, as: request.method)
@@ -17,14 +16,27 @@ extension TransactionTable {
             requestRepeated(slot, into: &out)
             return .absorbed
         }
-        guard case .cancel = request.method else {
-            guard servers.count < limits.serverTransactions else { return .overloaded }
-            return .new(insertServer(request, key: key, flow: flow, now: now))
-        }
+        guard case .cancel = request.method else { return .new(key) }
         let invite = serverIndex.slot(of: TransactionKey(request, as: .invite), in: servers.records)
-        guard invite != nil || servers.count < limits.serverTransactions else { return .overloaded }
-        let cancelled = invite.map { ServerTransactionID(rawValue: servers.records[$0].id) }
-        return .cancel(insertServer(request, key: key, flow: flow, now: now), of: cancelled)
+        return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
+    }
+
+    /// Makes the transaction of a request that was found to have none. Nothing of the request is kept; responses go out
+    /// on `flow`.
+    ///
+    /// - Parameters:
+    ///   - key: what ``requestReceived(_:now:into:)`` gave for this request.
+    ///   - request: as received.
+    ///   - cancelled: of a CANCEL the INVITE it names; it is taken beyond the limit then.
+    ///   - flow: the way back.
+    ///   - now: the time.
+    /// - Returns: `nil` when the table is full: answer 503 without a transaction.
+    package mutating func begin(
+        _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
+        respondOn flow: Flow, now: Instant
+    ) -> ServerTransactionID? {
+        guard cancelled != nil || servers.count < limits.serverTransactions else { return nil }
+        return insertServer(request, key: key, flow: flow, now: now)
     }
 
     /// Answers a request.

@@ -21,6 +21,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case registerAccepted, registerRefused
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
+    case loginFailed, loginLimited
     case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case pushWithoutApp
     case missedCallStored, missedCallReported
@@ -60,6 +61,12 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .challengeSent: Self.authentication("challenged")
         case .credentialsAccepted: Self.authentication("accepted")
         case .credentialsRefused: Self.authentication("refused")
+        case .loginFailed:
+            MetricName("sippushd_wrong_logins_total", "Wrong passwords, keys and ApiTokens, over SIP and HTTP.")
+        case .loginLimited:
+            MetricName(
+                "sippushd_limited_logins_total",
+                "Passwords and ApiTokens that were not looked at after too many wrong ones.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")

@@ -1,8 +1,10 @@
 import Addressing
 import ProxyCore
 import PushDelivery
+import Registration
 import SIPGrammar
 import SIPMessage
+import Telemetry
 import Testing
 import TestSupport
 import Timekeeping
@@ -16,8 +18,10 @@ final class EngineBench {
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
-    init(_ change: (inout ProxySettings) -> Void = { _ in }) {
-        engine = EngineFixture.engine(StoredState(), seed: 1, change)
+    init(
+        users: UserDirectory = UserDirectory(), log: Log = .silent, _ change: (inout ProxySettings) -> Void = { _ in }
+    ) {
+        engine = EngineFixture.engine(StoredState(users: users), seed: 1, log: log, change)
     }
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }

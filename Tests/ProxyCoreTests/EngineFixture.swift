@@ -11,7 +11,8 @@ import Timekeeping
 /// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
 enum EngineFixture {
     static func engine(
-        _ stored: StoredState, seed: UInt64, startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
+        _ stored: StoredState, seed: UInt64, log: Log = .silent,
+        startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> ProxyEngine {
         var settings = ProxySettings()
@@ -33,9 +34,9 @@ enum EngineFixture {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, digest: DigestFunctions(hash: { _, bytes in bytes }, code: Self.seal))
+            }, digest: TestDigest.functions)
         return ProxyEngine(
-            settings: settings, identity: identity, functions: functions, log: .silent, restoring: stored,
+            settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
             startedAt: date)
     }
 

@@ -82,6 +82,8 @@ struct Gate {
     var authenticator: DigestAuthenticator
     var users = UserDirectory()
     var now = Instant(nanoseconds: 5_000_000_000_000)
+    /// How long passwords are not looked at.
+    var wait: Duration?
 
     init(_ settings: DigestSettings = DigestSettings(), functions: DigestFunctions = .real()) {
         authenticator = DigestAuthenticator(settings: settings, functions: functions)
@@ -93,9 +95,17 @@ struct Gate {
         }
     }
 
-    mutating func challenge(stale: Bool = false) -> [AddedField] {
-        authenticator.challenge(realm: ByteString("pn.test"), stale: stale, as: .registrar, now: now)
+    mutating func challenge(
+        stale: Bool = false, userAgent: String? = "Phone 1", for holder: NonceHolder = Self.holder(of: .phone())
+    ) -> [AddedField] {
+        let rows = userAgent.map { ["User-Agent: \($0)"] } ?? []
+        guard let request = try? registerRequest(contacts: [], headers: rows) else { return [] }
+        return authenticator.challenge(
+            realm: ByteString("pn.test"), stale: stale, as: .registrar, of: request, for: holder, users: users, now: now
+        )
     }
+
+    static func holder(of flow: Flow) -> NonceHolder { .source(flow.remote.address) }
 
     /// The user's name when authenticated.
     mutating func check(
@@ -109,16 +119,21 @@ struct Gate {
     mutating func check(_ request: SIPRequest, on flow: Flow = .phone()) -> Outcome {
         let owner = AddressOfRecord(request.to.uri)?.user
         let verdict = authenticator.check(
-            request, as: .registrar, realm: ByteString("pn.test"), owner: owner, on: flow, users: users, now: now)
+            request, as: .registrar, realm: ByteString("pn.test"), owner: owner, on: flow, from: Self.holder(of: flow),
+            users: users, now: now
+        ) { [wait] _ in wait }
         switch verdict {
         case .authenticated(let user): return .passed(user.name.string)
-        case .challenge(let stale): return stale ? .stale : .challenged
+        case .challenge(.stale): return .stale
+        case .challenge(.nothingShown): return .challenged
+        case .challenge(.wrong): return .wrong
         case .forbidden: return .forbidden
+        case .limited: return .limited
         }
     }
 
     enum Outcome: Equatable {
         case passed(String)
-        case challenged, stale, forbidden
+        case challenged, wrong, stale, forbidden, limited
     }
 }

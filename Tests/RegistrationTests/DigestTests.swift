@@ -14,7 +14,7 @@ struct DigestTests {
         let texts = fields.map(\.value.string)
         #expect(texts[0].contains("algorithm=SHA-256,") && texts[1].contains("algorithm=MD5,"))
         #expect(texts.allSatisfy { $0.hasPrefix("Digest realm=\"pn.test\", ") && $0.contains("qop=\"auth\"") })
-        #expect(texts.allSatisfy { $0.contains("opaque=\"") && !$0.contains("stale") })
+        #expect(texts.allSatisfy { !$0.contains("opaque") && !$0.contains("stale") })
         #expect(DigestClient.nonce(of: [fields[0]]) == DigestClient.nonce(of: [fields[1]]))
         #expect(gate.challenge(stale: true).allSatisfy { $0.value.string.hasSuffix(", stale=true") })
     }
@@ -27,10 +27,65 @@ struct DigestTests {
 
     @Test func `a proxy uses its own header fields`() throws {
         var gate = Gate()
+        let request = try registerRequest(contacts: [], headers: ["User-Agent: Phone 1"])
         let fields = gate.authenticator.challenge(
-            realm: ByteString("a\"b"), stale: false, as: .proxy, now: gate.now)
+            realm: ByteString("a\"b"), stale: false, as: .proxy, of: request, for: .trusted, users: gate.users,
+            now: gate.now)
         #expect(fields.map { "\($0.name)" } == ["Proxy-Authenticate", "Proxy-Authenticate"])
         #expect(fields.first?.value.string.hasPrefix("Digest realm=\"a\\\"b\", ") == true)
+    }
+
+    @Test(arguments: [
+        (nil, ["MD5"]), ("baresip v1.0.0 (x86_64/linux)", ["MD5"]), ("BARESIP V0.6", ["MD5"]), ("sipp", ["MD5"]),
+        ("baresip v3.0.0", ["SHA-256", "MD5"]), ("Linphone/5.1", ["SHA-256", "MD5"]), ("", ["SHA-256", "MD5"]),
+    ])
+    func `old clients are offered MD5 alone`(userAgent: String?, expected: [String]) {
+        var gate = Gate()
+        #expect(algorithms(gate.challenge(userAgent: userAgent)) == expected)
+    }
+
+    @Test func `where MD5 is not allowed, nobody is offered it`() {
+        var settings = DigestSettings()
+        settings.algorithms = [.sha256]
+        var gate = Gate(settings)
+        #expect(algorithms(gate.challenge(userAgent: nil)) == ["SHA-256"])
+    }
+
+    @Test func `an algorithm that one user has no hash for is offered to nobody`() {
+        var settings = DigestSettings()
+        settings.algorithms = DigestAlgorithm.allCases
+        var gate = Gate(settings)
+        #expect(algorithms(gate.challenge()) == ["SHA-512-256", "SHA-256", "MD5"])
+        let old = DigestUser(
+            name: ByteString("old"), realm: ByteString("elsewhere"), password: ByteString("x"),
+            algorithms: [.sha256, .md5], functions: .real())
+        gate.users.add(old)
+        #expect(algorithms(gate.challenge()) == ["SHA-256", "MD5"])
+        gate.users.add(
+            DigestUser(
+                name: old.name, realm: old.realm, password: ByteString("x"), algorithms: DigestAlgorithm.allCases,
+                functions: .real()))
+        #expect(algorithms(gate.challenge()) == ["SHA-512-256", "SHA-256", "MD5"])
+        gate.users.add(old)
+        gate.users.remove(name: old.name, realm: old.realm)
+        #expect(algorithms(gate.challenge()) == ["SHA-512-256", "SHA-256", "MD5"])
+    }
+
+    private func algorithms(_ fields: [AddedField]) -> [String] {
+        fields.compactMap { field in
+            field.value.string.split(separator: "algorithm=").dropFirst().first.map { String($0.prefix { $0 != "," }) }
+        }
+    }
+
+    @Test func `SHA-512-256 is answered and checked`() throws {
+        var settings = DigestSettings()
+        settings.algorithms = DigestAlgorithm.allCases
+        var gate = Gate(settings)
+        var client = DigestClient()
+        client.algorithm = .sha512_256
+        #expect(try gate.check(client.answer(gate.challenge())) == .passed("bob"))
+        client.password = "guess"
+        #expect(try gate.check(client.answer(gate.challenge())) == .wrong)
     }
 
     // MARK: Answers
@@ -42,7 +97,7 @@ struct DigestTests {
         client.algorithm = algorithm
         #expect(try gate.check(client.answer(gate.challenge())) == .passed("bob"))
         client.password = "S3cret"
-        #expect(try gate.check(client.answer(gate.challenge())) == .challenged)
+        #expect(try gate.check(client.answer(gate.challenge())) == .wrong)
     }
 
     @Test func `without credentials, and for another realm, there is a challenge`() throws {
@@ -52,41 +107,23 @@ struct DigestTests {
         #expect(try gate.check("Authorization: Basic Ym9iOnMzY3JldA==") == .challenged)
     }
 
-    /// The vectors have nonces of their own: a right answer to a strange nonce is stale, a wrong one is not.
     @Test(arguments: [
         (DigestAlgorithm.md5, "b50bfb5aa0625225d558a2b7899c0558"),
         (.sha256, "187afa7788f7e1aa144ab74e549a6372c9344d9d1d84031b7832084ed3e7f291"),
         (.sha512_256, "63f84df0d06dd299469fb38b83d8192b96fb3ce9bc18a24b9eb7bd182004a64c"),
     ])
     func `known answers of a REGISTER`(algorithm: DigestAlgorithm, response: String) throws {
-        #expect(try verdict(algorithm, response) == .stale)
-        #expect(try verdict(algorithm, "0" + response.dropFirst()) == .challenged)
-        #expect(try verdict(algorithm, response.uppercased()) == .challenged)
-        #expect(try verdict(algorithm, String(response.dropLast())) == .challenged)
-    }
-
-    private func verdict(_ algorithm: DigestAlgorithm, _ response: String) throws -> Gate.Outcome {
-        let realm = ByteString("pbx.example.net")
-        var settings = DigestSettings()
-        settings.algorithms = DigestAlgorithm.allCases
-        var authenticator = DigestAuthenticator(settings: settings, functions: .real())
-        var users = UserDirectory()
-        users.add(
-            DigestUser(
-                name: ByteString("alice"), realm: realm, password: ByteString("s3cret"), algorithms: [algorithm],
-                functions: .real()))
         let request = try readRequest(
             """
             REGISTER sip:pbx.example.net SIP/2.0\r
             Via: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:alice@pbx.example.net>;tag=1\r
             To: <sip:alice@pbx.example.net>\r\nCall-ID: 1\r\nCSeq: 1 REGISTER\r\nMax-Forwards: 70\r
             Authorization: Digest username="alice", realm="pbx.example.net", nonce="nonce-1", nc=00000001,\r
-             cnonce="cn1", qop=auth, uri="sip:pbx.example.net", algorithm=\(algorithm.rawValue), response="\(response)"\r
+             cnonce="cn1", qop=auth, uri="sip:pbx.example.net", algorithm=\(algorithm.rawValue), response="x"\r
             Content-Length: 0\r\n\r\n
             """)
-        let verdict = authenticator.check(
-            request, as: .registrar, realm: realm, owner: nil, on: .phone(), users: users, now: Instant(nanoseconds: 1))
-        return verdict == .challenge(stale: true) ? .stale : .challenged
+        let credentials = try #require(request.authorization.first)
+        #expect(expected(credentials, algorithm, method: .register, user: ("alice", "s3cret")) == response)
     }
 
     /// RFC 7616 section 3.9.1.
@@ -94,32 +131,36 @@ struct DigestTests {
         (DigestAlgorithm.md5, "8ca523f5e9506fed4657c9700eebdbec"),
         (.sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
     ])
-    func `the answers of the RFC`(algorithm: DigestAlgorithm, response: String) throws {
-        let realm = ByteString("http-auth@example.org")
-        var authenticator = DigestAuthenticator(settings: DigestSettings(), functions: .real())
-        var users = UserDirectory()
-        users.add(
-            DigestUser(
-                name: ByteString("Mufasa"), realm: realm, password: ByteString("Circle of Life"),
-                algorithms: [algorithm], functions: .real()))
-        let path = ByteString("/dir/index.html")
+    func `the answers of the RFC`(algorithm: DigestAlgorithm, response: String) {
         let credentials = DigestCredentials(
-            username: ByteString("Mufasa"), realm: realm,
-            nonce: ByteString("7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"), uri: path,
-            response: ByteString(response),
-            algorithm: ByteString(algorithm.rawValue), qop: ByteString("auth"), nonceCount: ByteString("00000001"),
+            username: ByteString("Mufasa"), realm: ByteString("http-auth@example.org"),
+            nonce: ByteString("7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"), uri: ByteString("/dir/index.html"),
+            response: .empty, algorithm: nil, qop: ByteString("auth"), nonceCount: ByteString("00000001"),
             cnonce: ByteString("f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"), opaque: nil)
-        let base = try registerRequest(contacts: [])
-        let request = SIPRequest(
-            frame: base.frame, method: .other(ByteString("GET")),
-            uri: SIPURI(
-                scheme: .other(ByteString("http")), user: nil, password: nil, host: .empty, port: nil, parameters: [],
-                headers: nil, text: path), via: base.via, from: base.from, to: base.to, callID: base.callID,
-            cseq: base.cseq, maxForwards: 70, routes: [], contacts: [], contactIsStar: false, path: [], expires: nil,
-            authorization: [credentials], proxyAuthorization: [])
-        let verdict = authenticator.check(
-            request, as: .registrar, realm: realm, owner: nil, on: .phone(), users: users, now: Instant(nanoseconds: 1))
-        #expect(verdict == .challenge(stale: true))
+        let user = ("Mufasa", "Circle of Life")
+        #expect(expected(credentials, algorithm, method: .other(ByteString("GET")), user: user) == response)
+    }
+
+    private func expected(
+        _ credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, user: (String, String)
+    ) -> String {
+        let user = DigestUser(
+            name: ByteString(user.0), realm: credentials.realm, password: ByteString(user.1), algorithms: [algorithm],
+            functions: .real())
+        let response = DigestFunctions.real().response(
+            to: credentials, algorithm, method: method, ha1: user.ha1[algorithm]?.array ?? [])
+        return String(decoding: response, as: UTF8.self)
+    }
+
+    @Test func `a response in other letters, or too short, is wrong`() throws {
+        var gate = Gate()
+        let row = DigestClient().answer(gate.challenge())
+        let response = try #require(row.split(separator: "response=\"").last?.prefix { $0 != "\"" })
+        for other in [response.uppercased(), (response.first == "0" ? "1" : "0") + response.dropFirst()] {
+            #expect(try gate.check(row.replacing(response, with: other)) == .wrong)
+        }
+        #expect(try gate.check(row.replacing(response, with: response.dropLast())) == .challenged)
+        #expect(try gate.check(row) == .passed("bob"))
     }
 
     @Test(arguments: ["sip:pn.test:5060", "sip:PN.test;transport=tcp", "sip:pn.test"])
@@ -184,13 +225,17 @@ struct DigestTests {
             outcome = try gate.check(captured.replacing(nonce, with: fresh), cseq: 3)
         case .asAnotherUser:
             outcome = try gate.check(captured.replacing("\"bob\"", with: "\"eve\""), user: "eve", cseq: 3)
+        case .withAnotherContact:
+            outcome = try gate.check(captured, contacts: ["<sip:bob@203.0.113.66>"], cseq: 2)
+        case .withMoreContacts:
+            outcome = try gate.check(captured, contacts: ["<sip:bob@10.0.0.5>", "<sip:eve@203.0.113.66>"], cseq: 2)
         }
-        #expect(outcome == .stale || outcome == .challenged)
+        #expect(outcome == .stale || outcome == .wrong || outcome == .challenged)
     }
 
     enum Replay: CaseIterable {
         case fromElsewhere, withNewCSeq, withNewCallID, withHigherCount, forAnotherURI, afterItsTime, afterRestart
-        case withAnotherNonce, asAnotherUser
+        case withAnotherNonce, asAnotherUser, withAnotherContact, withMoreContacts
     }
 
     @Test func `a nonce that nobody issued is not accepted`() throws {
@@ -221,6 +266,37 @@ struct DigestTests {
         var gate = Gate()
         let row = DigestClient().answer(gate.challenge()).replacing("nc=00000001", with: "nc=\(count)")
         #expect(try gate.check(row) == .challenged)
+    }
+
+    // MARK: T8
+
+    @Test func `a nonce is good for the address that it was sent to, on any port`() throws {
+        var gate = Gate()
+        let row = DigestClient().answer(gate.challenge())
+        #expect(try gate.check(row, on: .phone(66)) == .stale)
+        #expect(try gate.check(row) == .passed("bob"))
+        let edge = DigestClient().answer(gate.challenge(for: .trusted))
+        #expect(try gate.check(edge) == .stale)
+    }
+
+    @Test func `no password is hashed for a nonce that did not come from us, nor within the limit`() throws {
+        let counter = HashCounter()
+        var gate = Gate(functions: .real(counter: counter))
+        let before = counter.total
+        #expect(try gate.check(DigestClient().answer(gate.challenge()), on: .phone(66)) == .stale)
+        gate.wait = .seconds(3)
+        #expect(try gate.check(DigestClient().answer(gate.challenge())) == .limited)
+        #expect(counter.total == before)
+    }
+
+    @Test func `one request is one guess, however many answers stand in it`() throws {
+        let counter = HashCounter()
+        var gate = Gate(functions: .real(counter: counter))
+        let challenge = gate.challenge()
+        let wrong = DigestClient(password: "guess").answer(challenge)
+        let before = counter.total[0]
+        #expect(try gate.check(wrong, DigestClient().answer(challenge, count: 2)) == .wrong)
+        #expect(counter.total[0] - before == 2)
     }
 
     // MARK: Without qop
@@ -262,7 +338,7 @@ struct DigestTests {
             var gate = Gate(functions: .real(counter: counter))
             let before = counter.total
             let client = DigestClient(name: name, password: "wrong", algorithm: algorithm)
-            #expect(try gate.check(client.answer(gate.challenge()), user: name) == .challenged)
+            #expect(try gate.check(client.answer(gate.challenge()), user: name) == .wrong)
             work.append(zip(counter.total, before).map { $0 - $1 })
             answers.append(gate.challenge().reduce(0) { $0 + $1.value.count })
         }

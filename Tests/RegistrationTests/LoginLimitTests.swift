@@ -12,12 +12,21 @@ import Timekeeping
 
         init(_ perSource: Int, _ perUser: Int) { limit = LoginLimit(perSource: perSource, perUser: perUser) }
 
-        func wait(_ source: IPAddress, _ user: String?, after time: Duration = .zero) -> Duration? {
-            limit.wait(from: source, for: user.map { ByteString($0) }, now: start + time)
+        func wait(
+            _ source: IPAddress?, _ user: String?, isAtHome: Bool = false, after time: Duration = .zero
+        ) -> Duration? {
+            limit.wait(for: attempt(source, user, isAtHome), now: start + time)
         }
 
-        func fail(_ source: IPAddress, _ user: String?, after time: Duration = .zero) {
-            limit.failed(from: source, for: user.map { ByteString($0) }, now: start + time)
+        func fail(_ source: IPAddress?, _ user: String?, isAtHome: Bool = false, after time: Duration = .zero) {
+            limit.failed(attempt(source, user, isAtHome), now: start + time)
+        }
+
+        func succeed(_ source: IPAddress?, _ user: String) { limit.succeeded(attempt(source, user, false)) }
+
+        private func attempt(_ source: IPAddress?, _ user: String?, _ isAtHome: Bool) -> LoginLimit.Attempt {
+            let aor = user.map { AddressOfRecord(user: ByteString($0), host: ByteString("example.net")) }
+            return LoginLimit.Attempt(from: source, for: aor, isAtHome: isAtHome)
         }
     }
 
@@ -40,11 +49,11 @@ import Timekeeping
 
     @Test func `a user is looked at again one step later, whoever asks`() {
         let door = Door(10, 30)
-        for number in 0..<30 { door.fail(IPAddress(v4: UInt32(number)), "100@example.net") }
-        #expect(door.wait(there, "100@example.net") == .seconds(2))
-        #expect(door.wait(there, "101@example.net") == nil)
+        for number in 0..<30 { door.fail(IPAddress(v4: UInt32(number)), "100") }
+        #expect(door.wait(there, "100") == .seconds(2))
+        #expect(door.wait(there, "101") == nil)
         #expect(door.wait(there, nil) == nil)
-        #expect(door.wait(there, "100@example.net", after: .seconds(2)) == nil)
+        #expect(door.wait(there, "100", after: .seconds(2)) == nil)
     }
 
     @Test func `one source does not lock a user out`() {
@@ -60,9 +69,56 @@ import Timekeeping
 
     @Test func `an IPv6 network is one source`() throws {
         let door = Door(1, 0)
-        door.fail(try #require(IPAddress("2001:db8:1:2:3::1")), nil)
-        #expect(door.wait(try #require(IPAddress("2001:db8:1:2:ffff::9")), nil) != nil)
-        #expect(door.wait(try #require(IPAddress("2001:db8:1:3::1")), nil) == nil)
+        let one: IPAddress = try #require(IPAddress("2001:db8:1:2:3::1"))
+        let beside: IPAddress = try #require(IPAddress("2001:db8:1:2:ffff::9"))
+        let other: IPAddress = try #require(IPAddress("2001:db8:1:3::1"))
+        door.fail(one, nil)
+        #expect(door.wait(beside, nil) != nil)
+        #expect(door.wait(other, nil) == nil)
+    }
+
+    // MARK: Known addresses
+
+    @Test func `nobody locks a user out from where the user has shown the password`() {
+        let door = Door(10, 30)
+        door.succeed(here, "u")
+        for number in 0..<40 { door.fail(IPAddress(v4: UInt32(number)), "u") }
+        for number in 0..<10 { door.fail(here, "other\(number)") }
+        #expect(door.wait(there, "u") != nil && door.wait(here, "v") != nil)
+        #expect(door.wait(here, "u") == nil)
+        // Nor from where the user has a contact.
+        #expect(door.wait(there, "u", isAtHome: true) == nil)
+    }
+
+    @Test func `from there it is guessed no faster, and for that user only`() {
+        let door = Door(10, 30)
+        door.succeed(here, "u")
+        for _ in 0..<30 {
+            #expect(door.wait(here, "u") == nil)
+            door.fail(here, "u")
+        }
+        #expect(door.wait(here, "u") == .seconds(2))
+        // Somebody's old phone with a wrong password does not shut the user out elsewhere, nor others there.
+        #expect(door.wait(there, "u") == nil && door.wait(here, "v") == nil)
+    }
+
+    @Test func `a trusted peer speaks for many: its guesses count by user alone`() {
+        let door = Door(10, 30)
+        for number in 0..<100 { door.fail(nil, "u\(number)") }
+        #expect(door.wait(nil, "u0") == nil)
+        for _ in 0..<30 { door.fail(nil, "v") }
+        #expect(door.wait(nil, "v") != nil)
+        door.succeed(nil, "v")
+        #expect(door.wait(nil, "v") != nil)
+    }
+
+    @Test func `what is remembered of success is bounded, the latest stays`() {
+        let door = Door(10, 1)
+        for number in 0..<LoginLimit.capacity * 2 { door.succeed(IPAddress(v4: UInt32(number)), "u") }
+        door.fail(there, "u")
+        let last = IPAddress(v4: UInt32(LoginLimit.capacity * 2 - 1))
+        #expect(door.wait(last, "u") == nil)
+        #expect(door.wait(IPAddress(v4: 0), "u") != nil)
     }
 
     @Test func `zero is no limit`() {

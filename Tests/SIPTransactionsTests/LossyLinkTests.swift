@@ -127,7 +127,7 @@ private struct World {
             callerDid(out)
         case .toCallee(let bytes):
             guard let request = parse(bytes)?.request else { return }
-            let match = callee.requestReceived(request, respondOn: flow, now: now, into: &out)
+            let match = callee.requestReceived(request, now: now, into: &out)
             calleeDid(out)
             serve(match, request)
         case .answer(let id, let request, let code):
@@ -183,8 +183,8 @@ private struct World {
 
     private mutating func serve(_ match: RequestMatch, _ request: SIPRequest) {
         switch match {
-        case .new(let id):
-            alive.insert(id)
+        case .new(let key):
+            guard let id = begin(key, request) else { return }
             if request.method == .invite {
                 pending[id] = request
                 respond(id, request, 100)
@@ -194,14 +194,24 @@ private struct World {
                 if random.next() % 2 == 0 { respond(id, request, 100) }
                 schedule(.answer(id, request, 200), within: 8000)
             }
-        case .cancel(let id, let invite):
-            alive.insert(id)
+        case .cancel(let key, let invite):
+            guard let id = begin(key, request, cancelling: invite) else { return }
             respond(id, request, invite == nil ? 481 : 200)
             if let invite, let request = pending.removeValue(forKey: invite) { respond(invite, request, 487) }
         case .endToEndACK: unacknowledged[request.callID] = nil
         case .absorbed, .acknowledged: break
-        case .overloaded: Issue.record("not expected")
         }
+    }
+
+    private mutating func begin(
+        _ key: TransactionKey, _ request: SIPRequest, cancelling invite: ServerTransactionID? = nil
+    ) -> ServerTransactionID? {
+        guard let id = callee.begin(key, for: request, cancelling: invite, respondOn: flow, now: now) else {
+            Issue.record("no room")
+            return nil
+        }
+        alive.insert(id)
+        return id
     }
 
     /// Answers, and repeats a 2xx to an INVITE until its ACK has come (RFC 3261 section 13.3.1.4).

@@ -14,8 +14,25 @@ final class TableFixture {
         table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
     }
 
-    func receive(_ message: TestMessage, on flow: Flow = udp) -> RequestMatch {
-        table.requestReceived(message.request, respondOn: flow, now: now, into: &out)
+    /// What a core that serves every request makes of one.
+    enum Match: Equatable {
+        case new(ServerTransactionID)
+        case cancel(ServerTransactionID, of: ServerTransactionID?)
+        case absorbed, acknowledged, endToEndACK, overloaded
+    }
+
+    func receive(_ message: TestMessage, on flow: Flow = udp) -> Match {
+        let request = message.request
+        switch table.requestReceived(request, now: now, into: &out) {
+        case .new(let key):
+            return table.begin(key, for: request, respondOn: flow, now: now).map { .new($0) } ?? .overloaded
+        case .cancel(let key, let invite):
+            return table.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
+                .map { .cancel($0, of: invite) } ?? .overloaded
+        case .absorbed: return .absorbed
+        case .acknowledged: return .acknowledged
+        case .endToEndACK: return .endToEndACK
+        }
     }
 
     /// A request that must be new.

@@ -22,8 +22,10 @@ package final class APIService {
     /// Where it listens, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
 
-    convenience init(settings: APISettings, loop: EventLoop, keys: APIKeyRing, log: Log) {
-        self.init(settings.access, loop: loop, keys: keys, log: log)
+    convenience init(
+        settings: APISettings, limits: LimitSettings = LimitSettings(), loop: EventLoop, keys: APIKeyRing, log: Log
+    ) {
+        self.init(settings.access(limits), loop: loop, keys: keys, log: log)
     }
 
     init(_ access: ServiceAccess, loop: EventLoop, keys: APIKeyRing, log: Log) {
@@ -172,13 +174,14 @@ package final class APIService {
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) -> Admission {
-        let (source, user) = (request.remote.address, ByteString(attempt.user))
+        let (source, user) = (request.remote.address, attempt.user)
         if let wait = wrongLogins.wait(from: source, for: user) { return refuse(request, route, after: wait) }
         guard attempt.isRight() else {
             wrongLogins.count(from: source, for: user)
             return refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
         }
-        return .caller(.user(attempt.user))
+        wrongLogins.succeeded(from: source, for: user)
+        return .caller(.user("\(user)"))
     }
 
     /// RFC 6750 section 2.1, where the route says nothing else.

@@ -12,8 +12,6 @@ package struct APISettings: SettingsGroup, Equatable {
     package var headTimeout: Duration = .seconds(10)
     package var bodyTimeout: Duration = .seconds(30)
     package var idleTimeout: Duration = .seconds(60)
-    package var wrongLoginsPerSource = 10
-    package var wrongLoginsPerUser = 30
     package var deadTokenAge: Duration = .seconds(30 * 86_400)
     package var pushTokens = PushTokenSettings()
     package var mobileApps: [String: MobileAppSettings] = [:]
@@ -44,14 +42,6 @@ package struct APISettings: SettingsGroup, Equatable {
         .duration(
             "idle-timeout", in: .seconds(1) ... .seconds(3600), \.idleTimeout,
             "How long a connection may stay without a request."),
-        .integer(
-            "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
-            "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64; beyond it passwords and ApiTokens from there are not looked at, and the answer is 429. 0 is no limit. Raise it when a proxy stands in front."
-        ),
-        .integer(
-            "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,
-            "Wrong passwords a minute for one user, whoever shows them; beyond it the user's password is not looked at, and the answer is 429. 0 is no limit. More than wrong-logins-per-source, so that one address cannot lock a user out."
-        ),
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
             "How long dead tokens are remembered for application servers to ask for."),

@@ -57,7 +57,7 @@ struct PushTokenService {
         // A domain that is not ours has no users, and costs as much.
         let aor = known ?? AddressOfRecord(user: user, host: (domain ?? .empty).lowercased())
         let shard = shard
-        return ServiceRouter.LoginAttempt(user: "\(aor)") {
+        return ServiceRouter.LoginAttempt(user: aor) {
             let isRight = shard.assumeIsolated { shard in
                 shard.withEngine { engine, _ in engine.isPassword(password, of: aor) }
             }

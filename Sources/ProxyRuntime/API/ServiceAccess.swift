@@ -15,10 +15,10 @@ struct ServiceAccess {
 }
 
 extension APISettings {
-    var access: ServiceAccess {
+    func access(_ limits: LimitSettings) -> ServiceAccess {
         ServiceAccess(
             name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: httpLimits,
-            wrongLoginsPerSource: wrongLoginsPerSource, wrongLoginsPerUser: wrongLoginsPerUser)
+            wrongLoginsPerSource: limits.wrongLoginsPerSource, wrongLoginsPerUser: limits.wrongLoginsPerUser)
     }
 
     private var httpLimits: HTTPListener.Limits {

@@ -1,4 +1,5 @@
 package import HTTPServer
+import Registration
 
 /// Which handler serves which method and path. Each service registers its routes before the listener starts.
 package struct ServiceRouter {
@@ -51,8 +52,8 @@ package struct ServiceRouter {
     }
 
     package struct LoginAttempt {
-        /// As it stands in the log; the same for every spelling, since wrong passwords are counted by it.
-        let user: String
+        /// The same for every spelling, since wrong passwords are counted by it.
+        let user: AddressOfRecord
         /// Looks at the password. Takes as long for users who do not exist.
         let isRight: () -> Bool
     }

@@ -18,6 +18,7 @@ extension RouteDescription {
             optional: [
                 "password": .text(1 ... .max), "ha1MD5": .text(pattern: "^[0-9a-fA-F]{32}$"),
                 "ha1SHA256": .text(pattern: "^[0-9a-fA-F]{64}$"),
+                "ha1SHA512_256": .text(pattern: "^[0-9a-fA-F]{64}$"),
             ])
     ).done("It is stored.").notStored()
 

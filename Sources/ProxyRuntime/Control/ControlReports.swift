@@ -99,15 +99,17 @@ package struct UserRequest: Codable, Sendable {
     package var password: String?
     package var ha1MD5: String?
     package var ha1SHA256: String?
+    package var ha1SHA512_256: String?
 
     /// - Throws: a sentence for whoever asked.
     func credentials(_ settings: DaemonSettings) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
-        case (let password?, nil, nil):
+        case (let password?, nil, nil) where ha1SHA512_256 == nil:
             guard !password.isEmpty else { throw StartError("the password is empty") }
             return try UserCredentials(name: name, password: password, settings: settings)
-        case (nil, let md5?, let sha256?): return UserCredentials(name: name, ha1MD5: md5, ha1SHA256: sha256)
-        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256")
+        case (nil, let md5?, let sha256?):
+            return UserCredentials(name: name, ha1MD5: md5, ha1SHA256: sha256, ha1SHA512_256: ha1SHA512_256)
+        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256 with ha1SHA512_256 or without")
         }
     }
 }
@@ -117,11 +119,14 @@ package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
     package var ha1SHA256: String
+    /// Without it, SHA-512-256 is offered to nobody: a challenge must not tell one user from another.
+    package var ha1SHA512_256: String?
 
-    package init(name: String, ha1MD5: String, ha1SHA256: String) {
+    package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
         self.name = name
         self.ha1MD5 = ha1MD5
         self.ha1SHA256 = ha1SHA256
+        self.ha1SHA512_256 = ha1SHA512_256
     }
 }
 

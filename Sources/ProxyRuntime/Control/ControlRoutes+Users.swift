@@ -84,10 +84,13 @@ extension UserCredentials {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,
             ha1MD5.utf8.count == 32, ha1SHA256.utf8.count == 64,
-            (ha1MD5 + ha1SHA256).utf8.allSatisfy({ $0.hexValue != nil })
+            ha1SHA512_256.map({ $0.utf8.count == 64 }) ?? true,
+            (ha1MD5 + ha1SHA256 + (ha1SHA512_256 ?? "")).utf8.allSatisfy({ $0.hexValue != nil })
         else { return nil }
+        var ha1 = [DigestAlgorithm.md5: ha1MD5, .sha256: ha1SHA256]
+        ha1[.sha512_256] = ha1SHA512_256
         return DigestUser(
             name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...])),
-            ha1: [.md5: ByteString(ha1MD5.lowercased()), .sha256: ByteString(ha1SHA256.lowercased())])
+            ha1: ha1.mapValues { ByteString($0.lowercased()) })
     }
 }

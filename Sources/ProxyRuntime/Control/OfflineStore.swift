@@ -142,9 +142,9 @@ extension UserCredentials {
         let functions = try EngineFunctions.make().digest
         let user = DigestUser(
             name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
-            algorithms: [.md5, .sha256], functions: functions)
+            algorithms: DigestAlgorithm.allCases, functions: functions)
         self.init(
             name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
-            ha1SHA256: user.ha1[.sha256]?.string ?? "")
+            ha1SHA256: user.ha1[.sha256]?.string ?? "", ha1SHA512_256: user.ha1[.sha512_256]?.string)
     }
 }

@@ -8,10 +8,21 @@ package import Timekeeping
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
-        /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:now:)``.
-        case challenge(stale: Bool)
+        /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
+        case challenge(Reason)
         /// The user is who they say, but may not do this: answer 403.
-        case forbidden
+        case forbidden(DigestUser)
+        /// Too many wrong passwords were shown: this one was not looked at.
+        case limited(Duration)
+    }
+
+    package enum Reason: Hashable, Sendable {
+        /// Nothing was shown that fits a challenge of ours.
+        case nothingShown
+        /// The nonce is not ours, is another holder's, is too old or was used: the phone need not ask its user.
+        case stale
+        /// The response to our nonce is wrong; the user need not exist.
+        case wrong(ByteString)
     }
 
     /// Who asks: it decides which header fields are used.
@@ -28,14 +39,12 @@ package struct DigestAuthenticator: Sendable {
     private var nextSerial: UInt64 = 1
     /// Stands in for the HA1 of users that do not exist; nobody knows a password for it.
     private let dummy: [UInt8]
-    private let opaque: ByteString
 
     package init(settings: DigestSettings, functions: DigestFunctions) {
         self.settings = settings
         self.functions = functions
         ledger = NonceLedger(limit: settings.nonceMemory, lifetime: settings.nonceLifetime)
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
-        opaque = ByteString(Hex.encode(Array(functions.code(Array("opaque".utf8)).prefix(8))))
     }
 
     /// The realm of requests to that domain.
@@ -48,18 +57,31 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// One field for each algorithm, the preferred one first (RFC 8760 section 2.3); all with the same nonce.
-    package mutating func challenge(realm: ByteString, stale: Bool, as role: Role, now: Instant) -> [AddedField] {
-        let nonce = Nonce(serial: nextSerial, issued: now).text(functions)
+    /// What asks for a password: one field for each algorithm that is offered (RFC 8760 section 2.3). They have what must be
+    /// there and no more: a challenge goes to somebody who has proved nothing (T4.1).
+    ///
+    /// - Parameters:
+    ///   - realm: whose passwords are asked for.
+    ///   - stale: whether the phone may answer without asking its user.
+    ///   - role: which header field it becomes.
+    ///   - request: what is challenged: its User-Agent decides what is offered.
+    ///   - holder: who can answer it.
+    ///   - users: an algorithm that one of them has no hash for is not offered.
+    ///   - now: when it begins to age.
+    /// - Returns: the fields, all with the same nonce, the preferred algorithm first.
+    package mutating func challenge(
+        realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
+        users: UserDirectory, now: Instant
+    ) -> [AddedField] {
+        let nonce = Nonce(serial: nextSerial, issued: now).text(for: holder, functions)
         nextSerial &+= 1
-        return settings.algorithms.map { algorithm in
+        return offer(to: request.frame.firstValue(of: .userAgent), users).map { algorithm in
             var out: [UInt8] = []
+            out.reserveCapacity(128)
             out.append("Digest realm=\"")
             out.append(quoting: realm)
             out.append("\", nonce=\"")
             out.append(nonce)
-            out.append("\", opaque=\"")
-            out.append(opaque)
             out.append("\", algorithm=")
             out.append(contentsOf: algorithm.rawValue.utf8)
             out.append(", qop=\"auth\"")
@@ -68,9 +90,28 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
+    /// The algorithms for one client, the preferred one first. Who it is that asks does not count, nor whether there is
+    /// such a user (T7).
+    private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
+        if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
+        let common = settings.algorithms.filter { users.allHave($0) }
+        return common.isEmpty ? settings.algorithms : common
+    }
+
+    /// A client that fails when it is offered anything but MD5.
+    private func isOld(_ userAgent: ByteString?) -> Bool {
+        settings.oldClients.contains { name in
+            guard let userAgent else { return name == DigestSettings.namelessClients }
+            return userAgent.hasPrefix(ignoringCase: name)
+        }
+    }
+
     // MARK: Check
 
-    /// Judges the credentials of a request.
+    /// Judges the credentials of a request: the first that answer a nonce of ours.
+    ///
+    /// No password is looked at before the nonce was seen to be one that this holder received: so nobody makes us hash
+    /// for an invented address, and a wrong one counts for whoever showed it (T8).
     ///
     /// - Parameters:
     ///   - request: the request as received.
@@ -79,32 +120,59 @@ package struct DigestAuthenticator: Sendable {
     ///   - owner: the user that must have made the request: of a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` when any user may.
     ///   - flow: a retransmission comes on the flow of the original.
+    ///   - holder: who shows them.
     ///   - users: who exists.
     ///   - now: the age of a nonce ends here.
+    ///   - wait: how long to wait before a password of that user is looked at; `nil`: not at all.
     /// - Returns: the verdict; a challenge when no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
-        users: UserDirectory, now: Instant
+        from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
         for credentials in all where credentials.realm == realm {
             guard let answer = answer(credentials, to: request) else { continue }
-            let user = users.user(named: credentials.username, realm: realm)
-            let ha1 = user?.ha1[answer.algorithm]
-            let expected = response(
-                to: credentials, answer, method: request.method,
-                ha1: ha1?.array ?? Array(dummy.prefix(answer.algorithm.digitCount)))
-            let isRight = equalInConstantTime(expected, credentials.response)
-            guard isRight, let user, ha1 != nil else { continue }
-            guard admits(credentials, answer, request, on: flow, now: now) else {
+            guard let nonce = Nonce(credentials.nonce, for: holder, functions), nonce.issued <= now,
+                now - nonce.issued <= settings.nonceLifetime
+            else {
                 isStale = true
                 continue
             }
-            if let owner, owner != user.name { return .forbidden }
-            return .authenticated(user)
+            if let wait = wait(credentials.username) { return .limited(wait) }
+            guard let user = user(showing: credentials, answer, request.method, realm: realm, users) else {
+                return .challenge(.wrong(credentials.username))
+            }
+            guard
+                ledger.admit(
+                    nonce.serial, count: answer.count ?? .max, fingerprint: Self.fingerprint(request, on: flow),
+                    now: now)
+            else { return .challenge(.stale) }
+            return owner == nil || owner == user.name ? .authenticated(user) : .forbidden(user)
         }
-        return .challenge(stale: isStale)
+        return .challenge(isStale ? .stale : .nothingShown)
+    }
+
+    /// The user whose password made the response. Takes as long when there is no such user.
+    private func user(
+        showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
+        _ users: UserDirectory
+    ) -> DigestUser? {
+        let user = users.user(named: credentials.username, realm: realm)
+        let ha1 = user?.ha1[answer.algorithm]
+        let expected = functions.response(
+            to: credentials, answer.algorithm, method: method,
+            ha1: ha1?.array ?? Array(dummy.prefix(answer.algorithm.digitCount)))
+        return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
+    }
+
+    /// Of everything in the message: under the same count nothing passes but the very request that was answered, so that
+    /// credentials that somebody has seen are good for no other Contact (T6).
+    private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
+        var hasher = Hasher()
+        hasher.combine(request.frame.bytes)
+        hasher.combine(flow)
+        return hasher.finalize()
     }
 
     /// Whether a password itself is the user's, for services that are given one. Takes as long for users who do not exist.
@@ -165,46 +233,6 @@ package struct DigestAuthenticator: Sendable {
         guard let given = URIText.read(text) else { return false }
         return given.scheme == uri.scheme && given.user?.percentDecoded() == uri.user?.percentDecoded()
             && SIPURI.isSameHost(given.host, uri.host)
-    }
-
-    private func response(
-        to credentials: DigestCredentials, _ answer: Answer, method: Method, ha1: [UInt8]
-    ) -> [UInt8] {
-        var text: [UInt8] = []
-        method.append(to: &text)
-        text.append(":")
-        text.append(credentials.uri)
-        let ha2 = functions.hexHash(answer.algorithm, text)
-
-        text.removeAll(keepingCapacity: true)
-        text.append(contentsOf: ha1)
-        text.append(":")
-        text.append(credentials.nonce)
-        text.append(":")
-        if answer.count != nil {
-            for part in [credentials.nonceCount, credentials.cnonce, credentials.qop] {
-                text.append(part ?? .empty)
-                text.append(":")
-            }
-        }
-        text.append(contentsOf: ha2)
-        return functions.hexHash(answer.algorithm, text)
-    }
-
-    /// Whether the nonce is ours, young enough, and not yet used with that count. Without a count it is good once.
-    private mutating func admits(
-        _ credentials: DigestCredentials, _ answer: Answer, _ request: SIPRequest, on flow: Flow, now: Instant
-    ) -> Bool {
-        guard let nonce = Nonce(credentials.nonce, functions), nonce.issued <= now,
-            now - nonce.issued <= settings.nonceLifetime
-        else { return false }
-        var hasher = Hasher()
-        hasher.combine(request.callID)
-        hasher.combine(request.cseq)
-        hasher.combine(credentials.response)
-        hasher.combine(flow)
-        return ledger.admit(
-            nonce.serial, count: answer.count ?? .max, fingerprint: hasher.finalize(), now: now)
     }
 }
 

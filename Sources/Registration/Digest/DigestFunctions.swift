@@ -1,4 +1,4 @@
-import SIPGrammar
+package import SIPGrammar
 
 /// The cryptography of digest authentication, handed in from outside: this module has none.
 package struct DigestFunctions: Sendable {
@@ -16,6 +16,31 @@ package struct DigestFunctions: Sendable {
 
     /// The digest in lower-case hexadecimal, as it goes into the next hash and over the wire.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
+
+    /// What a user with that HA1 answers to the challenge of these credentials (RFC 7616 section 3.4.1).
+    package func response(
+        to credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, ha1: [UInt8]
+    ) -> [UInt8] {
+        var text: [UInt8] = []
+        method.append(to: &text)
+        text.append(":")
+        text.append(credentials.uri)
+        let ha2 = hexHash(algorithm, text)
+
+        text.removeAll(keepingCapacity: true)
+        text.append(contentsOf: ha1)
+        text.append(":")
+        text.append(credentials.nonce)
+        text.append(":")
+        if let qop = credentials.qop {
+            for part in [credentials.nonceCount ?? .empty, credentials.cnonce ?? .empty, qop] {
+                text.append(part)
+                text.append(":")
+            }
+        }
+        text.append(contentsOf: ha2)
+        return hexHash(algorithm, text)
+    }
 }
 
 /// Takes the same time wherever the first difference stands; lengths are no secret.

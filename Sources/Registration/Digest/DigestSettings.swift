@@ -17,6 +17,10 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var nonceLifetime: Duration = .seconds(60)
     package var nonceMemory = 65536
     package var allowsMissingQop = false
+    package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
+
+    /// Stands for clients that do not say what they are.
+    static let namelessClients = "-"
 
     package init() {}
 
@@ -27,7 +31,12 @@ package struct DigestSettings: SettingsGroup, Hashable {
                 + "is its own realm."),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "Hash functions to offer, the preferred one first. Leave out MD5 when every phone knows SHA-256."),
+            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 when every phone knows SHA-256. One that a user has no stored hash for is not offered until the user's password is set again."
+        ),
+        .list(
+            "old-clients", \.oldClients,
+            "Clients that fail when they are offered anything but MD5, by the beginning of their User-Agent; \"-\" stands for those that send none. They are offered MD5 alone, when it is in algorithms."
+        ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
             "How long a challenge can be answered. A phone that reuses an older one is asked again with stale=true, "

@@ -1,19 +1,50 @@
 package import Addressing
 import PushDelivery
-package import SIPGrammar
+import SIPGrammar
 package import Timekeeping
 
 /// How many wrong passwords a source may show, and how many may be shown for a user, before none is looked at any more
-/// (T8).
+/// (T8). One for SIP and HTTP.
 ///
-/// Pure. Nothing that goes well is counted or forgiven: who has one user's password gets no more tries at another's. Users
-/// count whether they exist or not. Keys of the tables are seeded hashes, so that a long name takes no more memory.
+/// Pure, and of constant memory: keys of the tables are seeded hashes, and each table holds so many. Users count whether
+/// they exist or not. Nothing that goes well forgives a guess: who has one user's password gets no more tries at another's.
+///
+/// But a user is not locked out by others: where the user has shown the right password before, only wrong ones from there
+/// count, and only for that user.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
+    /// By user and source, where that user is known at that source.
+    private var known: RateLimit<Int>
+    /// Which users have shown their password from where: the newer half, and the older.
+    private var recentProofs = Set<Int>()
+    private var olderProofs = Set<Int>()
 
-    /// Sources, and users, that are remembered.
+    /// What each table remembers.
     package static let capacity = 65_536
+
+    /// One password that somebody shows.
+    package struct Attempt: Sendable {
+        /// Who asks; `nil` for a trusted peer, which speaks for many.
+        package let source: IPAddress?
+        /// Whose password it would be; `nil` for what is no user's.
+        package let user: AddressOfRecord?
+        /// The user has a contact at that source.
+        package let isAtHome: Bool
+
+        package init(from source: IPAddress?, for user: AddressOfRecord? = nil, isAtHome: Bool = false) {
+            self.source = source?.source
+            self.user = user
+            self.isAtHome = isAtHome
+        }
+
+        fileprivate var pair: Int {
+            var hasher = Hasher()
+            hasher.combine(source)
+            hasher.combine(user)
+            return hasher.finalize()
+        }
+    }
 
     /// - Parameters:
     ///   - perSource: wrong ones a minute from one IPv4 address or IPv6 /64; 0 for any number.
@@ -21,26 +52,42 @@ package struct LoginLimit: Sendable {
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
         users = RateLimit(perMinute: perUser, capacity: Self.capacity)
+        known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// Whether a password is looked at now.
-    ///
-    /// - Parameters:
-    ///   - source: who asks.
-    ///   - user: whose password it would be; `nil` for what is no user's.
-    ///   - now: the monotonic time.
-    /// - Returns: how long whoever asks must wait; `nil`: not at all.
-    package func wait(from source: IPAddress, for user: ByteString? = nil, now: Instant) -> Duration? {
+    /// How long whoever asks must wait until a password is looked at; `nil`: not at all.
+    package func wait(for attempt: Attempt, now: Instant) -> Duration? {
+        if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
-            sources.wait(for: source.source.hashValue, now: now),
-            user.flatMap { users.wait(for: $0.hashValue, now: now) },
+            attempt.source.flatMap { sources.wait(for: $0.hashValue, now: now) },
+            attempt.user.flatMap { users.wait(for: $0.hashValue, now: now) },
         ]
         return waits.compactMap(\.self).max()
     }
 
     /// One was wrong.
-    package mutating func failed(from source: IPAddress, for user: ByteString? = nil, now: Instant) {
-        _ = sources.admit(source.source.hashValue, now: now)
-        if let user { _ = users.admit(user.hashValue, now: now) }
+    package mutating func failed(_ attempt: Attempt, now: Instant) {
+        if isKnown(attempt) {
+            _ = known.admit(attempt.pair, now: now)
+            return
+        }
+        if let source = attempt.source { _ = sources.admit(source.hashValue, now: now) }
+        if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
+    }
+
+    /// One was right. Whom a trusted peer speaks for may be anywhere: nothing is learnt from it.
+    package mutating func succeeded(_ attempt: Attempt) {
+        guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
+            recentProofs.count >= Self.capacity / 2
+        else { return }
+        olderProofs = recentProofs
+        recentProofs.removeAll(keepingCapacity: true)
+    }
+
+    private func isKnown(_ attempt: Attempt) -> Bool {
+        guard attempt.source != nil, attempt.user != nil else { return false }
+        if attempt.isAtHome { return true }
+        let pair = attempt.pair
+        return recentProofs.contains(pair) || olderProofs.contains(pair)
     }
 }

@@ -1,43 +1,81 @@
+package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A challenge's nonce: when it was made, its number, and a code that only this process can make.
+/// Whom a nonce is made for: whoever shows it again has received it, so its source address is its own (T8).
 ///
-/// So none has to be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3).
+/// Several trusted peers may carry the requests of one phone, so they are one.
+package enum NonceHolder: Hashable, Sendable {
+    case trusted
+    /// An IPv4 address or IPv6 /64, on whatever port.
+    case source(IPAddress)
+}
+
+/// A challenge's nonce: when it was made, its number, and a code that only this process can make, for one holder.
+///
+/// So none has to be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is short:
+/// what is sent to somebody who has proved nothing must be (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
 
-    private static let codeLength = 16
+    private static let bodyLength = 10
+    private static let codeLength = 11
+    private static let part: UInt64 = 1 << 40
 
-    /// In lower-case hexadecimal.
-    func text(_ functions: DigestFunctions) -> ByteString {
-        ByteString(Hex.encode(body + functions.code(body).prefix(Self.codeLength)))
+    /// In base 64, without padding: 28 letters.
+    func text(for holder: NonceHolder, _ functions: DigestFunctions) -> ByteString {
+        ByteString(Base64URL.encode(body + Self.code(body, holder, functions)))
     }
 
     init(serial: UInt64, issued: Instant) {
-        self.serial = serial
-        self.issued = issued
+        self.serial = serial % Self.part
+        let milliseconds = UInt64(max(0, issued.nanoseconds / 1_000_000))
+        self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
-    /// - Returns: `nil` when this process has not made it.
-    init?(_ text: ByteString, _ functions: DigestFunctions) {
-        guard text.count == (16 + Self.codeLength) * 2, let bytes = Hex.decode(text) else { return nil }
-        serial = Self.number(bytes[0..<8])
-        issued = Instant(nanoseconds: Int64(bitPattern: Self.number(bytes[8..<16])))
-        let code = Array(functions.code(Array(bytes[0..<16])).prefix(Self.codeLength))
-        guard equalInConstantTime(code, ByteString(bytes[16...])) else { return nil }
+    /// - Returns: `nil` when this process has not made it for that holder.
+    init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
+        guard text.count == 28, let bytes = Base64URL.decode(text), bytes.count == Self.bodyLength + Self.codeLength
+        else { return nil }
+        let body = Array(bytes[0..<Self.bodyLength])
+        guard equalInConstantTime(Self.code(body, holder, functions), ByteString(bytes[Self.bodyLength...])) else {
+            return nil
+        }
+        serial = Self.number(body[0..<5])
+        issued = Instant(nanoseconds: Int64(Self.number(body[5..<10])) * 1_000_000)
+    }
+
+    private static func code(_ body: [UInt8], _ holder: NonceHolder, _ functions: DigestFunctions) -> [UInt8] {
+        var text = body
+        if case .source(let address) = holder {
+            // The upper half of an IPv6 address is what one site has; an IPv4 address is whole.
+            let source = address.source
+            text.append(big: source.high)
+            text.append(big: source.low)
+        }
+        return Array(functions.code(text).prefix(codeLength))
     }
 
     private var body: [UInt8] {
-        let parts = [serial, UInt64(bitPattern: issued.nanoseconds)]
-        return parts.flatMap { part in
-            stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: part >> $0) }
-        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        bytes.append(big: serial, count: 5)
+        bytes.append(big: UInt64(issued.nanoseconds / 1_000_000), count: 5)
+        return bytes
     }
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
+
+extension [UInt8] {
+    /// The lowest `count` bytes of a number, the highest first.
+    fileprivate mutating func append(big number: UInt64, count: Int = 8) {
+        for place in stride(from: count - 1, through: 0, by: -1) {
+            append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8)))
+        }
     }
 }
 

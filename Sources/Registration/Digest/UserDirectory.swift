@@ -43,6 +43,8 @@ package struct UserDirectory: Sendable {
     }
 
     private var users: [Key: DigestUser] = [:]
+    /// How many users have a hash of each algorithm.
+    private var hashCounts: [DigestAlgorithm: Int] = [:]
 
     package init() {}
 
@@ -50,13 +52,24 @@ package struct UserDirectory: Sendable {
 
     /// Adds the user, or replaces the one of that name and realm.
     package mutating func add(_ user: DigestUser) {
-        users[Key(name: user.name.compacted(), realm: user.realm.compacted())] = user
+        let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
+        count(old, by: -1)
+        count(user, by: 1)
     }
 
     /// - Returns: the user that was there.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
-        users.removeValue(forKey: Key(name: name, realm: realm))
+        let old = users.removeValue(forKey: Key(name: name, realm: realm))
+        count(old, by: -1)
+        return old
+    }
+
+    /// Whether there is nobody who could not answer a challenge with that algorithm.
+    package func allHave(_ algorithm: DigestAlgorithm) -> Bool { hashCounts[algorithm, default: 0] == users.count }
+
+    private mutating func count(_ user: DigestUser?, by change: Int) {
+        for algorithm in user?.ha1.keys ?? [:].keys { hashCounts[algorithm, default: 0] += change }
     }
 
     package func user(named name: ByteString, realm: ByteString) -> DigestUser? {

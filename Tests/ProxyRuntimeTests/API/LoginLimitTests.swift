@@ -60,8 +60,8 @@ extension RunningDaemonSuites {
 
         @Test func `a user is protected from many sources`() async throws {
             try await RunningDaemon.with({
-                $0.api.wrongLoginsPerSource = 0
-                $0.api.wrongLoginsPerUser = 5
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 5
             }) { daemon in
                 for user in ["100", "nobody"] {
                     for _ in 0..<5 {
@@ -98,8 +98,8 @@ extension RunningDaemonSuites {
 
         @Test func `the limit can be switched off`() async throws {
             try await RunningDaemon.with({
-                $0.api.wrongLoginsPerSource = 0
-                $0.api.wrongLoginsPerUser = 0
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 0
             }) { daemon in
                 for _ in 0..<50 {
                     let answer = try await report(daemon, "100", password: "x")
@@ -112,8 +112,8 @@ extension RunningDaemonSuites {
 
         @Test func `known and unknown users and domains are answered alike, and as fast`() async throws {
             try await RunningDaemon.with({
-                $0.api.wrongLoginsPerSource = 0
-                $0.api.wrongLoginsPerUser = 0
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 0
             }) { daemon in
                 let asked = [("100", "example.net"), ("999", "example.net"), ("100", "example.com")]
                 var times: [[Duration]] = [[], [], []]

@@ -163,7 +163,7 @@ extension RunningDaemonSuites {
         // MARK: Who may
 
         @Test func `a password or a key is needed`() async throws {
-            try await RunningDaemon.with({ $0.api.wrongLoginsPerSource = 0 }) { daemon in
+            try await RunningDaemon.with({ $0.limits.wrongLoginsPerSource = 0 }) { daemon in
                 let rest = "selector=\(selector)&token_msgs=T2sx&appid_msgs=app"
                 let rows: [(String, String?, Int)] = [
                     ("username=100&password=se%20cret%2B1", nil, 200),

@@ -58,7 +58,7 @@ extension RunningDaemonSuites {
             try await RunningDaemon.with({ settings in
                 settings.admin.listen = [Endpoint(.loopbackV4, 0)]
                 settings.api.notifications.enabled = true
-                settings.api.wrongLoginsPerSource = 0
+                settings.limits.wrongLoginsPerSource = 0
             }) { daemon in
                 for scope in APIScope.allCases {
                     let key = APIKeyRequest(name: scope.rawValue, secret: try secret(scope), scopes: [scope])

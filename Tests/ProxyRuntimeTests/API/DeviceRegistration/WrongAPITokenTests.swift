@@ -131,7 +131,7 @@ extension RunningDaemonSuites {
         @Test func `the limit can be switched off`() async throws {
             try await RunningDaemon.with({
                 RunningDaemon.forHostileInput(&$0)
-                $0.api.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerSource = 0
             }) { daemon async throws in
                 for number in 0..<50 {
                     #expect(try await statuses(daemon, Self.request("", Self.item("guess \(number)"))) == [202])

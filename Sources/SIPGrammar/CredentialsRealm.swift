@@ -1,0 +1,79 @@
+// Whose credentials a row has (RFC 3261 section 22.3): a proxy takes its own off and passes those for others on.
+
+extension MessageFrame {
+    /// Whether an Authorization or Proxy-Authorization value names one of these realms, which are in lower case.
+    ///
+    /// Reads no more than names, values and quotes. What names two realms is for both of them: better one row too few
+    /// than our users' answers in other hands.
+    package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
+        bytes[field.value].withSpan { span in
+            var index = 0
+            while index < span.count {
+                if span[index] == UInt8(ascii: "\"") {
+                    index = Self.quoteEnd(span, from: index + 1)
+                    continue
+                }
+                guard let value = Self.realmValue(span, at: index) else {
+                    index += 1
+                    continue
+                }
+                if realms.contains(where: { Self.isSame(span, value, $0) }) { return true }
+                index = value.upperBound
+            }
+            return false
+        }
+    }
+
+    /// Behind the closing quote.
+    private static func quoteEnd(_ span: Span<UInt8>, from start: Int) -> Int {
+        var index = start
+        while index < span.count {
+            if span[index] == UInt8(ascii: "\\") {
+                index += 2
+                continue
+            }
+            index += 1
+            if span[index - 1] == UInt8(ascii: "\"") { break }
+        }
+        return min(index, span.count)
+    }
+
+    /// The value of a parameter `realm` that begins here, without its quotes.
+    private static func realmValue(_ span: Span<UInt8>, at start: Int) -> Range<Int>? {
+        let name: StaticString = "realm"
+        var index = start + name.utf8CodeUnitCount
+        guard index < span.count, start == 0 || isSeparator(span[start - 1]) else { return nil }
+        for (offset, letter) in "realm".utf8.enumerated() where span[start + offset].asciiLowercased != letter {
+            return nil
+        }
+        while index < span.count, isBlank(span[index]) { index += 1 }
+        guard index < span.count, span[index] == UInt8(ascii: "=") else { return nil }
+        index += 1
+        while index < span.count, isBlank(span[index]) { index += 1 }
+        guard index < span.count else { return nil }
+        if span[index] == UInt8(ascii: "\"") {
+            let end = quoteEnd(span, from: index + 1)
+            return index + 1..<max(index + 1, end - 1)
+        }
+        var end = index
+        while end < span.count, !isSeparator(span[end]) { end += 1 }
+        return index..<end
+    }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte <= UInt8(ascii: " ") }
+
+    private static func isSeparator(_ byte: UInt8) -> Bool { isBlank(byte) || byte == UInt8(ascii: ",") }
+
+    /// Compares without case and without escapes.
+    private static func isSame(_ span: Span<UInt8>, _ value: Range<Int>, _ realm: ByteString) -> Bool {
+        var index = value.lowerBound
+        var place = 0
+        while index < value.upperBound {
+            if span[index] == UInt8(ascii: "\\"), index + 1 < value.upperBound { index += 1 }
+            guard place < realm.count, span[index].asciiLowercased == realm[place].asciiLowercased else { return false }
+            index += 1
+            place += 1
+        }
+        return place == realm.count
+    }
+}

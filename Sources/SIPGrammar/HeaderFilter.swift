@@ -1,0 +1,136 @@
+/// Header fields that are not believed of whoever is not trusted: they leave its requests and responses (T9.7).
+///
+/// Works on what the reader made of a name, so that no spelling gets round it: neither case, nor a compact form, nor
+/// blanks before the colon.
+package struct HeaderFilter: Hashable, Sendable {
+    /// One name of the settings, in lower case; with a star behind it all names that begin so.
+    private struct Name: Hashable {
+        let text: [UInt8]
+        let isPrefix: Bool
+    }
+
+    /// By the raw value of the name.
+    private let known: UInt64
+    private let names: [Name]
+
+    /// What a phone may say of its identity to nobody (RFC 3325, RFC 5806, RFC 7044, RFC 7315).
+    package static let identity: [HeaderName] = [
+        .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
+        .pAccessNetworkInfo,
+    ]
+
+    /// - Parameters:
+    ///   - known: names that are always removed.
+    ///   - names: others, each with a `*` at its end or without.
+    package init(_ known: [HeaderName] = HeaderFilter.identity, names: [String]) {
+        self.known = known.reduce(0) { $0 | $1.bit }
+        self.names = names.map { name in
+            let text = Array(name.lowercased().utf8)
+            return text.last == UInt8(ascii: "*")
+                ? Name(text: text.dropLast(), isPrefix: true) : Name(text: text, isPrefix: false)
+        }
+    }
+
+    /// Whether the row of that field must not go on.
+    package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
+        if known & field.name.bit != 0 { return true }
+        guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
+        return bytes.withSpan { bytes in
+            let end = Self.nameEnd(bytes, field.row)
+            let name = field.row.lowerBound..<end
+            for wanted in names where Self.matches(bytes, name, wanted) { return true }
+            guard name.count == 1, let long = CompactForm.name(of: bytes[name.lowerBound]) else { return false }
+            return names.contains { $0.isPrefix ? long.starts(with: $0.text) : long == $0.text }
+        }
+    }
+
+    private static func nameEnd(_ bytes: Span<UInt8>, _ row: Range<Int>) -> Int {
+        var end = row.lowerBound
+        while end < row.upperBound, bytes[end] != UInt8(ascii: ":"), bytes[end] > UInt8(ascii: " ") { end += 1 }
+        return end
+    }
+
+    private static func matches(_ bytes: Span<UInt8>, _ name: Range<Int>, _ wanted: Name) -> Bool {
+        guard wanted.isPrefix ? name.count >= wanted.text.count : name.count == wanted.text.count else { return false }
+        for index in wanted.text.indices where bytes[name.lowerBound + index].asciiLowercased != wanted.text[index] {
+            return false
+        }
+        return true
+    }
+
+    /// Why a name cannot be in a list of names to remove; `nil` when it can.
+    package static func complaint(about name: String) -> String? {
+        let text = name.last == "*" ? name.dropLast() : Substring(name)
+        let isToken = text.utf8.allSatisfy { byte in
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte.asciiLowercased)
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-.!%_+`'~".utf8.contains(byte)
+        }
+        guard !text.isEmpty, isToken else { return "expected a header name, with * at its end for all that begin so" }
+        let wanted = HeaderFilter([], names: [name])
+        guard let needed = HeaderName.neededTexts.first(where: { wanted.names(it: $0) }) else { return nil }
+        return "SIP needs \(needed)"
+    }
+
+    private func names(it text: String) -> Bool {
+        let text = Array(text.lowercased().utf8)
+        return names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
+    }
+}
+
+/// Compact forms of names (RFC 3261 section 20 and IANA's registry).
+private enum CompactForm {
+    static func name(of letter: UInt8) -> [UInt8]? {
+        let name: StaticString? =
+            switch letter.asciiLowercased {
+            case UInt8(ascii: "a"): "accept-contact"
+            case UInt8(ascii: "b"): "referred-by"
+            case UInt8(ascii: "d"): "request-disposition"
+            case UInt8(ascii: "e"): "content-encoding"
+            case UInt8(ascii: "j"): "reject-contact"
+            case UInt8(ascii: "k"): "supported"
+            case UInt8(ascii: "n"): "identity-info"
+            case UInt8(ascii: "o"): "event"
+            case UInt8(ascii: "r"): "refer-to"
+            case UInt8(ascii: "s"): "subject"
+            case UInt8(ascii: "u"): "allow-events"
+            case UInt8(ascii: "x"): "session-expires"
+            case UInt8(ascii: "y"): "identity"
+            default: nil
+            }
+        guard let name else { return nil }
+        return Array(String(describing: name).utf8)
+    }
+}
+
+extension HeaderName {
+    fileprivate var bit: UInt64 { 1 << UInt64(rawValue) }
+
+    /// Without it a message is none, or does not find its way.
+    fileprivate var isNeeded: Bool {
+        switch self {
+        case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
+            .recordRoute, .proxyAuthorization, .authorization, .proxyAuthenticate, .wwwAuthenticate, .require,
+            .proxyRequire, .event, .path:
+            true
+        default: false
+        }
+    }
+
+    fileprivate static let neededTexts = [
+        "Via", "From", "To", "Call-ID", "CSeq", "Contact", "Content-Length", "Content-Type", "Content-Encoding",
+        "Max-Forwards", "Route", "Record-Route", "Proxy-Authorization", "Authorization", "Proxy-Authenticate",
+        "WWW-Authenticate", "Require", "Proxy-Require", "Event", "Path", "Refer-To",
+    ]
+}
+
+extension SIPResponse {
+    /// The same without the fields that the filter removes; itself when it has none.
+    package func without(_ filter: HeaderFilter) -> SIPResponse {
+        guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
+        let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }
+        let rest = MessageFrame(
+            bytes: frame.bytes, fields: kept, headersStart: frame.headersStart, bodyStart: frame.bodyStart)
+        return SIPResponse(
+            frame: rest, status: status, via: via, viaCount: viaCount, to: to, callID: callID, cseq: cseq)
+    }
+}

@@ -1,0 +1,116 @@
+import Addressing
+import Crypto
+import ProxyCore
+import Registration
+import SIPGrammar
+import SIPMessage
+import TestSupport
+
+/// Real hashes in an engine of tests.
+enum TestDigest {
+    static let functions = DigestFunctions(
+        hash: { algorithm, bytes in
+            switch algorithm {
+            case .md5: HashAlgorithm.md5.digest(of: bytes)
+            case .sha256: HashAlgorithm.sha256.digest(of: bytes)
+            case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
+            }
+        }, code: { HashAlgorithm.sha256.digest(of: Array("key".utf8) + $0) })
+
+    /// Users of one domain, whose password is their name backwards.
+    static func users(_ names: String..., domain: String = "example.net") -> UserDirectory {
+        var users = UserDirectory()
+        for name in names {
+            users.add(
+                DigestUser(
+                    name: ByteString(name), realm: ByteString(domain), password: ByteString(String(name.reversed())),
+                    algorithms: DigestAlgorithm.allCases, functions: functions))
+        }
+        return users
+    }
+
+    /// A request with an answer to a challenge, in another transaction with the next CSeq.
+    ///
+    /// - Parameters:
+    ///   - challenge: the 401 or 407.
+    ///   - request: what was challenged.
+    ///   - user: who answers.
+    ///   - password: without it the user's.
+    ///   - realm: which of the challenges is answered; without it the first.
+    ///   - count: how often the nonce was used.
+    /// - Returns: its bytes; the request as it was when nothing in it can be answered.
+    static func answer(
+        _ challenge: SIPResponse, to request: [UInt8], as user: String, password: String? = nil, realm: String? = nil,
+        count: Int = 1
+    ) -> [UInt8] {
+        let text = String(decoding: request, as: UTF8.self)
+        let isRegister = challenge.status == .unauthorized
+        let rows = challenge.frame.values(of: isRegister ? .wwwAuthenticate : .proxyAuthenticate).map(\.string)
+        guard let row = rows.first(where: { row in realm.map { row.contains("realm=\"\($0)\"") } ?? true }) else {
+            return request
+        }
+        let words = text.split(separator: " ", maxSplits: 2)
+        let (method, uri) = (String(words[0]), String(words[1]))
+        let (theirRealm, nonce) = (value("realm", row), value("nonce", row))
+        let algorithm = DigestAlgorithm(rawValue: value("algorithm", row)) ?? .md5
+        func hash(_ text: String) -> String {
+            String(decoding: Hex.encode(functions.hash(algorithm, Array(text.utf8))), as: UTF8.self)
+        }
+        let ha1 = hash("\(user):\(theirRealm):\(password ?? String(user.reversed()))")
+        let nc = "0000000\(count)"
+        let response = hash("\(ha1):\(nonce):\(nc):c:auth:" + hash("\(method):\(uri)"))
+        let credentials =
+            "\(isRegister ? "" : "Proxy-")Authorization: Digest username=\"\(user)\", realm=\"\(theirRealm)\", "
+            + "nonce=\"\(nonce)\", uri=\"\(uri)\", response=\"\(response)\", algorithm=\(algorithm.rawValue), "
+            + "qop=auth, nc=\(nc), cnonce=\"c\"\r\nContent-Length:"
+        return next(Array(text.replacing("Content-Length:", with: credentials).utf8))
+    }
+
+    /// The same request once more: another branch, the next CSeq.
+    static func next(_ request: [UInt8]) -> [UInt8] {
+        let text = String(decoding: request, as: UTF8.self).replacing("branch=z9hG4bK", with: "branch=z9hG4bKn")
+        let parts = text.split(separator: "CSeq: ", maxSplits: 1)
+        guard parts.count == 2, let number = Int(parts[1].prefix { $0.isNumber }) else { return request }
+        return Array("\(parts[0])CSeq: \(number + 1)\(parts[1].drop { $0.isNumber })".utf8)
+    }
+
+    private static func value(_ name: String, _ row: String) -> String {
+        let rest = row.split(separator: "\(name)=", maxSplits: 1).last ?? ""
+        return String(rest.first == "\"" ? rest.dropFirst().prefix { $0 != "\"" } : rest.prefix { $0 != "," })
+    }
+}
+
+extension EngineBench {
+    /// With passwords, for bob and eve.
+    static func authenticating(
+        users: UserDirectory = TestDigest.users("bob", "eve", "103"), _ change: (inout ProxySettings) -> Void = { _ in }
+    ) -> EngineBench {
+        EngineBench(users: users) {
+            $0.authenticates = true
+            $0.upstream = NextHop("sip:10.0.0.2:5060")
+            change(&$0)
+        }
+    }
+
+    /// Sends a request of a phone, and its answer to our challenge.
+    @discardableResult
+    func receiveProved(
+        _ request: [UInt8], as user: String, password: String? = nil, from source: Endpoint = EngineBench.phone
+    ) -> [ProxyAction] {
+        guard let challenge = sentResponse(receive(request, from: source)) else { return [] }
+        return receive(TestDigest.answer(challenge, to: request, as: user, password: password), from: source)
+    }
+
+    /// A request of the phone.
+    func phoneText(
+        _ method: String = "INVITE", to target: String = "sip:200@example.net", from: String = "sip:bob@example.net",
+        callID: String = "p1", extra: [String] = []
+    ) -> [UInt8] {
+        SIPText.bytes(
+            [
+                "\(method) \(target) SIP/2.0", "Via: SIP/2.0/UDP \(Self.phone);rport;branch=z9hG4bK\(callID)",
+                "From: <\(from)>;tag=f\(callID)", "To: <\(target)>", "Call-ID: \(callID)", "CSeq: 1 \(method)",
+                "Max-Forwards: 70", "Contact: <sip:bob@\(Self.phone)>", "User-Agent: Phone 1",
+            ] + extra)
+    }
+}

@@ -1,0 +1,170 @@
+import Addressing
+import ProxyCore
+import Registration
+import SIPGrammar
+import SIPMessage
+import Synchronization
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+/// T8: passwords are not guessed, and guessing locks nobody out at home.
+@Suite("Wrong passwords over SIP (T8)")
+struct WrongPasswordTests {
+    private static func host(_ number: UInt32) -> Endpoint { Endpoint(IPAddress(v4: 0xcb00_7100 + number), 5060) }
+
+    private func register(
+        _ bench: EngineBench, _ user: String, password: String? = nil, from source: Endpoint, callID: String
+    ) -> String? {
+        let out = bench.receiveProved(
+            bench.registerText(user: user, token: nil, callID: callID, from: source), as: user, password: password,
+            from: source)
+        _ = bench.commitAll(in: out)
+        return story(out + bench.actions).last { !$0.hasPrefix("commit") }.map { String($0.prefix(3)) }
+    }
+
+    @Test func `on one nonce no more is looked at than the limit`() throws {
+        let bench = EngineBench.authenticating()
+        let request = bench.registerText()
+        let challenge = try #require(sentResponse(bench.receive(request)))
+        var statuses: [String: Int] = [:]
+        for number in 0..<1_000 {
+            let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
+            let text = String(decoding: guess, as: UTF8.self).replacing(
+                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
+            let out = bench.receive(Array(text.utf8))
+            let status = try #require(sentResponse(out))
+            statuses["\(status.status)", default: 0] += 1
+            if status.status == .serviceUnavailable { #expect(status.frame.contains(.retryAfter)) }
+        }
+        #expect(statuses == ["401": 10, "503": 990])
+        #expect(bench.engine.figures[.loginFailed] == 10 && bench.engine.figures[.loginLimited] == 990)
+        // The right one is not looked at either.
+        let right = TestDigest.answer(challenge, to: request, as: "bob", count: 2)
+        #expect(story(bench.receive(right)) == ["503 register > phone"])
+        _ = bench.pass(.seconds(61))
+        #expect(register(bench, "bob", from: EngineBench.phone, callID: "later") == "200")
+    }
+
+    @Test func `calls are counted with REGISTERs`() {
+        let bench = EngineBench.authenticating()
+        for number in 0..<10 {
+            let out = bench.receiveProved(bench.phoneText(callID: "g\(number)"), as: "bob", password: "guess")
+            #expect(story(out) == ["407 invite > phone"])
+        }
+        #expect(story(bench.receiveProved(bench.phoneText(callID: "g"), as: "bob")) == ["503 invite > phone"])
+        #expect(register(bench, "bob", from: EngineBench.phone, callID: "r") == "503")
+    }
+
+    @Test func `what was guessed over HTTP counts over SIP, and the other way round`() {
+        let bench = EngineBench.authenticating()
+        let source = EngineBench.phone.address
+        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+        for _ in 0..<9 { bench.engine.loginFailed(from: source, for: bob, now: bench.now) }
+        #expect(bench.engine.loginWait(from: source, for: bob, now: bench.now) == nil)
+        #expect(register(bench, "bob", password: "guess", from: EngineBench.phone, callID: "r") == "401")
+        #expect(bench.engine.loginWait(from: source, for: bob, now: bench.now) != nil)
+        #expect(register(bench, "eve", from: EngineBench.phone, callID: "e") == "503")
+    }
+
+    @Test func `a user is not locked out of the address of the phone, whoever guesses from anywhere`() {
+        let bench = EngineBench.authenticating()
+        let home = EngineBench.phone
+        #expect(register(bench, "bob", from: home, callID: "home") == "200")
+        for number in 1..<40 {
+            _ = register(bench, "bob", password: "x", from: Self.host(UInt32(number)), callID: "g\(number)")
+        }
+        #expect(register(bench, "bob", from: Self.host(99), callID: "abroad") == "503")
+        // Nor when others guess others' passwords beside the phone.
+        for number in 0..<20 { _ = register(bench, "eve", password: "x", from: home, callID: "e\(number)") }
+        #expect(register(bench, "eve", from: home, callID: "e") == "503")
+        #expect(register(bench, "bob", from: Endpoint(home.address, 1234), callID: "again") == "200")
+    }
+
+    @Test func `on its own flow a phone is heard even when somebody beside it guesses its password`() {
+        let bench = EngineBench.authenticating()
+        let home = EngineBench.phone
+        #expect(register(bench, "bob", from: home, callID: "home") == "200")
+        let neighbour = Endpoint(home.address, 666)
+        var last: String?
+        for number in 0..<40 { last = register(bench, "bob", password: "x", from: neighbour, callID: "g\(number)") }
+        #expect(last == "503")
+        #expect(register(bench, "bob", from: home, callID: "home2") == "200")
+    }
+
+    @Test func `nobody is shut out by datagrams with an invented source`() throws {
+        let bench = EngineBench.authenticating()
+        let attacker = Self.host(1)
+        let request = bench.registerText()
+        let challenge = try #require(sentResponse(bench.receive(request, from: attacker)))
+        for number in 0..<100 {
+            let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
+            // As if it came from the phone's address, to which no nonce was sent.
+            let text = String(decoding: guess, as: UTF8.self).replacing(
+                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
+            let out = bench.receive(Array(text.utf8))
+            #expect(out.texts.first?.contains("stale=true") == true)
+        }
+        #expect(bench.engine.figures[.loginFailed] == 0)
+        #expect(register(bench, "bob", from: EngineBench.phone, callID: "r") == "200")
+        #expect(register(bench, "eve", from: EngineBench.phone, callID: "e") == "200")
+    }
+
+    @Test func `a trusted edge is not shut out for its users' wrong passwords`() {
+        let bench = EngineBench.authenticating()
+        for number in 0..<40 {
+            #expect(register(bench, "u\(number)", password: "x", from: EngineBench.pbx, callID: "g\(number)") == "401")
+        }
+        #expect(register(bench, "bob", from: EngineBench.pbx, callID: "r") == "200")
+    }
+
+    // MARK: The log
+
+    @Test func `refused REGISTERs stand in the log, but not without end, and without passwords`() throws {
+        let sink = LineSink()
+        let bench = EngineBench(users: TestDigest.users("bob", "eve"), log: sink.log) { $0.authenticates = true }
+        func lines() -> [String] { sink.take().filter { $0.contains("REGISTER refused") } }
+        let first = bench.receive(bench.registerText())
+        #expect(lines().first?.contains("bob@example.net") == true)
+        let wrong = TestDigest.answer(
+            try #require(sentResponse(first)), to: bench.registerText(), as: "bob", password: "guess")
+        bench.receive(wrong)
+        let line = try #require(lines().first)
+        #expect(line.contains("status=401") && line.contains("wrong user or password") && line.contains("192.0.2.5"))
+        #expect(!line.contains("tok1") && !line.contains("response"))
+        _ = bench.receiveProved(bench.registerText(callID: "r2"), as: "eve")
+        #expect(lines().contains { $0.contains("status=403") })
+        _ = bench.receiveProved(bench.registerText(callID: "r3", expires: 5), as: "bob")
+        #expect(lines().contains { $0.contains("status=423") })
+        for number in 0..<200 {
+            let text = String(decoding: wrong, as: UTF8.self).replacing(
+                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
+            bench.receive(Array(text.utf8))
+        }
+        #expect(lines().count < 20)
+        _ = bench.pass(.seconds(11))
+        bench.receive(bench.registerText(callID: "r4", cseq: 9))
+        _ = bench.receiveProved(bench.registerText(callID: "r5"), as: "eve")
+        #expect(lines().contains { $0.contains("suppressed=") })
+    }
+}
+
+/// Keeps what is logged.
+final class LineSink: LogSink {
+    private let lines = Mutex<[String]>([])
+
+    var log: Log { Log(level: .info, sink: self) { UnixTime(milliseconds: 0) } }
+
+    func write(_ line: [UInt8]) -> Bool {
+        lines.withLock { $0.append(String(decoding: line, as: UTF8.self)) }
+        return true
+    }
+
+    func take() -> [String] {
+        lines.withLock { lines in
+            defer { lines = [] }
+            return lines
+        }
+    }
+}
