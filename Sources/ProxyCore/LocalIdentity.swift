@@ -29,10 +29,18 @@ package struct LocalIdentity: Sendable {
     /// Where our listeners are reached: what is sent there comes back to us.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
-    /// The machine's own addresses are those of listeners that are bound to all.
-    package init(listeners: [Listener], domains: [ByteString], machine: [IPAddress] = []) {
+    /// - Parameters:
+    ///   - listeners: where SIP is spoken.
+    ///   - domains: whose users register here.
+    ///   - machine: this machine's own addresses: a listener that is bound to all is at each of them.
+    ///   - others: what else of this program listens for TCP connections, and speaks no SIP.
+    package init(
+        listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
+    ) {
         self.listeners = listeners
-        ownPlaces = listeners.flatMap { Self.places(of: $0, machine: machine) }
+        ownPlaces =
+            listeners.flatMap { Self.places(of: $0, machine: machine) }
+            + others.flatMap { Self.places(of: .tcp, $0, machine: machine) }
         self.domains = domains.map { $0.lowercased() }
         var sentBys = Set<ByteString>()
         var hosts = Set<ByteString>()
@@ -49,15 +57,19 @@ package struct LocalIdentity: Sendable {
     private static func places(
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
-        var places = [(listener.transport, listener.bound.port, listener.bound.address)]
-        if listener.bound.address.isUnspecified {
-            places += machine.map { (listener.transport, listener.bound.port, $0) }
-        }
+        var places = places(of: listener.transport, listener.bound, machine: machine)
         // What others reach it by, behind a NAT for example.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }
         return places
+    }
+
+    private static func places(
+        of transport: Transport, _ bound: Endpoint, machine: [IPAddress]
+    ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
+        [(transport, bound.port, bound.address)]
+            + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
     }
 
     /// Whether a message sent there would come back to one of our listeners (T9.4).

@@ -132,9 +132,10 @@ extension ProxyEngine {
         }
     }
 
-    /// The user has a contact or a password.
+    /// The user has a contact or a password; where nobody has one, had a contact.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
-        bindings.isKnown(aor) || users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+        bindings.isKnown(aor) || !settings.authenticates && bindings.wasKnown(aor)
+            || users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
     /// Requests other than INVITE go to whoever can be reached now; nothing is held for them.

@@ -5,7 +5,7 @@ import SIPTransactions
 ///
 /// Syntax was checked by the reader; authentication depends on the route and comes later.
 enum RequestValidation {
-    /// - Parameter isForUs: the request is answered here, and may have no hops left.
+    /// What is answered here may have no hops left, and may require only what is known here.
     static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, transactions: TransactionTable
     ) -> Refusal? {

@@ -179,7 +179,8 @@ package final class Daemon {
         let engine = ProxyEngine(
             settings: engineSettings,
             identity: LocalIdentity(
-                listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all),
+                listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
+                others: settings.api.listen + settings.admin.listen),
             functions: functions, log: log, restoring: state, startedAt: now.date)
         try store.loadBindings { row in engine.restore(row, now: now) }
         if engine.timeline.isOn {

@@ -6,6 +6,7 @@ import SIPGrammar
 /// A class because it is looked at many times: a copy of the value would retain twenty slices of the message.
 final class AskedContact {
     let address: NameAddress
+    let uri: ComparableURI
     /// In the form of ``ContactText``.
     let text: ByteString
     /// Seconds asked for, before they are clamped; 0 ends the binding.
@@ -33,6 +34,7 @@ final class AskedContact {
         guard let text = ContactText.canonical(address) else { return nil }
         let triple = PushParameters.Triple(contact: address)
         self.address = address
+        uri = ComparableURI(address.uri)
         self.text = text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard
@@ -45,7 +47,7 @@ final class AskedContact {
     /// Addresses come back: a phone that got the private address of a sleeping one must not end the sleeping one's
     /// push contact. So where a token is at stake, the Call-ID has to say that it is the same client, too.
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
-        guard address.uri.isEquivalent(to: stored.address.uri, ignoringPush: true) else { return false }
+        guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
@@ -53,7 +55,7 @@ final class AskedContact {
     /// Whether a later contact of the same request means the same binding.
     func isRepeated(by later: AskedContact) -> Bool {
         if let token, let laterToken = later.token { return token == laterToken }
-        return address.uri.isEquivalent(to: later.address.uri)
+        return uri.isEquivalent(to: later.uri)
     }
 }
 
@@ -69,14 +71,17 @@ extension NameAddress {
     }
 
     /// The `q` parameter in thousandths; 1000 when it is missing or malformed.
-    var q: UInt16 {
-        guard let value = parameters.value(of: "q"), !value.isEmpty, value.count <= 5 else { return 1000 }
+    var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
+
+    /// A `qvalue` (RFC 3261 section 25.1): 0 to 1 with up to three digits behind the dot; `nil` for anything else.
+    static func thousandths(of value: ByteString) -> UInt16? {
+        guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count
         var digits = value[0..<dot].array
-        guard digits.count == 1 else { return 1000 }
+        guard digits.count == 1 else { return nil }
         if dot < value.count { digits += value[dot + 1..<value.count].array }
         while digits.count < 4 { digits.append(UInt8(ascii: "0")) }
-        guard let thousandths = ByteString(digits).decimal(as: UInt16.self), thousandths <= 1000 else { return 1000 }
+        guard let thousandths = ByteString(digits).decimal(as: UInt16.self), thousandths <= 1000 else { return nil }
         return thousandths
     }
 

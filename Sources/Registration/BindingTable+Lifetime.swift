@@ -80,6 +80,7 @@ extension BindingTable {
         guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
             // Its id must not come again: the bucket may still name it.
             if row.id >= nextID { nextID = BindingID(rawValue: row.id.rawValue &+ 1) }
+            noteDeparted(row.aor)
             return false
         }
         insert(binding, for: row.aor)

@@ -18,6 +18,7 @@ package struct BindingTable: ~Copyable, Sendable {
     private var byID = SlotIndex()
     /// Those that stand on an open stream connection, by its number: what ends with it.
     private var byConnection = SlotIndex()
+    private var departed = DepartedAddresses()
     /// Ordinary bindings by slot. One that is refreshed keeps its old entry; when that comes up, it gets a new one.
     var expiry = DeadlineQueue<UInt32>()
     /// By slot: the entry in the queue. Only as long as ordinary bindings need it: push contacts have none.
@@ -56,6 +57,12 @@ package struct BindingTable: ~Copyable, Sendable {
 
     /// The AOR has a binding, be it an expired one that is not yet swept.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
+
+    /// The AOR had a binding in this run, not too long ago: it expired or signed out.
+    package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
+
+    /// Remembers an AOR whose row was not taken, since its time had ended.
+    mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
     /// The bindings in force, in the order in which they were added.
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
@@ -189,6 +196,7 @@ extension BindingTable {
                 while self[before].next != slot, self[before].next != Self.noSlot { before = self[before].next }
                 self[before].next = next
             } else if next == Self.noSlot {
+                departed.add(aor)
                 byAOR.remove(hash: Self.hash(aor), slot: slot)
             } else {
                 byAOR.replace(hash: Self.hash(aor), slot: slot, with: next)

@@ -252,7 +252,7 @@ struct ContactRegistration {
     private func placesNamed(bySignOut contact: AskedContact) -> [Int] {
         let free = stored.indices.filter { !taken[$0] }
         let uri = contact.address.uri
-        let sameURI = free.filter { uri.isEquivalent(to: stored[$0].address.uri, ignoringPush: true) }
+        let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
             // A token names its device and no other: one that differs removes no push contact, whatever its address.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }

@@ -2,7 +2,7 @@ package import SIPGrammar
 
 /// One Contact value in the form in which bindings keep it: `<URI>;name=value;...`.
 ///
-/// Without display name, `expires` and spare white space, with all push parameters inside the URI (reading A2).
+/// Without display name, `expires`, a `q` that is none and spare white space, with all push parameters inside the URI (reading A2).
 /// Most clients send just that, so that an unchanged refresh is seen by comparing bytes.
 package enum ContactText {
     /// More is refused with 400: the texts of all bindings live in memory.
@@ -32,6 +32,10 @@ package enum ContactText {
         }
         out.append(">")
         for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("expires") {
+            let isBadQ =
+                parameter.name.equalsIgnoringCase("q")
+                && parameter.value.flatMap(NameAddress.thousandths) == nil
+            if isBadQ { continue }
             out.append(";")
             out.append(parameter.name)
             guard let value = parameter.value else { continue }

@@ -132,8 +132,16 @@ extension PushParameters.Triple {
             self = legacy
             return
         }
+        var param = singular ?? plural
+        // The same two tokens are the same device in whichever order they come.
+        if let two = prid, two.contains(UInt8(ascii: "&")),
+            provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
+        {
+            prid = AppleServices.inOneOrder(prid: two)
+            param = param.map(AppleServices.inOneOrder(param:))
+        }
         self.init(
-            provider: provider, param: singular ?? plural, prid: prid.flatMap { $0.isEmpty ? nil : $0 },
+            provider: provider, param: param, prid: prid.flatMap { $0.isEmpty ? nil : $0 },
             hasConflictingParams: singular != nil && plural != nil && singular != plural)
     }
 
@@ -219,6 +227,42 @@ enum AppleServices {
             named.append(token[colon + 1..<token.count])
         }
         return Set(named).count == named.count && Set(named) == Set(services)
+    }
+
+    /// The tokens with that for calls first, and others by their names; a text of another form as it is.
+    static func inOneOrder(prid: ByteString) -> ByteString {
+        let tokens = prid.split(at: [UInt8(ascii: "&")])
+        var named: [(name: ByteString, token: ByteString)] = []
+        for token in tokens {
+            guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else { return prid }
+            named.append((token[colon + 1..<token.count], token))
+        }
+        return joined(named.sorted { isBefore($0.name, $1.name) }.map(\.token), like: prid)
+    }
+
+    /// The same of the services that `pn-param` ends with.
+    static func inOneOrder(param: ByteString) -> ByteString {
+        guard let dot = param.lastIndex(of: UInt8(ascii: ".")) else { return param }
+        let parts = services(of: param)
+        guard parts.count > 1 else { return param }
+        var out = param[0..<dot + 1].array
+        out.append(joined(parts.sorted(by: isBefore), like: param))
+        return ByteString(out)
+    }
+
+    private static func isBefore(_ left: ByteString, _ right: ByteString) -> Bool {
+        if (left == "voip") != (right == "voip") { return left == "voip" }
+        return left.array.lexicographicallyPrecedes(right.array)
+    }
+
+    private static func joined(_ parts: [ByteString], like text: ByteString) -> ByteString {
+        var out: [UInt8] = []
+        out.reserveCapacity(text.count)
+        for part in parts {
+            if !out.isEmpty { out.append(UInt8(ascii: "&")) }
+            out.append(part)
+        }
+        return ByteString(out)
     }
 
     /// The words after the last dot when they are services and nothing else; else the one service `remote`.

@@ -9,6 +9,7 @@ final class StoredContact {
     let id: BindingID
     let binding: Binding
     let address: NameAddress
+    let uri: ComparableURI
     /// The token that the contact names, whether it is used or not.
     let token: PushToken?
     /// It stays until rule R8 ends it.
@@ -33,6 +34,7 @@ final class StoredContact {
         id = binding.id
         self.binding = binding
         self.address = address
+        uri = ComparableURI(address.uri)
         self.isPush = isPush
         if case .push(let token) = PushParameters(contact: address, settings: settings) {
             self.token = token

@@ -4,17 +4,12 @@ package import SIPGrammar
 extension SIPURI {
     /// Whether both name the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match.
+    /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match. Whoever
+    /// compares many keeps a ``ComparableURI`` of each.
     ///
     /// With `ignoringPush` all `pn-*` parameters are left out, for a device that switches its pushes on or off.
     package func isEquivalent(to other: SIPURI, ignoringPush: Bool = false) -> Bool {
-        guard scheme == other.scheme else { return false }
-        guard scheme == .sip || scheme == .sips else { return text == other.text }
-        return user?.withEscapesNormalized() == other.user?.withEscapesNormalized()
-            && password?.withEscapesNormalized() == other.password?.withEscapesNormalized()
-            && Self.isSameHost(host, other.host) && port == other.port
-            && parametersAgree(with: other, ignoringPush: ignoringPush)
-            && Self.headerSet(headers) == Self.headerSet(other.headers)
+        ComparableURI(self).isEquivalent(to: ComparableURI(other), ignoringPush: ignoringPush)
     }
 
     /// Names are compared without case, IPv6 addresses by value.
@@ -26,27 +21,96 @@ extension SIPURI {
         return a == b
     }
 
-    private func parametersAgree(with other: SIPURI, ignoringPush: Bool) -> Bool {
-        for (these, those) in [(parameters, other.parameters), (other.parameters, parameters)] {
-            for parameter in these where !(ignoringPush && parameter.isPush) {
-                if let match = those.first(where: { $0.name.equalsIgnoringCase(parameter.name) }) {
-                    guard parameter.hasSameValue(as: match) else { return false }
-                } else if parameter.mustBeInBoth {
-                    return false
-                }
-            }
-        }
-        return true
-    }
-
     /// The `name=value` pairs after `?` in one order, so that their own order does not count.
-    private static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
+    fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.count
             let name = pair[0..<equals].withEscapesNormalized().lowercased().array
             return name + pair[equals..<pair.count].withEscapesNormalized().array
         }.sorted { $0.lexicographicallyPrecedes($1) }
+    }
+}
+
+/// A URI made ready to be compared with many others: twelve contacts of fifty parameters against twelve stored ones.
+///
+/// Escapes are undone and names folded once, and the parameters stand in one order, so that a comparison is one pass.
+struct ComparableURI {
+    private let uri: SIPURI
+    private let user, password: ByteString?
+    private let parameters: [Hashed]
+    private let headers: [[UInt8]]
+
+    /// A parameter by the hashes of its name and its value. What is compared are contacts of one user alone: whoever
+    /// makes two of them collide hurts nobody else.
+    private struct Hashed {
+        let name: UInt64
+        let value: UInt64
+        let isPush: Bool
+        let mustBeInBoth: Bool
+    }
+
+    init(_ uri: SIPURI) {
+        self.uri = uri
+        user = uri.user?.withEscapesNormalized()
+        password = uri.password?.withEscapesNormalized()
+        headers = SIPURI.headerSet(uri.headers)
+        var hashed: [Hashed] = []
+        hashed.reserveCapacity(uri.parameters.count)
+        for parameter in uri.parameters {
+            let isPush = parameter.isPush
+            // A token is compared as bytes, everything else without case; no value is not an empty one.
+            let value = parameter.value?.withEscapesNormalized()
+            hashed.append(
+                Hashed(
+                    name: Self.hash(parameter.name, ignoringCase: true),
+                    value: value.map { Self.hash($0, ignoringCase: !isPush) } ?? 0, isPush: isPush,
+                    mustBeInBoth: parameter.mustBeInBoth))
+        }
+        // Of equal names the first comes first.
+        parameters = hashed.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }
+            .map(\.element)
+    }
+
+    func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
+        guard uri.scheme == other.uri.scheme else { return false }
+        guard uri.scheme == .sip || uri.scheme == .sips else { return uri.text == other.uri.text }
+        return uri.port == other.uri.port && user == other.user && password == other.password
+            && SIPURI.isSameHost(uri.host, other.uri.host)
+            && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
+    }
+
+    /// Each value equals the first of that name on the other side; the few that must be in both are.
+    private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
+        var left = 0
+        var right = 0
+        while left < these.count || right < those.count {
+            let isLeft = left < these.count && (right == those.count || these[left].name <= those[right].name)
+            let first = isLeft ? these[left] : those[right]
+            let isRight = right < those.count && those[right].name == first.name
+            let (leftStart, rightStart) = (left, right)
+            while left < these.count, these[left].name == first.name { left += 1 }
+            while right < those.count, those[right].name == first.name { right += 1 }
+            if ignoringPush, first.isPush { continue }
+            guard isLeft, isRight else {
+                if first.mustBeInBoth { return false }
+                continue
+            }
+            for index in leftStart..<left where these[index].value != those[rightStart].value { return false }
+            for index in rightStart..<right where those[index].value != these[leftStart].value { return false }
+        }
+        return true
+    }
+
+    private static func hash(_ bytes: ByteString, ignoringCase: Bool) -> UInt64 {
+        bytes.withSpan { span in
+            var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+            for index in 0..<span.count {
+                let byte = ignoringCase ? span[index].asciiLowercased : span[index]
+                hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+            }
+            return hash
+        }
     }
 }
 
@@ -75,13 +139,6 @@ extension Parameter {
     private var isPushTriple: Bool {
         name.equalsIgnoringCase("pn-provider") || name.equalsIgnoringCase("pn-prid")
             || name.equalsIgnoringCase("pn-param") || name.equalsIgnoringCase("pn-params")
-    }
-
-    fileprivate func hasSameValue(as other: Parameter) -> Bool {
-        guard let value, let otherValue = other.value else { return self.value == nil && other.value == nil }
-        let (left, right) = (value.withEscapesNormalized(), otherValue.withEscapesNormalized())
-        // A token is compared as bytes, everything else without case.
-        return isPush ? left == right : left.equalsIgnoringCase(right)
     }
 }
 

@@ -111,6 +111,27 @@ struct RoutingTests {
         #expect(!identity.isOurs(.tcp, try #require(Endpoint(place))))
     }
 
+    @Test func `what else of this program listens is ours as well`() throws {
+        let identity = LocalIdentity(
+            listeners: [], domains: [], machine: [IPAddress("192.0.2.77")].compactMap { $0 },
+            others: [try #require(Endpoint("0.0.0.0:8080"))])
+        #expect(identity.isOurs(.tcp, try #require(Endpoint("127.0.0.1:8080"))))
+        #expect(identity.isOurs(.tcp, try #require(Endpoint("192.0.2.77:8080"))))
+        #expect(!identity.isOurs(.tcp, try #require(Endpoint("192.0.2.77:5060"))))
+    }
+
+    @Test(arguments: [("off", "480"), ("digest", "404")])
+    func `a user whose contact has expired is 480 where nobody has a password`(auth: String, status: String) throws {
+        let bench = EngineBench()
+        bench.register(token: nil, expires: 60)
+        _ = bench.pass(.seconds(61))
+        var settings = bench.engine.settings
+        settings.authenticates = auth == "digest"
+        bench.engine.settingsChanged(settings)
+        #expect(story(bench.invite()) == ["\(status) invite > pbx"])
+        #expect(story(bench.invite(to: "nobody", callID: "c2", branch: "i2")) == ["404 invite > pbx"])
+    }
+
     @Test func `a phone whose connection died with the last run is pushed, one without push is called back`() throws {
         let pushed = EngineBench { $0.skipPushWithin = .seconds(600) }
         let row = { (bench: EngineBench, contact: String, isPush: Bool) in

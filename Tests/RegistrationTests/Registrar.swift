@@ -66,6 +66,8 @@ struct Registrar: ~Copyable {
 
     func isKnown(_ user: String) -> Bool { table.isKnown(.user(user)) }
 
+    func wasKnown(_ user: String) -> Bool { table.wasKnown(.user(user)) }
+
     func aor(of id: BindingID) -> AddressOfRecord? { table.binding(id)?.aor }
 
     func rows(of users: String...) -> [StoredBinding] {
