@@ -19,6 +19,8 @@ package final class Daemon {
     let loop: EventLoop
     private let log: Log
     private let settingsPath: String
+    /// How many there may be, sockets included.
+    private let descriptors: Int
     private var settings: DaemonSettings
     private let store: StoreService
     let shard: ProxyShard
@@ -56,6 +58,13 @@ package final class Daemon {
         self.settings = settings
         self.log = log
         settingsPath = path
+        descriptors = ProcessDescriptors.raiseLimit()
+        let flowLimits = settings.flowLimits(descriptors: descriptors)
+        if flowLimits.connections < settings.limits.connections {
+            log.warning(
+                "the system allows fewer descriptors than limits.connections asks for",
+                [.count: .number(flowLimits.connections)])
+        }
         do {
             loop = try EventLoop()
         } catch {
@@ -73,11 +82,11 @@ package final class Daemon {
             throw StartError("no thread for queries: \(error)")
         }
         do {
-            streams = try StreamFlows(loop: loop, limits: settings.flowLimits, log: log)
+            streams = try StreamFlows(loop: loop, limits: flowLimits, log: log)
         } catch {
             throw StartError("no timer: \(error)")
         }
-        let bound = try Self.bind(settings, streams, on: loop)
+        let bound = try Self.bind(settings, flowLimits, streams, on: loop)
         sockets = bound.sockets
         streamListeners = bound.streamListeners
         listeners = bound.listeners
@@ -129,7 +138,7 @@ package final class Daemon {
     }
 
     private static func bind(
-        _ settings: DaemonSettings, _ streams: StreamFlows, on loop: EventLoop
+        _ settings: DaemonSettings, _ limits: FlowLimits, _ streams: StreamFlows, on loop: EventLoop
     ) throws(StartError) -> Bound {
         var bound = Bound()
         for (index, address) in settings.listen.enumerated() {
@@ -143,7 +152,7 @@ package final class Daemon {
                 } else {
                     let listener = try StreamListener(
                         boundTo: endpoint, on: loop, limit: .max,
-                        connectionLimits: StreamFlows.streamLimits(settings.flowLimits)
+                        connectionLimits: StreamFlows.streamLimits(limits)
                     ) { stream in streams.accepted(stream, by: number) }
                     endpoint = listener.local
                     bound.streamListeners.append(listener)
@@ -214,7 +223,7 @@ package final class Daemon {
             do {
                 control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
             } catch {
-                throw StartError.cannotListen(on: "the control socket \(settings.control)", error)
+                throw StartError.cannotListen(on: "the control socket \(settings.control)", isFile: true, error)
             }
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
@@ -349,7 +358,7 @@ package final class Daemon {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
-        streams.limitsChanged(settings.flowLimits)
+        streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])

@@ -70,8 +70,18 @@ extension DaemonSettings {
         (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
     }
 
-    /// What TCP connections keep to.
-    var flowLimits: FlowLimits {
+    /// What TCP connections keep to, in a process that may have so many descriptors: some are left to the HTTP interfaces,
+    /// the store and the providers, so that a crowd of connections leaves nobody without.
+    func flowLimits(descriptors: Int) -> FlowLimits {
+        var flows = flowLimits
+        let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.connections)
+        flows.connections = min(flows.connections, max(descriptors - others, descriptors / 2))
+        return flows
+    }
+
+    private static let ownDescriptors = 256
+
+    private var flowLimits: FlowLimits {
         var flows = FlowLimits()
         flows.firstRequest = limits.firstRequest
         flows.authentication = auth == .digest ? limits.authentication : nil

@@ -8,13 +8,17 @@ package struct StartError: Error, CustomStringConvertible {
 
 extension StartError {
     /// The place is an address or a path, as the settings have it.
-    static func cannotListen(on place: String, _ error: SystemError) -> StartError {
+    static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse
             ? " by another program; does a sippushd run already?"
             : error.isAddressUnknown
                 ? ": this machine has no such address"
-                : error.isPermissionDenied ? ": ports below 1024 and foreign folders need more rights" : ""
+                : error.isPermissionDenied
+                    ? isFile
+                        ? ": the folder is not this user's to write"
+                        : ": ports below 1024 need CAP_NET_BIND_SERVICE or root"
+                    : ""
         return StartError("cannot listen on \(place): \(error.reason)\(hint)")
     }
 }

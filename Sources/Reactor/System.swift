@@ -151,6 +151,19 @@ extension System {
 extension System {
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
 
+    /// Asks for as many descriptors as the process may have; gives how many it has then.
+    static func raiseDescriptorLimit() -> UInt64 {
+        let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        guard unsafe getrlimit(kind, &limit) == 0 else { return 1024 }
+        var raised = limit
+        raised.rlim_cur = limit.rlim_max
+        guard limit.rlim_cur < limit.rlim_max, unsafe setrlimit(kind, &raised) == 0 else {
+            return UInt64(limit.rlim_cur)
+        }
+        return UInt64(raised.rlim_cur)
+    }
+
     static var allowsDumps: Bool { process_is_dumpable() != 0 }
 }
 

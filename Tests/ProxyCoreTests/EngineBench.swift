@@ -123,7 +123,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .record, .recordLate: return nil
+        case .record, .recordLate, .flowProved: return nil
         case .push(let request):
             switch request.message {
             case .incomingCall: return "push invite \(request.token.prid)"
@@ -134,7 +134,6 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 if let verb = notification.mediated?.verb { return "push \(verb.rawValue) \(request.token.prid)" }
                 return "push \(notification.text) \(request.token.prid)"
             }
-        case .flowProved(let flow): return "proved \(flow.connection)"
         case .cancelPush: return "drop push"
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .resolve: return "resolve"

@@ -28,7 +28,9 @@ package struct APISettings: SettingsGroup, Equatable {
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
             "The certificate with its chain, PEM; the API is then spoken over TLS. Read again on SIGHUP."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
-        .integer("connections", in: 1...100_000, \.connections, "Connections at the same time; more have to wait."),
+        .integer(
+            "connections", in: 1...100_000, \.connections,
+            "Connections at the same time; beyond it the longest idle one is closed."),
         .integer(
             "connections-per-source", in: 1...100_000, \.connectionsPerSource,
             "Connections at the same time from one IPv4 address or IPv6 /64; more are closed. Raise it when a proxy stands in front."

@@ -44,7 +44,9 @@ struct DiagnosisTests {
                 """))
         #expect(ended.status == 1)
         let lines = ended.complaint.split(separator: "\n").map(String.init)
-        for (line, words) in [(10, "key-file: \(junk): "), (12, "ca-file: /none/ca.pem: "), (15, "none.json: ")] {
+        for (line, words) in [
+            (10, "key-file: "), (10, "\(junk): "), (12, "ca-file: /none/ca.pem: "), (15, "none.json: "),
+        ] {
             #expect(lines.contains { $0.contains(".yaml:\(line):") && $0.contains(words) }, "\(line) of \(lines)")
         }
         #expect(lines.count == 4)

@@ -1,0 +1,7 @@
+/// How many files and sockets this process may have open.
+package enum ProcessDescriptors {
+    /// Asks for as many as the system allows.
+    ///
+    /// - Returns: how many there may be from now on.
+    package static func raiseLimit() -> Int { Int(clamping: System.raiseDescriptorLimit()) }
+}

@@ -1,0 +1,33 @@
+import Addressing
+import ProxyCore
+import Testing
+
+/// Which streams the shell may take for proved (T17).
+@Suite("Proved flows")
+struct ProvedFlowTests {
+    private let stream = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
+
+    private func proved(_ actions: [ProxyAction]) -> [Flow] {
+        actions.compactMap { if case .flowProved(let flow) = $0 { flow } else { nil } }
+    }
+
+    @Test func `an accepted REGISTER proves its connection where nobody has to authenticate`() {
+        let bench = EngineBench()
+        let first = bench.receive(bench.registerText(), on: stream)
+        #expect(proved(first).isEmpty, "before it is on the disk")
+        #expect(proved(bench.commitAll(in: first)) == [stream])
+    }
+
+    @Test func `one that is challenged or refused proves nothing, and neither does a call`() {
+        let digest = EngineBench { $0.authenticates = true }
+        #expect(proved(digest.receive(digest.registerText(), on: stream)).isEmpty)
+        let open = EngineBench()
+        #expect(proved(open.receive(open.registerText(expires: 1), on: stream)).isEmpty)
+        #expect(proved(open.receive(open.inviteText(), on: stream)).isEmpty)
+    }
+
+    @Test func `a datagram has no connection to prove`() {
+        let bench = EngineBench()
+        #expect(proved(bench.register()).isEmpty)
+    }
+}

@@ -1,0 +1,18 @@
+import Addressing
+import Testing
+
+@testable import ProxyRuntime
+
+@Suite("Descriptors")
+struct DescriptorTests {
+    @Test func `connections leave descriptors to the rest of the daemon`() {
+        var settings = DaemonSettings()
+        settings.api.connections = 1000
+        #expect(settings.flowLimits(descriptors: 1_048_576).connections == 50_000)
+        #expect(settings.flowLimits(descriptors: 10_000).connections == 10_000 - 256)
+        settings.api.listen = [Endpoint(.loopbackV4, 0)]
+        #expect(settings.flowLimits(descriptors: 10_000).connections == 10_000 - 1256)
+        // With few there is something for everybody.
+        #expect(settings.flowLimits(descriptors: 1024).connections == 512)
+    }
+}
