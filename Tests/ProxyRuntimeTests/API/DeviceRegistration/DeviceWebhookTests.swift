@@ -151,9 +151,7 @@ struct DeviceWebhookTests {
     }
 
     @Test func `a wrong API token triggers no webhook`() async throws {
-        try await withReceiver { _, _ in
-            .answer(202)
-        } _: { api, receiver, url in
+        try await withReceiver({ _, _ in .answer(202) }) { api, receiver, url in
             for _ in 0..<5 {
                 let status = try await api.post(
                     "/devices", DeviceAPI.body(fcm: "f", apiToken: "wrong"),
