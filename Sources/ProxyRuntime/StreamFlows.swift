@@ -201,9 +201,14 @@ package final class StreamFlows: @unchecked Sendable {
         log.info(
             "connection refused or ended",
             [
-                .source: .described(stream.remote), .reason: .text(reason.name.labels),
+                .source: .described(stream.remote), .reason: .text(Self.word(reason)),
                 .suppressed: .number(suppressed),
             ])
+    }
+
+    /// As in the metrics: `reason="gave-way"`.
+    private static func word(_ reason: Counter) -> String {
+        reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
 
     // MARK: Time

@@ -25,6 +25,8 @@ actor StreamBench {
     var connected: [StreamConnection] = []
     /// How many bytes the server's handler uses at a time.
     var appetite = Int.max
+    /// It lets others have their turn when it has eaten.
+    var endsTurns = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
@@ -66,9 +68,10 @@ actor StreamBench {
     func handlers(_ mailbox: Mailbox<StreamEvent>) -> StreamConnection.Handlers {
         StreamConnection.Handlers(
             connected: { _ in mailbox.put(.connected) },
-            received: { _, bytes in
+            received: { connection, bytes in
                 let used = min(bytes.count, self.appetite)
                 mailbox.put(.received(unsafe bytes.withUnsafeBufferPointer { unsafe Array($0.prefix(used)) }))
+                if self.endsTurns, used < bytes.count { connection.endTurn() }
                 return used
             },
             closed: { _, reason in mailbox.put(.closed(reason)) })
@@ -83,7 +86,10 @@ actor StreamBench {
         connected.append(try StreamConnection.connect(toUnixSocket: path, on: loop, handlers: handlers(client)))
     }
 
-    func setAppetite(_ count: Int) { appetite = count }
+    func setAppetite(_ count: Int, endsTurns: Bool = false) {
+        appetite = count
+        self.endsTurns = endsTurns
+    }
 
     func at<Result: Sendable>(
         _ side: Side, _ index: Int = 0, _ body: @Sendable (StreamConnection) throws -> Result

@@ -78,6 +78,58 @@ struct StreamConnectionTests {
         }
     }
 
+    @Test func `what is left at the end of a turn comes again without new input`() async throws {
+        try await withPair { bench in
+            await bench.setAppetite(2, endsTurns: true)
+            await bench.at(.client) { $0.send([1, 2, 3, 4, 5]) }
+            for expected: [UInt8] in [[1, 2], [3, 4], [5]] {
+                let part = try await bench.server.next()
+                #expect(part == .received(expected))
+            }
+        }
+    }
+
+    @Test func `nothing is read while output waits above its mark`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 8 << 20
+        limits.outputMark = 64 << 10
+        try await withPair(limits: limits) { bench in
+            await bench.at(.client) { $0.setReading(false) }
+            let isHeldUp = await bench.at(.server) { connection in
+                connection.send([UInt8](repeating: 0, count: 4 << 20))
+                return connection.isHeldUp
+            }
+            #expect(isHeldUp)
+            await bench.at(.client) { connection in
+                connection.send([7])
+                connection.setReading(true)
+            }
+            let up = try await bench.server.bytes(1)
+            #expect(up == [7])
+            let (stillHeld, waits) = await bench.at(.server) { ($0.isHeldUp, $0.outputCount) }
+            #expect(!stillHeld)
+            #expect(waits <= 16 << 10)
+        }
+    }
+
+    @Test func `a connection that is finished sends what waits, and tells its end`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 8 << 20
+        try await withPair(limits: limits) { bench in
+            let count = 4 << 20
+            await bench.at(.server) { connection in
+                connection.send([UInt8](repeating: 5, count: count))
+                connection.finish()
+            }
+            let got = try await bench.client.bytes(count)
+            #expect(got.count == count)
+            let end = try await bench.client.next()
+            #expect(end == .closed(.peerClosed))
+            let told = try await bench.server.next()
+            #expect(told == .closed(.finished))
+        }
+    }
+
     @Test func `the peer's end is reported once, and ours not at all`() async throws {
         try await withPair { bench in
             await bench.at(.client) { $0.close() }
