@@ -19,6 +19,8 @@ final class ForkContext {
     var deadline: DeadlineID?
     /// Who holds it, until its request is dropped.
     let accounts: [HeldShares.Account]
+    /// What the caller's CANCEL gave as its Reason.
+    var callerReasons: [ByteString] = []
     /// The bucket was told of the answer.
     var wasAnswered = false
     /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
@@ -128,6 +130,8 @@ enum EngineTimer: Sendable {
     case provisionalMissing(ClientTransactionID)
     /// A list of missed calls that its provider did not take is to be sent once more.
     case reportDue(BindingID, AddressOfRecord)
+    /// A call that is over need not be kept any more for phones that were woken for it.
+    case endedCallDue
 }
 
 /// Why a push was sent.

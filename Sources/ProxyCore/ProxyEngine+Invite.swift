@@ -249,6 +249,7 @@ extension ProxyEngine {
             let share = shares[account]
             return isInvite && share.calls >= settings.accountCalls || share.bytes + size > settings.accountBytes
         }
+        makeRoom(for: size)
         let status: Status
         if shares.bytes + size > settings.heldBytes || sender != .peer && isFull(.caller(sender)) {
             status = .serviceUnavailable

@@ -42,10 +42,15 @@ extension ProxyEngine {
     /// (R17), and one that is on its way to where the device was before follows it.
     func deviceReturned(_ device: BindingID, now: Moment) {
         called.unwatch(device)
+        sayFarewells(to: device, now: now)
         for fork in called.forks(of: device) {
-            guard let context = forks[fork], context.fork.acceptsBranches,
-                let target = bindings.forkTarget(device, now: now.instant), target.isReachable
+            guard let context = forks[fork], let target = bindings.forkTarget(device, now: now.instant),
+                target.isReachable
             else { continue }
+            guard context.fork.acceptsBranches else {
+                tellEndThere(target, context, now: now)
+                continue
+            }
             for branch in context.fork.branches.indices where context.fork.branches[branch].isOf(device) {
                 switch context.fork.branches[branch].state {
                 case .sleeping:
@@ -60,6 +65,15 @@ extension ProxyEngine {
                 case .calling, .resolving, .ended: break
                 }
             }
+        }
+    }
+
+    /// The call is being ended, and a phone that is cancelled has moved: its CANCEL follows it.
+    private func tellEndThere(_ target: ForkTarget, _ context: ForkContext, now: Moment) {
+        guard target.path.isEmpty, !target.flow.isClosed else { return }
+        for branch in context.fork.branches where branch.addressee == target.id && branch.way != target.way {
+            guard case .calling(let client) = branch.state else { continue }
+            withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
         }
     }
 
@@ -88,10 +102,14 @@ extension ProxyEngine {
     /// their phone is reached now. A phone that still rings by one of them knows it by its branch (RFC 3261 section 9.2).
     private func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where legs[client]?.isLost == true && target.path.isEmpty {
-            withTransactions { table, out in
-                table.move(client, to: target.flow, now: now.instant, into: &out)
-                table.cancel(client, reasons: [], now: now.instant, into: &out)
-            }
+            takeBack(client, by: target.flow, reasons: [], now: now)
+        }
+    }
+
+    func takeBack(_ client: ClientTransactionID, by flow: Flow, reasons: [ByteString], now: Moment) {
+        withTransactions { table, out in
+            table.move(client, to: flow, now: now.instant, into: &out)
+            table.cancel(client, reasons: reasons, now: now.instant, into: &out)
         }
     }
 

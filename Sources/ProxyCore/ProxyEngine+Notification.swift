@@ -144,7 +144,7 @@ extension ProxyEngine {
         let branch = context.fork.branches[branch]
         guard branch.wasWoken, branch.end != .succeeded, let call = context.call, let device = branch.device,
             let target = bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
-            token.provider == .acrobits
+            token.provider == .acrobits, afterEnd(of: token) == .push
         else { return }
         var message = MediatedMessage(.callMissed)
         switch branch.end {

@@ -237,8 +237,8 @@ extension ProxyEngine {
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
         for device in plan.refreshed {
-            if !called.isEmpty { deviceReturned(device, now: now) }
-            reportMissedCalls(to: device, of: aor, now: now)
+            if !called.isEmpty || !endedCalls.isEmpty { deviceReturned(device, now: now) }
+            if !hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
             if !bindings.isPush(device) { reportedReturned(as: device, of: aor, now: now) }
         }

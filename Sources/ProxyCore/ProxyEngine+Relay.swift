@@ -8,7 +8,7 @@ import Timekeeping
 /// Responses on their way upstream, and the orders forks give.
 extension ProxyEngine {
     func relay(_ received: SIPResponse, of client: ClientTransactionID, now: Moment) {
-        guard let leg = legs[client] else { return }
+        guard let leg = legs[client] else { return farewellAnswered(received, of: client, now: now) }
         if received.status.isProvisional, !leg.alternatives.isEmpty { legs[client]?.hasArrived = true }
         forks[leg.fork]?.fork.branches[leg.branch].wasHeard = true
         guard received.status != .trying else { return }
@@ -54,7 +54,7 @@ extension ProxyEngine {
 
     /// A next hop did not answer, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
-        guard let leg = legs[client] else { return }
+        guard let leg = legs[client] else { return farewellEnded(client, now: now) }
         stopTimerC(of: client)
         if isFormer(client, leg) { return formerSpoke(status, client, leg, now: now) }
         if wasTakenBack(leg, now: now) { return }
@@ -147,13 +147,14 @@ extension ProxyEngine {
         _ id: ForkID, callerReasons: [ByteString] = [], now: Moment, _ event: (inout Fork) -> [Fork.Order]
     ) {
         guard let context = forks[id] else { return }
+        if !callerReasons.isEmpty { context.callerReasons = callerReasons }
         let orders = event(&context.fork)
         for order in orders { carryOut(order, for: id, context, callerReasons: callerReasons, now: now) }
         if context.fork.isAnswered, !context.wasAnswered { callRead(context, now: now) }
         unlistEnded(id, context)
         traceBranches(of: context, now: now)
         tellBucket(of: context)
-        if context.fork.phase == .ended || context.fork.phase == .answered { finish(id, context) }
+        if context.fork.phase == .ended || context.fork.phase == .answered { finish(id, context, now: now) }
     }
 
     private func carryOut(
@@ -185,7 +186,7 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    private static func reasons(_ reason: Fork.CancelReason, _ callerReasons: [ByteString]) -> [ByteString] {
+    static func reasons(_ reason: Fork.CancelReason, _ callerReasons: [ByteString]) -> [ByteString] {
         switch reason {
         // The caller may say the same in its own words; a phone understands these.
         case .answeredElsewhere:
@@ -223,12 +224,13 @@ extension ProxyEngine {
     }
 
     /// The final response is on its way: what only a call that is being offered needs can go.
-    private func finish(_ id: ForkID, _ context: ForkContext) {
+    private func finish(_ id: ForkID, _ context: ForkContext, now: Moment) {
         if let deadline = context.deadline {
             timers.cancel(deadline)
             context.deadline = nil
         }
         if let call = context.call { offers[call.key] = nil }
+        rememberEnded(context, now: now)
         if !context.request.isEmpty {
             shares.giveBack(context.share, for: context.accounts)
             context.request = .empty

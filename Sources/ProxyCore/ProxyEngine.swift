@@ -53,6 +53,8 @@ package final class ProxyEngine {
     var notificationLimit: RateLimit<BindingID>
     var callerLimit: RateLimit<Sender>
     var shares = HeldShares()
+    var endedCalls = EndedCalls()
+    var farewells: [ClientTransactionID: Farewell] = [:]
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [BindingID: FailedReport] = [:]
     var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
@@ -167,6 +169,7 @@ package final class ProxyEngine {
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .provisionalMissing(let client): timerCFired(client, now: now)
             case .reportDue(let device, let aor): reportDue(to: device, of: aor, now: now)
+            case .endedCallDue: endedCallDue(now: now)
             }
             settle(now: now)
         }

@@ -58,6 +58,8 @@ package struct ProxySettings: Sendable {
     package var bucket = BucketSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
+    /// The apps that tokens belong to; `nil` where none are set up.
+    package var pushApps: PushDirectory?
     /// How long an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
     /// A push contact that registered within this time gets the INVITE at once, without a push; zero: never (A9).

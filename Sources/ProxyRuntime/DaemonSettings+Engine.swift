@@ -19,6 +19,7 @@ extension DaemonSettings {
         engine.registrar.push = PushAcceptance(push)
         engine.bucket = bucket
         engine.configuredProviders = push.enabledProviders
+        engine.pushApps = PushDirectory(push)
         engine.ringTimeout = call.ringTimeout
         engine.ringLimit = call.ringLimit
         engine.skipPushWithin = call.skipPushWithin

@@ -75,7 +75,7 @@ extension SimulatedWorld {
                     !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
                     !world.isDeclined(call)
                 else { return }
-                if phone.invited[call.callID]?.last?.flow != flow {
+                if phone.invited[call.callID]?.contains(where: { $0.flow == flow }) != true {
                     world.violate("\(phone.name) came back and did not get \(call.callID)")
                 }
             }

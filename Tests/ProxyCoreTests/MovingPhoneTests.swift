@@ -305,6 +305,28 @@ struct MovingPhoneTests {
         #expect(phone.answer(487, to: phone.invites.last) == ["ack > 1", "487 invite > pbx"])
     }
 
+    @Test func `the caller gives up, and then the phone moves: the CANCEL follows it`() throws {
+        let phone = called()
+        let invite = try #require(readRequest(phone.bench.inviteText()))
+        let cancel = SIPText.hopRequest("CANCEL", for: invite)
+        #expect(phone.said(phone.bench.receive(cancel, from: EngineBench.pbx)) == ["200 cancel > pbx", "cancel > 0"])
+        #expect(phone.register(at: 1) == ["cancel > 1"])
+        #expect(phone.answer(487, to: phone.invites.first) == ["ack > 1", "487 invite > pbx"])
+    }
+
+    @Test func `the caller gives up while a phone that rings has lost its connection: it hears of it when it is back`()
+        throws
+    {
+        let phone = called(.tcp)
+        _ = phone.closed()
+        let invite = try #require(readRequest(phone.bench.inviteText()))
+        let cancel = SIPText.hopRequest("CANCEL", for: invite, extra: ["Reason: SIP;cause=200"])
+        #expect(
+            phone.said(phone.bench.receive(cancel, from: EngineBench.pbx)) == ["200 cancel > pbx", "487 invite > pbx"])
+        #expect(phone.register(at: 1) == ["cancel > 1"])
+        #expect(phone.cancels.last?.frame.contains(.reason) == true)
+    }
+
     // MARK: The phone met the INVITE twice
 
     @Test func `a 482 ends nothing: what the phone met first is taken back, and the INVITE comes again`() {

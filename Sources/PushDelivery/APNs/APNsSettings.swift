@@ -35,6 +35,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var topics: [String] = []
     package var tokenService = APNsToken.Service.remote
     package var payload = PayloadProfile.ecss10
+    package var afterEnd: AfterEnd?
     package var remotePushType = RemotePushType.alert
     package var badgeType = BadgeType.string
     package var teamID: String?
@@ -69,6 +70,10 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .choice(
             "payload", \.payload,
             "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
+        .value(
+            "after-end", \.afterEnd, AfterEnd.withoutPush, example: "invite-cancel",
+            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none. Not set: invite-cancel for VoIP tokens and with the payload linphone, else none."
+        ),
         .choice(
             "remote-push-type", \.remotePushType,
             "How pushes to remote tokens are sent: alert, or background, which wakes the app without showing anything and which Apple delivers rarely."

@@ -4,6 +4,7 @@ package import Settings
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"
+    package var afterEnd = AfterEnd.push
     package var caFile: String?
     package var lane = LaneSettings()
 
@@ -15,6 +16,10 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "Whether Acrobits apps are pushed through their mediator. Switched off, their contacts become ordinary ones and expire."
         ),
         .string("endpoint", \.endpoint, "The mediator: scheme, host and port."),
+        .choice(
+            "after-end", \.afterEnd,
+            "What a phone gets that was pushed for a call and has not come before its end: push (at once, since these apps show a call from its push on), invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL), or none."
+        ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .group("limits", \.lane, "How much is sent to the mediator at a time."),
     ]

@@ -13,6 +13,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1
     package var payload = PayloadProfile.ecss10
+    package var afterEnd: AfterEnd?
     package var params: [String] = []
     package var serviceAccountFile: String?
     package var projectID: String?
@@ -35,6 +36,10 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .choice(
             "payload", \.payload,
             "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
+        .value(
+            "after-end", \.afterEnd, AfterEnd.withoutPush, example: "invite-cancel",
+            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none. Not set: invite-cancel with the payload linphone, else none."
+        ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
             "The values of pn-param that mean this app: the project's id, its number, whatever the app sends. Needed only beside further apps."

@@ -40,6 +40,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var previousSecret: Secret?
     package var acceptedStatus: [Int] = []
     package var deadStatus = [404, 410]
+    package var afterEnd = AfterEnd.none
     package var caFile: String?
     package var certFile: String?
     package var certKeyFile: String?
@@ -76,6 +77,10 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .list(
             "dead-status", of: statusType, \.deadStatus,
             "The answers that mean that the app is gone from the device. 404 counts once a push was accepted, for a wrong url looks the same."
+        ),
+        .value(
+            "after-end", \.afterEnd, AfterEnd.withoutPush,
+            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .path(

@@ -6,6 +6,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known
     package var payload = PayloadProfile.ecss10
+    package var afterEnd = AfterEnd.none
     package var keyFile: String?
     package var contact: String?
     package var caFile: String?
@@ -25,6 +26,10 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         .choice(
             "payload", \.payload,
             "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them). They go to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url; others are woken without a message."
+        ),
+        .value(
+            "after-end", \.afterEnd, AfterEnd.withoutPush,
+            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",

@@ -1,0 +1,68 @@
+import Addressing
+import Collections
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// A call that is over, for phones that were woken for it and have not come.
+final class EndedCall {
+    let call: OfferedCall
+    /// The INVITE's bytes.
+    let request: ByteString
+    let source: Flow
+    let until: Instant
+    /// What its CANCEL says.
+    let reasons: [BindingID: [ByteString]]
+    /// Transactions that phones may ring by although their connections have ended; these are told by CANCEL alone.
+    let rings: [BindingID: [ClientTransactionID]]
+
+    init(
+        call: OfferedCall, request: ByteString, source: Flow, until: Instant, reasons: [BindingID: [ByteString]],
+        rings: [BindingID: [ClientTransactionID]]
+    ) {
+        self.rings = rings
+        self.call = call
+        self.request = request
+        self.source = source
+        self.until = until
+        self.reasons = reasons
+    }
+}
+
+/// Such calls, each for a minute.
+struct EndedCalls {
+    private var calls = Queue<EndedCall>()
+    private var byDevice: [BindingID: [EndedCall]] = [:]
+    /// Of their requests.
+    private(set) var bytes = 0
+
+    var isEmpty: Bool { calls.isEmpty }
+    var nextEnd: Instant? { calls.first?.until }
+
+    mutating func append(_ call: EndedCall) {
+        calls.append(call)
+        bytes += call.request.count
+        for device in call.reasons.keys { byDevice[device, default: []].append(call) }
+    }
+
+    /// Those that the device has not heard of; it is told now.
+    mutating func take(for device: BindingID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
+
+    /// Forgets the oldest.
+    ///
+    /// - Returns: it, and the devices that wait for nothing else any more.
+    mutating func dropOldest() -> (EndedCall, [BindingID])? {
+        guard let oldest = calls.popFirst() else { return nil }
+        bytes -= oldest.request.count
+        var idle: [BindingID] = []
+        for device in oldest.reasons.keys {
+            guard var others = byDevice[device] else { continue }
+            others.removeAll { $0 === oldest }
+            byDevice[device] = others.isEmpty ? nil : others
+            if others.isEmpty { idle.append(device) }
+        }
+        return (oldest, idle)
+    }
+}
