@@ -45,7 +45,7 @@ package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
     /// What is not believed of whoever is not trusted.
-    package var stripped = HeaderFilter(names: [])
+    package var stripped = HeaderFilter(names: ["X-*"])
     /// Where calls from phones go; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     /// Digest authentication of phones.

@@ -13,12 +13,12 @@ extension MessageFrame {
                     index = Self.quoteEnd(span, from: index + 1)
                     continue
                 }
-                guard let value = Self.realmValue(span, at: index) else {
+                guard let (value, end) = Self.realmValue(span, at: index) else {
                     index += 1
                     continue
                 }
                 if realms.contains(where: { Self.isSame(span, value, $0) }) { return true }
-                index = value.upperBound
+                index = end
             }
             return false
         }
@@ -38,8 +38,9 @@ extension MessageFrame {
         return min(index, span.count)
     }
 
-    /// The value of a parameter `realm` that begins here, without its quotes.
-    private static func realmValue(_ span: Span<UInt8>, at start: Int) -> Range<Int>? {
+    /// The value of a parameter `realm` that begins here, without its quotes, and where it ends with them. A quote that is
+    /// never closed ends with the row.
+    private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount
         guard index < span.count, start == 0 || isSeparator(span[start - 1]) else { return nil }
@@ -53,11 +54,12 @@ extension MessageFrame {
         guard index < span.count else { return nil }
         if span[index] == UInt8(ascii: "\"") {
             let end = quoteEnd(span, from: index + 1)
-            return index + 1..<max(index + 1, end - 1)
+            let isClosed = end > index + 1 && span[end - 1] == UInt8(ascii: "\"")
+            return (index + 1..<max(index + 1, isClosed ? end - 1 : end), end)
         }
         var end = index
         while end < span.count, !isSeparator(span[end]) { end += 1 }
-        return index..<end
+        return (index..<end, end)
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte <= UInt8(ascii: " ") }

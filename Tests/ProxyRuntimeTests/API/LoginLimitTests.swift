@@ -44,7 +44,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `success gives no tries back`() async throws {
+        @Test func `success gives no tries back, but lets the user in where it was shown`() async throws {
             try await RunningDaemon.with { daemon in
                 for number in 0..<10 {
                     let wrong = try await report(daemon, "10\(number + 1)", password: "x")
@@ -53,8 +53,10 @@ extension RunningDaemonSuites {
                     let good = try await report(daemon, "100", password: right)
                     #expect(head(good) == "200")
                 }
-                let answer = try await report(daemon, "100", password: right)
-                #expect(head(answer) == "429")
+                let stranger = try await report(daemon, "101", password: right)
+                #expect(head(stranger) == "429")
+                let known = try await report(daemon, "100", password: right)
+                #expect(head(known) == "200")
             }
         }
 
