@@ -21,6 +21,7 @@ STAGES = {
         "settings": {
             "call": {"ring-timeout": "20s", "pushes-per-device": 0},
             "digest": {"nonce-lifetime": "5s"},
+            "push": {"fcm": {"after-end": "invite-cancel"}},
             "limits": {"calls": 200, "calls-per-account": 20, "connections": 60, "first-request": "2s",
                        "authentication": "4s", "held-bytes": 8388608},
             "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},

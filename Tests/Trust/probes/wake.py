@@ -274,6 +274,34 @@ def live_flow(t):
     return "UDP and TCP: INVITE at once, the push beside it, one ring although the push made the phone register"
 
 
+@probe("T22.6", "after-the-end", "narrow")
+def after_end(t):
+    """push.fcm.after-end is invite-cancel here: who was pushed and comes too late hears how the call ended."""
+    t.needs("push.fcm.after-end")
+    for make in (t.phone, t.stream):
+        old, name, password, token = sleeper(t, make())
+        caller, request = call(t, name)
+        check(t.suite.provider.wait(token), "control: no push")
+        caller.send(caller.cancel(request, [("Reason", "Q.850;cause=16")]))
+        check(caller.response(request.call_id, "INVITE", 3), "control: no 487")
+        new = make()
+        answer = new.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"control: {answer}")
+        invite = new.request("INVITE", request.call_id, 3)
+        check(invite, "the phone that came after the call's end got no INVITE")
+        new.respond(invite, 180, tag="b")
+        cancel = new.request("CANCEL", request.call_id, 3)
+        check(cancel, "the INVITE after the call's end was not cancelled")
+        new.respond(cancel, 200)
+        new.respond(invite, 487, tag="b")
+        again = make()
+        answer = again.register(name, password, params=pushed(token))
+        check(not again.request("INVITE", request.call_id, 0.7), "the ended call was told twice")
+    check(not caller.take(lambda m: m.is_response and m.call_id == request.call_id and m.status in (180, 200)
+                          and m.cseq_method == "INVITE", 0.2), "the caller heard of it")
+    return "a phone that was pushed and comes after the caller gave up gets the INVITE and its CANCEL, once; the caller hears nothing"
+
+
 @probe("T22.1", "both-flows-meet", "open")
 def two_flows(t):
     """A phone that met the INVITE on its old flow answers the one on its new flow with 482: the call goes on."""
