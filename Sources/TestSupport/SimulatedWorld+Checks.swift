@@ -103,7 +103,7 @@ extension SimulatedWorld {
     }
 
     func recorded(_ record: TimelineRecord) {
-        for complaint in timeline.complaints(about: record) { violate(complaint) }
+        for complaint in timeline.complaints(about: record, ringsLiveFlows: plan.ringsLiveFlows) { violate(complaint) }
         if record.end == .unreachable,
             let index = calls.firstIndex(where: { $0.callID == record.callID.string })
         {

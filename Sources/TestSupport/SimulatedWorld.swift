@@ -30,6 +30,8 @@ package final class SimulatedWorld {
         package var restarts = 0.5
         /// Connections of phones that have left which nobody hears of for a while.
         package var halfOpen = 0.5
+        /// The daemon calls phones at once whose flow showed life lately.
+        package var ringsLiveFlows = false
         /// CANCELs that say that somebody else answered.
         package var answeredElsewhere = 0.2
 

@@ -4,15 +4,23 @@ import TestSupport
 
 @Suite("Whole days in a simulated network")
 struct RandomDayTests {
-    @Test(arguments: 0..<12)
+    @Test(arguments: 0..<16)
     func `nothing that must not happen happens on a random day`(seed: UInt64) {
-        let world = SimulatedWorld(seed: seed) { stored, date in
-            EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date)
+        // On every fourth, phones whose flow shows life are called at once, and pushed beside.
+        let ringsLiveFlows = seed % 4 == 3
+        var plan = SimulatedWorld.Plan()
+        plan.ringsLiveFlows = ringsLiveFlows
+        let world = SimulatedWorld(seed: seed, plan: plan) { stored, date in
+            EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
+                if ringsLiveFlows { $0.ringLiveFlowWithin = .seconds(300) }
+            }
         }
         world.run()
         #expect(world.violations.isEmpty)
         // A day on which little happened would prove little.
         let day = world.statistics
-        #expect(day.answered > 20 && day.cancelled > 20 && day.reports > 25 && day.pushes > 100 && day.records > 200)
+        #expect(day.answered > 20 && day.records > 200)
+        // Phones that are called at once miss less.
+        if !ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 25 && day.pushes > 100) }
     }
 }
