@@ -77,8 +77,8 @@ let package = Package(
         module(
             "ProxyCore",
             [
-                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping",
-                "Telemetry", "Settings",
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Addressing", "Collections",
+                "Timekeeping", "Telemetry", "Settings",
             ]),
 
         // Layer 4: shell

@@ -5,6 +5,12 @@ package enum Base64: Sendable {
     package func encode(_ bytes: Span<UInt8>) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
+        encode(bytes, into: &text)
+        return text
+    }
+
+    /// Appends the text of the bytes.
+    package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
         var index = 0
         while index < bytes.count {
             let rest = bytes.count - index
@@ -16,24 +22,28 @@ package enum Base64: Sendable {
             if rest > 2 { text.append(character(third & 63)) } else { pad(&text) }
             index += 3
         }
-        return text
     }
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
     /// The bytes, or `nil` for anything but the one text that ``encode(_:)`` gives them.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count * 3 / 4)
+        return decode(text, into: &bytes) ? bytes : nil
+    }
+
+    /// Appends the bytes of a text; what was appended means nothing when it says that the text is not one of ``encode(_:)``.
+    package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
-            guard count % 4 == 0 else { return nil }
+            guard count % 4 == 0 else { return false }
             for _ in 0..<2 where count > 0 && text[count - 1] == UInt8(ascii: "=") { count -= 1 }
         }
-        guard count % 4 != 1 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(count * 3 / 4)
+        guard count % 4 != 1 else { return false }
         var bits: UInt32 = 0
         for index in 0..<count {
-            guard let value = value(of: text[index]) else { return nil }
+            guard let value = value(of: text[index]) else { return false }
             bits = bits << 6 | UInt32(value)
             switch index % 4 {
             case 1: bytes.append(UInt8(truncatingIfNeeded: bits >> 4))
@@ -44,7 +54,7 @@ package enum Base64: Sendable {
         }
         // Bits that belong to no byte must be zero, or two texts would mean the same bytes.
         let unused: UInt32 = count % 4 == 2 ? 15 : count % 4 == 3 ? 3 : 0
-        return bits & unused == 0 ? bytes : nil
+        return bits & unused == 0
     }
 
     package func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }

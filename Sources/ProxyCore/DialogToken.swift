@@ -1,93 +1,139 @@
 package import Addressing
 package import Registration
 package import SIPGrammar
+package import Timekeeping
 
 /// One end of a dialog as this proxy reaches it.
 package struct DialogSide: Hashable, Sendable {
+    package enum Party: Hashable, Sendable {
+        /// A trusted peer, known by its address.
+        case peer
+        /// Where calls from phones go.
+        case upstream
+        /// A phone that was registered on the flow: through its binding it is found, and believed, after it has moved.
+        case phone(BindingID)
+        /// A phone that was not. The hash of the AOR that it had proved; 0 when it had proved nothing.
+        case caller(UInt64)
+    }
+
+    package let party: Party
     /// Where the dialog-forming request came from, or was sent to.
     package let flow: Flow
-    /// The binding the flow belonged to, so that a phone that moved during the call is still found; 0 for a peer.
-    package let binding: BindingID?
 
-    package init(flow: Flow, binding: BindingID?) {
+    package init(_ party: Party, on flow: Flow) {
+        self.party = party
         self.flow = flow
-        self.binding = binding
     }
 }
 
 /// What our Record-Route URI says in its user part: both ends of the dialog, sealed (RFC 5626 section 5.2, T20).
 ///
-/// Requests inside the dialog come back with it in Route, so the proxy needs no memory of the call: the end the request
-/// did not come from is where it goes. The seal keeps others from sending through us with a token of their own making.
+/// Requests inside the dialog come back with it in Route, so the proxy needs no memory of the call. It is sealed together
+/// with the Call-ID and the caller's tag: the tag that opens it, From or To, says which end the request comes from.
 package struct DialogToken: Hashable, Sendable {
+    /// To the second.
+    package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
 
-    package init(caller: DialogSide, callee: DialogSide) {
+    package init(made: UnixTime, caller: DialogSide, callee: DialogSide) {
+        self.made = made
         self.caller = caller
         self.callee = callee
     }
 
-    /// Bytes of the seal: 80 bits, as RFC 5626 suggests.
-    private static let sealLength = 10
-
-    /// The token as text that needs no escaping in a URI's user part.
-    package func sealed(by seal: ([UInt8]) -> [UInt8]) -> [UInt8] {
-        var plain: [UInt8] = []
-        plain.reserveCapacity(64)
-        Self.encode(caller, into: &plain)
-        Self.encode(callee, into: &plain)
-        plain += seal(plain).prefix(Self.sealLength)
-        return Hex.encode(plain)
-    }
-
-    /// `nil` when the text is not one of our tokens, or its seal is wrong.
-    package init?(_ text: ByteString, seal: ([UInt8]) -> [UInt8]) {
-        guard text.count % 2 == 0, text.count > Self.sealLength * 2, text.count <= 256 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count / 2)
-        for index in stride(from: 0, to: text.count, by: 2) {
-            guard let high = text[index].hexValue, let low = text[index + 1].hexValue else { return nil }
-            bytes.append(high << 4 | low)
+    /// What is to be sealed. Numbers of connections mean something in one run of the program only, so its mark goes with
+    /// them.
+    package func encoded(in run: UInt32) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(80)
+        Self.append(UInt64(UInt32(clamping: made.seconds)), bytes: 4, to: &out)
+        Self.encode(caller, into: &out)
+        Self.encode(callee, into: &out)
+        if Self.number(of: caller.flow) != nil || Self.number(of: callee.flow) != nil {
+            Self.append(UInt64(run), bytes: 4, to: &out)
         }
-        let plain = Array(bytes.dropLast(Self.sealLength))
-        var difference: UInt8 = 0
-        for (given, made) in zip(bytes.suffix(Self.sealLength), seal(plain)) { difference |= given ^ made }
-        guard difference == 0 else { return nil }
-        var rest = plain[...]
-        guard let caller = Self.decode(&rest), let callee = Self.decode(&rest), rest.isEmpty else { return nil }
-        self.init(caller: caller, callee: callee)
+        return out
     }
 
-    // MARK: Wire form of one side: flags, transport, listener, connection, address, port, binding
+    /// Reads what was sealed. A connection of another run than this is closed.
+    package init?(_ plain: [UInt8], in run: UInt32) {
+        var rest = plain[...]
+        guard let seconds = Self.take(4, from: &rest), let caller = Self.decode(&rest),
+            let callee = Self.decode(&rest)
+        else { return nil }
+        var isOfThisRun = true
+        if caller.hasConnection || callee.hasConnection {
+            guard let number = Self.take(4, from: &rest) else { return nil }
+            isOfThisRun = number == UInt64(run)
+        }
+        guard rest.isEmpty else { return nil }
+        self.init(
+            made: UnixTime(seconds: Int64(seconds)), caller: caller.side(isOfThisRun: isOfThisRun),
+            callee: callee.side(isOfThisRun: isOfThisRun))
+    }
+
+    // MARK: One side: flags, listener, connection, address, port, and what its party has
+
+    /// The address is IPv4.
+    private static let v4: UInt8 = 1
+    /// The flow is one connection, whose number follows.
+    private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout [UInt8]) {
-        let isV4 = side.flow.remote.address.isV4
-        let hasBinding = side.binding != nil
-        out.append((isV4 ? 1 : 0) | (hasBinding ? 2 : 0) | side.flow.transport.rawValue << 4)
-        out.append(UInt8(truncatingIfNeeded: side.flow.listener))
-        if side.flow.transport.isReliable { append(side.flow.connection, bytes: 6, to: &out) }
+        let (flow, isV4) = (side.flow, side.flow.remote.address.isV4)
+        let number = number(of: flow)
+        let kind: UInt8 =
+            switch side.party {
+            case .peer: 0
+            case .upstream: 1
+            case .phone: 2
+            case .caller: 3
+            }
+        out.append((isV4 ? v4 : 0) | kind << 1 | (number == nil ? 0 : connected) | flow.transport.rawValue << 4)
+        out.append(UInt8(truncatingIfNeeded: flow.listener))
+        if let number { append(UInt64(number), bytes: 4, to: &out) }
         if isV4 {
-            append(UInt64(side.flow.remote.address.v4Bits), bytes: 4, to: &out)
+            append(UInt64(flow.remote.address.v4Bits), bytes: 4, to: &out)
         } else {
-            append(side.flow.remote.address.high, bytes: 8, to: &out)
-            append(side.flow.remote.address.low, bytes: 8, to: &out)
+            append(flow.remote.address.high, bytes: 8, to: &out)
+            append(flow.remote.address.low, bytes: 8, to: &out)
         }
-        append(UInt64(side.flow.remote.port), bytes: 2, to: &out)
-        if let binding = side.binding { append(binding.rawValue, bytes: 8, to: &out) }
+        append(UInt64(flow.remote.port), bytes: 2, to: &out)
+        switch side.party {
+        case .peer, .upstream: break
+        case .phone(let binding): append(binding.rawValue, bytes: 8, to: &out)
+        case .caller(let hash): append(hash, bytes: 6, to: &out)
+        }
     }
 
-    private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DialogSide? {
+    /// The connection's number; `nil` also for one beyond four bytes, which is as good as closed then.
+    private static func number(of flow: Flow) -> UInt32? {
+        flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
+    }
+
+    private struct DecodedSide {
+        let party: DialogSide.Party
+        let flow: Flow
+        let hasConnection: Bool
+
+        func side(isOfThisRun: Bool) -> DialogSide {
+            let isGone = hasConnection && (!isOfThisRun || flow.connection == 0)
+            return DialogSide(party, on: isGone ? flow.closed : flow)
+        }
+    }
+
+    private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DecodedSide? {
         guard let flags = bytes.popFirst(), let listener = bytes.popFirst(),
             let transport = Transport(rawValue: flags >> 4)
         else { return nil }
         var connection: UInt64 = 0
-        if transport.isReliable {
-            guard let number = take(6, from: &bytes) else { return nil }
+        if flags & connected != 0 {
+            guard let number = take(4, from: &bytes) else { return nil }
             connection = number
         }
         let address: IPAddress
-        if flags & 1 != 0 {
+        if flags & v4 != 0 {
             guard let bits = take(4, from: &bytes) else { return nil }
             address = IPAddress(v4: UInt32(truncatingIfNeeded: bits))
         } else {
@@ -95,15 +141,21 @@ package struct DialogToken: Hashable, Sendable {
             address = IPAddress(high: high, low: low)
         }
         guard let port = take(2, from: &bytes) else { return nil }
-        var binding: BindingID?
-        if flags & 2 != 0 {
+        let party: DialogSide.Party
+        switch flags >> 1 & 3 {
+        case 0: party = .peer
+        case 1: party = .upstream
+        case 2:
             guard let number = take(8, from: &bytes) else { return nil }
-            binding = BindingID(rawValue: number)
+            party = .phone(BindingID(rawValue: number))
+        default:
+            guard let hash = take(6, from: &bytes) else { return nil }
+            party = .caller(hash)
         }
         let flow = Flow(
             transport: transport, listener: UInt16(listener), connection: connection,
             remote: Endpoint(address, UInt16(truncatingIfNeeded: port)))
-        return DialogSide(flow: flow, binding: binding)
+        return DecodedSide(party: party, flow: flow, hasConnection: flags & connected != 0)
     }
 
     private static func append(_ value: UInt64, bytes: Int, to out: inout [UInt8]) {
@@ -118,4 +170,51 @@ package struct DialogToken: Hashable, Sendable {
         bytes = bytes.dropFirst(count)
         return value
     }
+}
+
+/// Seals dialog tokens and opens them; comes from a library.
+package struct DialogSeal {
+    package struct Opened {
+        package let plain: [UInt8]
+        /// Tells one token from the others. The upper eight bits name the key.
+        package let digest: UInt64
+
+        package init(plain: [UInt8], digest: UInt64) {
+            self.plain = plain
+            self.digest = digest
+        }
+    }
+
+    /// A text that needs no escaping in a URI's user part, bound to a Call-ID and a tag.
+    package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
+    /// `nil` when the text was not sealed here with this Call-ID and this tag.
+    package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
+
+    package init(
+        seal: @escaping (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8],
+        open: @escaping (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
+    ) {
+        self.seal = seal
+        self.open = open
+    }
+}
+
+/// A token as a request has brought it.
+struct DialogPass {
+    let token: DialogToken
+    /// The request is one of the caller's.
+    let isFromCaller: Bool
+    let digest: UInt64
+
+    /// Who sent the request, as its tag says.
+    var sender: DialogSide { isFromCaller ? token.caller : token.callee }
+    var isFromPeer: Bool {
+        switch sender.party {
+        case .peer, .upstream: true
+        case .phone, .caller: false
+        }
+    }
+
+    /// Who it is for.
+    var receiver: DialogSide { isFromCaller ? token.callee : token.caller }
 }

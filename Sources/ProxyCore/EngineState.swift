@@ -11,6 +11,8 @@ final class ForkContext {
     let server: ServerTransactionID
     /// Where the request came from.
     let source: Flow
+    /// The user who has shown a password for it.
+    var sender: AddressOfRecord?
     /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
     var request: ByteString
     /// The call this fork belongs to, when it is an INVITE for one of our users.
@@ -120,6 +122,7 @@ struct PendingResolution {
     let edits: RequestEdits
     /// The hop names its transport.
     let hasTransport: Bool
+    let hop: NextHop
 }
 
 enum EngineTimer: Sendable {
@@ -180,15 +183,14 @@ struct RegisterQueue {
 
 /// Functions the rules need and may not contain: they come from libraries, or would not repeat in a test.
 package struct ProxyFunctions {
-    /// HMAC over a dialog token.
-    package let seal: ([UInt8]) -> [UInt8]
+    package let seal: DialogSeal
     package let random: () -> UInt64
     /// Reads a kept request again; its bytes were read before, so `nil` never comes from a peer.
     package let reread: (ByteString) -> SIPRequest?
     package let digest: DigestFunctions
 
     package init(
-        seal: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64,
+        seal: DialogSeal, random: @escaping () -> UInt64,
         reread: @escaping (ByteString) -> SIPRequest?, digest: DigestFunctions
     ) {
         self.seal = seal

@@ -1,4 +1,5 @@
 import Addressing
+import Registration
 import SIPGrammar
 import SIPTransactions
 
@@ -13,6 +14,8 @@ struct IncomingRequest {
     let responseFlow: Flow
     /// What would be its transaction, until it has one.
     private(set) var key: TransactionKey?
+    /// The user who has shown a password for it.
+    var sender: AddressOfRecord?
     /// `nil` while nothing is kept of it: it is answered statelessly then.
     private(set) var server: ServerTransactionID?
 

@@ -36,6 +36,8 @@ package enum StoredChange: Sendable {
     case pushesRead([PushCode], device: UInt64, at: UnixTime)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
+    /// A dialog whose traffic has moved its end.
+    case dialogRenewed(UInt64, until: UnixTime)
 }
 
 /// Names one commit the engine waits for.

@@ -2,30 +2,32 @@ import Addressing
 import Registration
 import SIPGrammar
 import SIPTransactions
-import Timekeeping
+package import Timekeeping
 
-/// Requests inside dialogs that were made through here.
+/// Requests inside dialogs that were made through here: from one of the two sides to the other, and no other way (T20).
 extension ProxyEngine {
-    func dialogRequestReceived(_ incoming: IncomingRequest, _ token: DialogToken, _ next: RouteSet.Next, now: Moment) {
-        guard let hop = dialogHop(incoming, token, next) else {
+    func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
+        guard isAlive(pass, now: now) else {
+            refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        guard admits(incoming, pass, now: now) else { return }
+        renew(pass, now: now)
+        guard let hop = dialogHop(pass, next) else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
-        guard let incoming = begun(incoming, now: now) else { return }
-        let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
-        sendTrying(incoming, now: now)
-        var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        edits.routes = next.rows
-        transmit(
-            incoming, edits, fork: fork, branch: 0, on: hop, device: nil, alternatives: [], now: now)
+        forward(incoming, next, on: hop, now: now)
     }
 
-    /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17).
+    /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another
+    /// request would be refused, it is dropped.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0, request.uri.scheme != .sips,
-            case .dialog(let token, let next) = RouteSet.preprocess(request, identity: identity, seal: functions.seal),
-            let flow = dialogHop(incoming, token, next), let listener = identity.listener(flow.listener),
+            case .dialog(let pass, let next) = route(of: request),
+            isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
+            let flow = dialogHop(pass, next), let listener = identity.listener(flow.listener),
             let number = transactions.makeClientTransaction()
         else { return }
         // The number makes the Via unique; no transaction is started with it.
@@ -39,48 +41,148 @@ extension ProxyEngine {
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 
-    /// The flow to the other end of the dialog.
-    private func dialogHop(_ incoming: IncomingRequest, _ token: DialogToken, _ next: RouteSet.Next) -> Flow? {
-        let side = otherSide(of: incoming.flow, in: token)
-        if let binding = side.binding {
-            // The phone may have moved since: its binding knows where it is now.
-            return bindings.binding(binding)?.flow ?? side.flow
+    /// A CANCEL of an INVITE that is not known here goes on like any request (RFC 3261 section 16.10), as far as that can
+    /// be decided without the password that nobody may be asked for (section 22.1): to the other side of a dialog, from a
+    /// trusted peer to our user, from a registered phone to the upstream. Else 481.
+    func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
+        let fromTrusted = incoming.isTrusted
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: fromTrusted, isForUs: false, transactions: transactions)
+        {
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return
         }
-        // A peer names the place for its in-dialog requests in Contact or Record-Route. We go there only when that
-        // place is trusted; else, and for names, the address its dialog came from serves.
+        if incoming.request.uri.scheme == .sips {
+            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            return
+        }
+        switch route(of: incoming.request) {
+        case .dialog(let pass, let next):
+            guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
+                let hop = dialogHop(pass, next)
+            else { break }
+            forward(incoming, next, on: hop, now: now)
+            return
+        case .initial(let next) where incoming.request.to.tag == nil:
+            guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
+            else { break }
+            if !fromTrusted, let upstream = settings.upstream {
+                guard callersBinding(incoming) != nil else { break }
+                guard let incoming = begun(incoming, now: now) else { return }
+                let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
+                let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+                send(incoming, edits, fork: fork, branch: 0, to: upstream, now: now)
+                return
+            }
+            guard fromTrusted || callersBinding(incoming) != nil,
+                let target = bindings.forkTargets(for: aor, now: now.instant).first(where: {
+                    $0.isFresh && !$0.flow.isClosed
+                })
+            else { break }
+            guard let incoming = begun(incoming, now: now) else { return }
+            let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: target.id)], call: nil)
+            send(incoming, to: target, fork: fork, branch: 0, now: now)
+            return
+        case .initial, .forged: break
+        }
+        refuse(incoming, .callDoesNotExist, now: now)
+    }
+
+    private func forward(_ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, now: Moment) {
+        guard let incoming = begun(incoming, now: now) else { return }
+        let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
+        sendTrying(incoming, now: now)
+        var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+        edits.routes = next.rows
+        transmit(incoming, edits, fork: fork, branch: 0, on: hop, device: nil, alternatives: [], now: now)
+    }
+
+    /// What the Route of a request says.
+    func route(of request: SIPRequest) -> RouteSet.Kind {
+        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
+    }
+
+    /// What our token says of the request that brings it; `nil` when it is not ours, or was made for another call.
+    private func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
+        // Outside a dialog it means nothing, whoever shows it (T20.3).
+        guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
+        let fromTag = request.from.tag ?? .empty
+        if let opened = functions.seal.open(text, request.callID, fromTag) {
+            return pass(opened, isFromCaller: true)
+        }
+        return functions.seal.open(text, request.callID, toTag).flatMap { pass($0, isFromCaller: false) }
+    }
+
+    private func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
+        DialogToken(opened.plain, in: run).map {
+            DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
+        }
+    }
+
+    // MARK: How long (T20.5)
+
+    private func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
+        now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.dialogLifetime)
+    }
+
+    /// Traffic in the second half of a dialog's life makes it as long as a new one's.
+    private func renew(_ pass: DialogPass, now: Moment) {
+        let lifetime = settings.dialogLifetime
+        let end = dialogs.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
+        guard end - now.date < lifetime / 2 else { return }
+        let until = now.date + lifetime
+        dialogs.renew(pass.digest, until: until, now: now.date)
+        act(.record([.dialogRenewed(pass.digest, until: until)]))
+    }
+
+    /// Takes what an earlier run has renewed.
+    package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
+        dialogs.renew(digest, until: until, now: now.date)
+    }
+
+    // MARK: Where to
+
+    /// The flow to one end of the dialog; `nil` when there is none at present.
+    private func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next) -> Flow? {
+        let side = pass.receiver
+        switch side.party {
+        case .phone(let binding):
+            let present = bindings.binding(binding)?.flow
+            guard let flow = [present, side.flow].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
+                return nil
+            }
+            // Behind a trusted edge the edge says where the phone is.
+            return isTrusted(flow.remote) ? place(next, insteadOf: flow, pass) : flow
+        case .caller: return leadsToPhone(side.flow) ? side.flow : nil
+        case .peer, .upstream:
+            if let place = place(next, insteadOf: side.flow, pass), !place.isClosed { return place }
+            // It called over a connection that an earlier run of this program had.
+            guard let (transport, endpoint) = settings.upstream?.numeric,
+                let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
+            else { return nil }
+            return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
+        }
+    }
+
+    /// No connection is ever opened to the place that a phone once came from: nobody listens there.
+    private func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
+
+    /// A peer names the place for its in-dialog requests in Contact or Record-Route. We go there only when that place is
+    /// trusted, and not one of our own; else, and for names, the address its dialog came from serves.
+    private func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass) -> Flow? {
         guard let hop = NextHop(next.target), let (transport, endpoint) = hop.numeric, isTrusted(endpoint),
-            endpoint != side.flow.remote,
-            let listener = identity.listener(
-                for: transport, to: endpoint.address, preferring: side.flow.listener)
-        else { return side.flow }
+            endpoint != flow.remote, !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
+            pass.isFromPeer || isKnownPort(endpoint),
+            let listener = identity.listener(for: transport, to: endpoint.address, preferring: flow.listener)
+        else { return flow }
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// The end that the request did not come from.
-    private func otherSide(of flow: Flow, in token: DialogToken) -> DialogSide {
-        if isSame(flow, token.caller) { return token.callee }
-        if isSame(flow, token.callee) { return token.caller }
-        // Neither: a peer that sends from another port than it listens on, or a phone on a new connection.
-        if token.callee.binding != nil, token.caller.binding == nil {
-            return isTrusted(flow.remote) ? token.callee : token.caller
-        }
-        if token.caller.binding != nil, token.callee.binding == nil {
-            return isTrusted(flow.remote) ? token.caller : token.callee
-        }
-        let address = flow.remote.address
-        return address == token.callee.flow.remote.address ? token.caller : token.callee
-    }
-
-    private func isSame(_ flow: Flow, _ side: DialogSide) -> Bool {
-        if let binding = side.binding, let current = bindings.binding(binding)?.flow, isSame(flow, current) {
-            return true
-        }
-        return isSame(flow, side.flow)
-    }
-
-    private func isSame(_ flow: Flow, _ other: Flow) -> Bool {
-        guard flow.transport == other.transport else { return false }
-        if flow.transport.isReliable, other.connection != 0 { return flow.connection == other.connection }
-        return flow.remote == other.remote
+    /// What a phone writes into Route or Request-URI opens no other port of a trusted host than those of SIP and those that
+    /// the settings name (T9.4).
+    private func isKnownPort(_ endpoint: Endpoint) -> Bool {
+        if endpoint.port == 5060 || endpoint.port == 5061 { return true }
+        if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
+        return upstreamPlaces.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
     }
 }

@@ -36,14 +36,16 @@ extension ProxyEngine {
         }
         let ticket = ResolutionTicket(nextNumber())
         resolutions[ticket] = PendingResolution(
-            fork: fork, branch: branch, edits: edits, hasTransport: hop.transport != nil)
+            fork: fork, branch: branch, edits: edits, hasTransport: hop.transport != nil, hop: hop)
         forks[fork]?.fork.branches[branch].state = .resolving(ticket)
         act(.resolve(hop, ticket))
     }
 
     /// The addresses of a name, best first; empty when it has none or could not be looked up.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
-        guard let pending = resolutions.removeValue(forKey: ticket), let context = forks[pending.fork],
+        guard let pending = resolutions.removeValue(forKey: ticket) else { return }
+        if pending.hop == settings.upstream { noteUpstream(hops) }
+        guard let context = forks[pending.fork],
             context.fork.branches[pending.branch].state == .resolving(ticket),
             let incoming = revive(context)
         else { return }
@@ -98,7 +100,9 @@ extension ProxyEngine {
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = forks[fork]?.breadth
         strip(&edits, of: incoming)
-        if makesDialog(request) { edits.recordRoutes = recordRoutes(incoming, to: flow, device: device) }
+        if makesDialog(request) {
+            edits.recordRoutes = recordRoutes(incoming, to: flow, device: device, now: now)
+        }
         let outgoing = request.forwarded(edits)
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram, let stream = streamHop(insteadOf: flow, now: now) {
             transactions.discard(client)
@@ -167,23 +171,15 @@ extension ProxyEngine {
     }
 
     /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
-    private func recordRoutes(_ incoming: IncomingRequest, to flow: Flow, device: BindingID?) -> [ByteString] {
-        let caller = DialogSide(flow: incoming.flow, binding: callersBinding(incoming))
-        let token = DialogToken(caller: caller, callee: DialogSide(flow: flow, binding: device))
-        let user = token.sealed(by: functions.seal)
+    private func recordRoutes(
+        _ incoming: IncomingRequest, to flow: Flow, device: BindingID?, now: Moment
+    ) -> [ByteString] {
         guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
         else { return [] }
+        let user = dialogToken(incoming, to: flow, device: device, now: now)
         let callee = Self.recordRoute(user, outbound)
         guard inbound.number != outbound.number else { return [callee] }
         return [callee, Self.recordRoute(user, inbound)]
-    }
-
-    /// The binding of a phone that calls, so that it is found again should it move during the call.
-    private func callersBinding(_ incoming: IncomingRequest) -> BindingID? {
-        guard !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri),
-            let aor = AddressOfRecord(incoming.request.from.uri, home: home)
-        else { return nil }
-        return bindings.bindings(for: aor, now: .distantPast).first { $0.flow == incoming.flow }?.id
     }
 
     private static func recordRoute(_ user: [UInt8], _ listener: Listener) -> ByteString {
@@ -204,7 +200,9 @@ extension ProxyEngine {
     /// The request of a fork, read again from its bytes.
     func revive(_ context: ForkContext) -> IncomingRequest? {
         guard let request = functions.reread(context.request) else { return nil }
-        return IncomingRequest(request, on: context.source, isTrusted: isTrusted(context.source.remote))
+        var incoming = IncomingRequest(request, on: context.source, isTrusted: isTrusted(context.source.remote))
             .matched(context.server)
+        incoming.sender = context.sender
+        return incoming
     }
 }

@@ -111,7 +111,7 @@ extension ProxyEngine {
                 ? begun(incoming, cancelling: invite, now: now) : incoming
         else { return }
         guard let invite, let fork = forkOfServer[invite] else {
-            refuse(incoming, invite == nil ? .callDoesNotExist : .ok, now: now)
+            if invite == nil { strayCancelReceived(incoming, now: now) } else { refuse(incoming, .ok, now: now) }
             return
         }
         refuse(incoming, .ok, now: now)

@@ -25,6 +25,8 @@ extension ProxyEngine {
             return
         }
         guard let sender = authenticateSender(incoming, now: now) else { return }
+        var incoming = incoming
+        if case .user(let aor) = sender { incoming.sender = aor }
         if let upstream = settings.upstream {
             sendUpstream(incoming, next, to: upstream, sender: sender, now: now)
         } else {
@@ -152,6 +154,7 @@ extension ProxyEngine {
         guard let incoming = begun(incoming, now: now) else { return }
         let branches = reachable.map { ForkBranch(state: .sleeping, device: $0.id) }
         let fork = makeFork(incoming, branches: branches, call: nil, accounts: accounts(sender, aor.compacted()))
+        sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {
             send(incoming, to: target, fork: fork, branch: index, now: now)
         }
@@ -311,14 +314,19 @@ extension ProxyEngine {
             request: incoming.request.frame.bytes.compacted(), call: call, accounts: accounts)
         shares.take(context.share, for: accounts)
         context.breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
+        context.sender = incoming.sender?.compacted()
         forks[id] = context
         forkOfServer[server] = id
         return id
     }
 
+    /// To an INVITE at once; to others when there is no answer after 3.5 s (RFC 4320 section 4.1), which the transactions
+    /// see to.
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
-        guard incoming.request.method == .invite, let server = incoming.server else { return }
-        respond(server, .trying, incoming.response(.trying, toTag: nil, fields: []), now: now)
+        guard let server = incoming.server else { return }
+        let bytes = incoming.response(.trying, toTag: nil, fields: [])
+        guard incoming.request.method != .invite else { return respond(server, .trying, bytes, now: now) }
+        withTransactions { $0.respond(server, status: .trying, bytes: bytes, now: now.instant, into: &$1) }
     }
 
     /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.

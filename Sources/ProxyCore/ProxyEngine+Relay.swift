@@ -13,8 +13,10 @@ extension ProxyEngine {
         forks[leg.fork]?.fork.branches[leg.branch].wasHeard = true
         guard received.status != .trying else { return }
         let response = stripped(received, of: leg)
-        // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3).
-        guard response.viaCount > 1 else { return }
+        // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3). But
+        // nobody answers an INVITE of ours alone: some phones answer one that was cancelled with the Via of the CANCEL,
+        // and their final response counts. The caller gets it with the Vias of its request.
+        guard response.viaCount > 1 || response.status.isFinal else { return }
         if response.status.isProvisional {
             restartTimerC(of: client, leg, now: now)
             if isFormer(client, leg) { return formerSpoke(response.status, client, leg, now: now) }
@@ -162,10 +164,12 @@ extension ProxyEngine {
     ) {
         switch order {
         case .relay(let response):
-            respond(context.server, response.status, response.withoutTopVia(), now: now)
+            guard let bytes = relayed(response, of: context) else { return }
+            respond(context.server, response.status, bytes, now: now)
         case .relayChallenge(let response, let others):
             let fields = others.flatMap(Self.challenges)
-            respond(context.server, response.status, response.withoutTopVia(adding: fields), now: now)
+            guard let bytes = relayed(response, of: context, adding: fields) else { return }
+            respond(context.server, response.status, bytes, now: now)
         case .respond(let status):
             guard let incoming = revive(context) else { return }
             respond(context.server, status, incoming.response(status, toTag: newTag(), fields: []), now: now)
@@ -178,6 +182,16 @@ extension ProxyEngine {
         case .dropSleeper(let branch):
             dropPush(of: branch, in: id)
             tellEnd(of: context, to: branch, now: now)
+        }
+    }
+
+    /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.
+    private func relayed(
+        _ response: SIPResponse, of context: ForkContext, adding fields: [AddedField] = []
+    ) -> [UInt8]? {
+        if response.viaCount > 1 { return response.withoutTopVia(adding: fields) }
+        return revive(context).map {
+            response.withVias(of: $0.request.frame, topViaAddition: $0.viaAddition, adding: fields)
         }
     }
 

@@ -70,6 +70,13 @@ package final class ProxyEngine {
     private let tagKey: UInt64
     /// Realms that phones show us passwords for.
     let ownRealms: [ByteString]
+    /// Marks this run of the program in dialog tokens: numbers of connections mean nothing in any other.
+    let run: UInt32
+    /// Dialogs that were renewed.
+    package internal(set) var dialogs: DialogLives
+    var provedPlaces = ProvedPlaces()
+    /// What the upstream's name stands for, as far as it was looked up.
+    var upstreamPlaces: [Endpoint] = []
 
     package internal(set) var counters = CounterSet()
     private var actions: [ProxyAction] = []
@@ -93,6 +100,8 @@ package final class ProxyEngine {
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         tagKey = functions.random()
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
+        run = UInt32(truncatingIfNeeded: functions.random())
+        dialogs = DialogLives()
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
@@ -226,10 +235,10 @@ package final class ProxyEngine {
             refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
         }
-        switch RouteSet.preprocess(incoming.request, identity: identity, seal: functions.seal) {
+        switch route(of: incoming.request) {
         case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
             refuse(incoming, .maxBreadthExceeded, now: now)
-        case .dialog(let token, let next): dialogRequestReceived(incoming, token, next, now: now)
+        case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
         case .forged: refuse(incoming, .forbidden, now: now)
         }

@@ -32,6 +32,11 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
+    /// It is one port of that address: others of the address are not meant.
+    func isOnePort(of address: IPAddress) -> Bool {
+        if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
+    }
+
     package func matches(_ source: Endpoint) -> Bool {
         switch self {
         case .block(let block): block.contains(source.address)
@@ -69,6 +74,8 @@ package struct ProxySettings: Sendable {
     package var callerIDFormat = CallerIDFormat.ecss10
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit: Duration = .seconds(190)
+    /// How long our Record-Route is good for after it was made, or after the dialog's last traffic (T20.5).
+    package var dialogLifetime: Duration = .seconds(43_200)
     /// Pushes of calls in a minute to one device, and by one caller who is not trusted; 0: no limit (T11).
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60

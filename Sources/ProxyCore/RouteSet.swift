@@ -37,21 +37,24 @@ enum RouteSet {
 
     enum Kind {
         /// It carries one of our dialog tokens: we wrote Record-Route into the request that made its dialog.
-        case dialog(DialogToken, Next)
+        case dialog(DialogPass, Next)
         case initial(Next)
-        /// It carries what looks like our token, and the seal is wrong.
+        /// It carries a token of ours that does not belong to it, or what was never one.
         case forged
     }
 
-    static func preprocess(_ request: SIPRequest, identity: LocalIdentity, seal: ([UInt8]) -> [UInt8]) -> Kind {
+    /// `open` says what a token means in this request, `nil` for one that does not belong to it.
+    static func preprocess(
+        _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
+    ) -> Kind {
         var next = Next(requestURI: request.uri, routes: request.routes, changed: false)
-        var token: DialogToken?
+        var pass: DialogPass?
         // A strict router upstream put our Record-Route URI into the Request-URI.
         if let last = next.routes.last, identity.isUs(request.uri), request.uri.parameters.contains("lr"),
             let user = request.uri.user
         {
-            guard let found = DialogToken(user, seal: seal) else { return .forged }
-            token = found
+            guard let found = open(user) else { return .forged }
+            pass = found
             next.requestURI = last.uri
             next.routes.removeLast()
             next.changed = true
@@ -69,13 +72,13 @@ enum RouteSet {
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true
-            if tokenText == nil, token == nil {
-                guard let found = DialogToken(user, seal: seal) else { return .forged }
-                token = found
+            if tokenText == nil, pass == nil {
+                guard let found = open(user) else { return .forged }
+                pass = found
             }
             tokenText = user
         }
-        if let token { return .dialog(token, next) }
+        if let pass { return .dialog(pass, next) }
         return .initial(next)
     }
 }

@@ -32,6 +32,7 @@ package final class Daemon {
     let apps: MobileApps
     private let queries: StoreQueries
     private let deviceCodes: DeviceCodes
+    private let dialogKeys: DialogKeys
     private var deadTokens: DeadTokenService?
     private let dryRuns: DryRuns
     private var deviceRegistration: DeviceRegistrationService?
@@ -99,8 +100,10 @@ package final class Daemon {
         deviceCodes = codes
         push.deviceCode = { ByteString(codes.code(of: $0)) }
         dryRuns = DryRuns(loop: loop) { [push] in push.send($0) }
+        dialogKeys = try DialogKeys(store: store, log: log, now: loop.moment.date)
         let engine = try Self.makeEngine(
-            settings, listeners: bound.listeners, store: store, vapidKey: push.vapidKey, log: log, now: loop.moment)
+            settings, listeners: bound.listeners, store: store, seal: dialogKeys.sealer, vapidKey: push.vapidKey,
+            log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
@@ -179,11 +182,12 @@ package final class Daemon {
     }
 
     private static func makeEngine(
-        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, vapidKey: String?, log: Log, now: Moment
+        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, seal: TextSealer, vapidKey: String?,
+        log: Log, now: Moment
     ) throws(StartError) -> ProxyEngine {
         var engineSettings = settings.engineSettings
         engineSettings.registrar.push.vapidKey = vapidKey
-        let functions = try EngineFunctions.make()
+        let functions = try EngineFunctions.make(seal: seal)
         let state = try store.load()
         let engine = ProxyEngine(
             settings: engineSettings,
@@ -191,6 +195,9 @@ package final class Daemon {
                 listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
                 others: settings.api.listen + settings.admin.listen),
             functions: functions, log: log, restoring: state, startedAt: now.date)
+        try store.loadDialogRenewals(after: now.date) { row in
+            if let digest = row.number { engine.restoreDialog(digest, until: row.until, now: now) }
+        }
         try store.loadBindings { row in engine.restore(row, now: now) }
         if engine.timeline.isOn {
             try store.loadUnread(since: now.date + (.zero - engineSettings.unreadAge)) { code, matter, device, date in
@@ -218,6 +225,7 @@ package final class Daemon {
         do {
             try store.start()
             try push.start()
+            try dialogKeys.start(for: shard, on: loop)
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
             do {

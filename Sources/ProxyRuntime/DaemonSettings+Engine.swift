@@ -24,6 +24,7 @@ extension DaemonSettings {
         engine.ringLimit = call.ringLimit
         engine.skipPushWithin = call.skipPushWithin
         engine.ringLiveFlowWithin = call.ringLiveFlowWithin
+        engine.dialogLifetime = call.dialogLifetime
         engine.pushesPerDevice = call.pushesPerDevice
         engine.pushesPerCaller = call.pushesPerCaller
         engine.notificationsPerDevice = api.notifications.perDevice

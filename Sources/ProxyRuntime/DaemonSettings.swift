@@ -116,6 +116,7 @@ package struct CallSettings: SettingsGroup {
     package var ringLimit: Duration = .seconds(190)
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
+    package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
@@ -138,6 +139,10 @@ package struct CallSettings: SettingsGroup {
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
             "A phone that sent anything on its flow within this time, be it a keep-alive, gets the INVITE at once, with the "
                 + "push beside it. 0s: only the push, and the INVITE when the phone registers or its flow shows life."),
+        .duration(
+            "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
+            "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "
+                + "long again, so it should be longer than twice the session timer of your phones."),
         .choice(
             "caller-id-format", \.callerIDFormat,
             "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "

@@ -6,12 +6,11 @@ import SIPMessage
 
 /// The functions the rules get from libraries: seals, digests, chance, and the reader.
 enum EngineFunctions {
-    static func make() throws(StartError) -> ProxyFunctions {
-        let sealKey = try key()
+    static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
         return ProxyFunctions(
-            seal: { sealKey.code(for: $0) }, random: { UInt64.random(in: .min ... .max) },
+            seal: DialogSeal(seal), random: { UInt64.random(in: .min ... .max) },
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes) else { return nil }
                 return request
@@ -49,5 +48,16 @@ enum EngineFunctions {
         private var reader = MessageReader()
 
         func read(_ bytes: ByteString) -> ReadMessage { reader.read(bytes, isStream: false) }
+    }
+}
+
+extension DialogSeal {
+    /// Each token is bound to the Call-ID and to the tag of whoever made its dialog.
+    init(_ sealer: TextSealer) {
+        self.init(
+            seal: { sealer.seal($0, with: $1, $2) },
+            open: { text, callID, tag in
+                sealer.open(text, with: callID, tag).map { Opened(plain: $0.plain, digest: $0.digest) }
+            })
     }
 }

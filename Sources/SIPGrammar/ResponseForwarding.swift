@@ -46,4 +46,34 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
         return out
     }
+
+    /// The response with the Vias of the request that it answers, for one that came with too few, everything else byte
+    /// for byte.
+    package func withVias(
+        of request: MessageFrame, topViaAddition: ByteString, adding added: [AddedField] = []
+    ) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(frame.bytes.count + request.bytes.count)
+        out.append(frame.bytes, 0..<frame.headersStart)
+        var isTopVia = true
+        for field in request.fields where field.name == .via && !field.row.isEmpty {
+            if isTopVia {
+                request.append(viaRow: field, addition: topViaAddition, to: &out)
+            } else {
+                out.append(request.bytes, field.row)
+            }
+            isTopVia = false
+        }
+        for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
+            switch field.name {
+            case .via, .contentLength: break
+            case .contact: frame.append(contactRowAt: index, to: &out)
+            default: out.append(frame.bytes, field.row)
+            }
+        }
+        for field in added { out.append(field) }
+        out.append(contentLength: frame.bytes.count - frame.bodyStart)
+        out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
+        return out
+    }
 }

@@ -84,11 +84,12 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// No 1xx but 100; over UDP not before the client has slowed down (RFC 4320 section 4.1).
+    /// No 1xx but 100, and not before the client would have slowed down (RFC 4320 section 4.1): over UDP it must not come
+    /// earlier, and over a stream nearly every request is answered by then.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)
-        guard isReliable || now >= allowed else { return .holdProvisional(until: allowed) }
+        guard now >= allowed else { return .holdProvisional(until: allowed) }
         state = .proceeding
         return .sendProvisional
     }

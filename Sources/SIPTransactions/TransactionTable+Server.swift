@@ -41,7 +41,7 @@ extension TransactionTable {
 
     /// Answers a request.
     ///
-    /// The machine may hold the response back or drop it: a 100 to a non-INVITE request over UDP waits 3.5 s, other
+    /// The machine may hold the response back or drop it: a 100 to a non-INVITE request waits 3.5 s, other
     /// provisional responses to such a request are never sent, and a 408 to one only ends the waiting for an answer
     /// (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a
     /// transaction that has ended.

@@ -3,48 +3,99 @@ import ProxyCore
 import Registration
 import SIPGrammar
 import Testing
+import TestSupport
+import Timekeeping
 
 @Suite("Dialog token in Record-Route")
 struct DialogTokenTests {
-    private let seal: ([UInt8]) -> [UInt8] = { bytes in
-        // Any function of all bytes serves here; the daemon uses HMAC-SHA256.
-        var value: UInt64 = 14_695_981_039_346_656_037
-        for byte in bytes { value = (value ^ UInt64(byte)) &* 1_099_511_628_211 }
-        return (0..<16).map { UInt8(truncatingIfNeeded: value >> (4 * UInt64($0 % 16))) }
+    private static let run: UInt32 = 0xfedc_ba98
+
+    private func flow(_ address: String, _ transport: Transport, connection: UInt64 = 0) throws -> Flow {
+        Flow(
+            transport: transport, listener: 3, connection: connection, remote: try #require(Endpoint(address)))
     }
 
-    private func side(_ address: String, _ transport: Transport, connection: UInt64 = 0, binding: UInt64? = nil)
-        throws -> DialogSide
-    {
-        let endpoint = try #require(Endpoint(address))
-        return DialogSide(
-            flow: Flow(transport: transport, listener: 3, connection: connection, remote: endpoint),
-            binding: binding.map(BindingID.init(rawValue:)))
+    private func sides() throws -> [DialogSide] {
+        [
+            DialogSide(.peer, on: try flow("192.0.2.7:5060", .udp)),
+            DialogSide(.upstream, on: try flow("[2001:db8::9]:65535", .tcp)),
+            DialogSide(.phone(BindingID(rawValue: 1 << 62 | 5)), on: try flow("198.51.100.1:1", .tcp, connection: 77)),
+            DialogSide(.phone(BindingID(rawValue: 9)), on: try flow("198.51.100.1:1", .udp)),
+            DialogSide(.caller(0xffff_ffff_ffff), on: try flow("[::1]:9", .tcp, connection: 0xffff_ffff)),
+            DialogSide(.caller(0), on: try flow("203.0.113.1:40000", .udp)),
+        ]
     }
 
     @Test func `comes back as it was written, for IPv4 and IPv6, UDP and streams`() throws {
-        let sides = [
-            try side("192.0.2.7:5060", .udp), try side("[2001:db8::9]:65535", .tcp, connection: 281_474_976_710_655),
-            try side("198.51.100.1:1", .tcp, connection: 77, binding: 1 << 62 | 5),
-        ]
-        for caller in sides {
-            for callee in sides {
-                let token = DialogToken(caller: caller, callee: callee)
-                #expect(DialogToken(ByteString(token.sealed(by: seal)), seal: seal) == token)
+        for caller in try sides() {
+            for callee in try sides() {
+                let token = DialogToken(made: UnixTime(seconds: 1_790_000_001), caller: caller, callee: callee)
+                #expect(DialogToken(token.encoded(in: Self.run), in: Self.run) == token)
             }
         }
     }
 
-    @Test func `one changed character is refused`() throws {
-        let token = DialogToken(
-            caller: try side("192.0.2.7:5060", .udp), callee: try side("192.0.2.8:5060", .tcp, connection: 5))
-        let text = token.sealed(by: seal)
-        for index in text.indices {
-            var changed = text
-            changed[index] = changed[index] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
-            #expect(DialogToken(ByteString(changed), seal: seal) == nil)
+    @Test func `connections of another run are closed, all else stays`() throws {
+        for caller in try sides() {
+            for callee in try sides() {
+                let token = DialogToken(made: UnixTime(seconds: 5), caller: caller, callee: callee)
+                let read = try #require(DialogToken(token.encoded(in: Self.run), in: 1))
+                for (side, original) in [(read.caller, caller), (read.callee, callee)] {
+                    #expect(side.party == original.party)
+                    #expect(side.flow == (original.flow.isConnection ? original.flow.closed : original.flow))
+                }
+            }
         }
-        #expect(DialogToken(ByteString("bob"), seal: seal) == nil)
-        #expect(DialogToken(ByteString(text.dropLast(2)), seal: seal) == nil)
+    }
+
+    @Test func `a connection beyond four bytes, or one that has ended, comes back closed`() throws {
+        for number in [UInt64(1) << 32, .max] {
+            let side = DialogSide(.caller(0), on: try flow("192.0.2.1:1", .tcp, connection: number))
+            let token = DialogToken(made: UnixTime(seconds: 5), caller: side, callee: side)
+            #expect(DialogToken(token.encoded(in: 1), in: 1)?.caller.flow.isClosed == true)
+        }
+    }
+
+    @Test func `what is cut short or too long is none`() throws {
+        let sides = try sides()
+        let bytes = DialogToken(made: UnixTime(seconds: 5), caller: sides[2], callee: sides[0]).encoded(in: 1)
+        for count in 0..<bytes.count { #expect(DialogToken(Array(bytes.prefix(count)), in: 1) == nil) }
+        #expect(DialogToken(bytes + [0], in: 1) == nil)
+    }
+
+    /// Record-Route is written into every message of a dialog.
+    @Test func `a call from a PBX to a phone, both over UDP, takes 60 characters, one over TCP 71`() throws {
+        let sides = try sides()
+        for (callee, length) in [(sides[3], 60), (sides[2], 71)] {
+            let token = DialogToken(made: UnixTime(seconds: 1_790_000_000), caller: sides[0], callee: callee)
+            let text = DialogSeal.forTests.seal(token.encoded(in: 1), ByteString("call"), ByteString("tag"))
+            #expect(text.count == length)
+        }
+    }
+}
+
+@Suite("Lives of dialogs")
+struct DialogLivesTests {
+    private let start = UnixTime(seconds: 1000)
+
+    @Test func `the table keeps to its size, and what ends first gives way`() {
+        var lives = DialogLives(limit: 100)
+        for number in 0..<1000 {
+            let now = start + .seconds(Int64(number))
+            lives.renew(UInt64(number) << 48, until: now + .seconds(5000), now: now)
+            #expect(lives.count <= 100)
+        }
+        #expect(lives.keys(at: start) == Set((900..<1000).map { UInt8(truncatingIfNeeded: $0 >> 8) }))
+    }
+
+    @Test func `one dialog that is renewed a million times takes one place`() {
+        var lives = DialogLives(limit: 100)
+        for number in 0..<1000 {
+            let now = start + .seconds(Int64(number))
+            lives.renew(7, until: now + .seconds(5000), now: now)
+        }
+        lives.renew(8, until: start + .seconds(9000), now: start)
+        #expect(lives.count == 2)
+        #expect(lives.keys(at: start + .seconds(10_000)).isEmpty)
     }
 }

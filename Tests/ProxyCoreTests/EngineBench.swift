@@ -19,9 +19,17 @@ final class EngineBench {
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
     init(
-        users: UserDirectory = UserDirectory(), log: Log = .silent, _ change: (inout ProxySettings) -> Void = { _ in }
+        users: UserDirectory = UserDirectory(), seed: UInt64 = 1, log: Log = .silent,
+        _ change: (inout ProxySettings) -> Void = { _ in }
     ) {
-        engine = EngineFixture.engine(StoredState(users: users), seed: 1, log: log, change)
+        engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, change)
+    }
+
+    /// As a reload does.
+    func change(_ change: (inout ProxySettings) -> Void) {
+        var settings = engine.settings
+        change(&settings)
+        engine.settingsChanged(settings)
     }
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }

@@ -30,7 +30,7 @@ enum EngineFixture {
         var random = SeededGenerator(seed: seed)
         let reader = MessageReader()
         let functions = ProxyFunctions(
-            seal: Self.seal, random: { random.next() },
+            seal: .forTests, random: { random.next() },
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
@@ -41,7 +41,7 @@ enum EngineFixture {
     }
 
     /// Not secure, but a function of every byte: enough for a network in which nobody lies.
-    private static func seal(_ bytes: [UInt8]) -> [UInt8] {
+    private static func code(_ bytes: [UInt8]) -> [UInt8] {
         var value: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in bytes { value = (value ^ UInt64(byte)) &* 0x100_0000_01b3 }
         return (0..<16).map { UInt8(truncatingIfNeeded: value >> (UInt64($0 % 8) * 8)) }

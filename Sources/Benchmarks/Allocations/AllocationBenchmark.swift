@@ -27,7 +27,7 @@ enum AllocationBenchmark {
     static func counts(
         _ allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> [(name: String, count: Double)] {
-        let engine = try CountedEngine(trusting: caller, counting: allocationCount)
+        let engine = CountedEngine(trusting: caller, counting: allocationCount)
         let register = MessageTexts.register(from: phone)
         let invite = MessageTexts.invite(from: caller)
         var counts: [(name: String, count: Double)] = []

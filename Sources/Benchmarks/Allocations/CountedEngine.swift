@@ -1,11 +1,11 @@
 import Addressing
-import Crypto
 import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
 import SIPMessage
 import Telemetry
+import TestSupport
 import Timekeeping
 
 /// An engine with the reader in front of it, as a shard has them, and the allocations that both made.
@@ -16,7 +16,7 @@ final class CountedEngine {
     private let count: () -> UInt64
     private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
-    init(trusting caller: Endpoint, counting count: @escaping () -> UInt64) throws(BenchmarkError) {
+    init(trusting caller: Endpoint, counting count: @escaping () -> UInt64) {
         self.count = count
         var settings = ProxySettings()
         settings.domains = [ByteString(MessageTexts.domain)]
@@ -28,14 +28,8 @@ final class CountedEngine {
             listeners: [Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("\(proxy)"))],
             domains: settings.domains)
         let reader = reader
-        let key: Key
-        do {
-            key = try Key()
-        } catch {
-            throw BenchmarkError("no key: \(error)")
-        }
         let functions = ProxyFunctions(
-            seal: { key.code(for: $0) }, random: { .random(in: .min ... .max) },
+            seal: .forTests, random: { .random(in: .min ... .max) },
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
@@ -89,13 +83,5 @@ final class CountedEngine {
         let before = allocations
         try body()
         return allocations - before
-    }
-
-    private final class Key {
-        private var key: HMACKey
-
-        init() throws(CryptoError) { key = try HMACKey([UInt8](repeating: 7, count: 32).span) }
-
-        func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 }

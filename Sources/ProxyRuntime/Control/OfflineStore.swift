@@ -1,3 +1,4 @@
+import Crypto
 import ProxyCore
 import Reactor
 import Registration
@@ -139,7 +140,7 @@ extension UserCredentials {
                 "\(domain) is not one of this daemon's domains (\(settings.domains.joined(separator: ", ")))")
         }
         let realm = settings.digest.realm ?? domain
-        let functions = try EngineFunctions.make().digest
+        let functions = try EngineFunctions.make(seal: TextSealer()).digest
         let user = DigestUser(
             name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
             algorithms: DigestAlgorithm.allCases, functions: functions)

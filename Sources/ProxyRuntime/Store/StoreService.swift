@@ -226,7 +226,7 @@ package final class StoreService: @unchecked Sendable {
     func record(_ changes: [StoredChange]) {
         switch changes.first {
         case .timeline, .pushesRead: timeline.write(changes.map(Self.change))
-        case .binding, .bucket, .deadToken, nil: record(changes.map(Self.change))
+        case .binding, .bucket, .deadToken, .dialogRenewed, nil: record(changes.map(Self.change))
         }
     }
 
@@ -275,6 +275,8 @@ package final class StoreService: @unchecked Sendable {
         case .timeline(let record): .timeline(record)
         case .deadToken(let dead): .deadToken(dead)
         case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)
+        case .dialogRenewed(let digest, let until):
+            .dialogRenewal(StoredDialogRenewal(digest: digest, until: until))
         }
     }
 }

@@ -30,4 +30,15 @@ package struct StoredDialogRenewal: Hashable, Sendable {
         self.digest = digest
         self.until = until
     }
+
+    /// With the number that the rules tell dialogs by.
+    init(digest number: UInt64, until: UnixTime) {
+        self.init(
+            digest: ByteString((0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * $0)) }), until: until)
+    }
+
+    /// That number; `nil` for a row that nobody of ours has written.
+    var number: UInt64? {
+        digest.count == 8 ? digest.array.reduce(0 as UInt64) { $0 << 8 | UInt64($1) } : nil
+    }
 }

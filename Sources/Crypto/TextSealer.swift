@@ -1,0 +1,86 @@
+package import SIPGrammar
+
+/// Seals small texts into URIs, so that nobody else can read, change or make them, and opens them again.
+///
+/// A sealed text is base64url of the number of the key and what AES-SIV makes of the text; it opens only with the two
+/// texts that it was bound to. The newest key seals; older ones open what they sealed. Once it is warm it allocates
+/// what it returns and nothing else.
+///
+/// - `@unchecked Sendable` because one thread uses it: its shard's.
+package final class TextSealer: @unchecked Sendable {
+    package struct Opened {
+        package let plain: [UInt8]
+        /// Of the sealed text: the number of its key in the upper eight bits, then the first bytes of its tag.
+        package let digest: UInt64
+    }
+
+    /// Longer ones are none of ours.
+    package static let maximumLength = 240
+
+    private var keys: [Key] = []
+    private var scratch: [UInt8] = []
+
+    private final class Key {
+        let number: UInt8
+        var key: SIVKey
+
+        init(_ number: UInt8, _ key: Span<UInt8>) throws(CryptoError) {
+            self.number = number
+            self.key = try SIVKey(key)
+        }
+
+        func associate(_ first: ByteString, _ second: ByteString) {
+            first.withSpan { span in key.associate(span) }
+            second.withSpan { span in key.associate(span) }
+        }
+    }
+
+    package init() {}
+
+    /// Seals with that key from now on. A key of the same number is forgotten.
+    package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
+        let new = try Key(number, key.span)
+        forget(number)
+        keys.insert(new, at: 0)
+    }
+
+    /// What that key sealed opens no more.
+    package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
+
+    /// - Precondition: it has a key.
+    package func seal(_ plain: [UInt8], with first: ByteString, _ second: ByteString) -> [UInt8] {
+        guard let key = keys.first else { preconditionFailure("nothing is sealed before there is a key") }
+        var bytes = takeScratch()
+        defer { scratch = bytes }
+        bytes.append(key.number)
+        key.associate(first, second)
+        key.key.seal(plain.span, into: &bytes)
+        return Base64.url.encode(bytes.span)
+    }
+
+    /// `nil` for what none of the keys has sealed with these two texts.
+    package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
+        guard text.count <= Self.maximumLength else { return nil }
+        var bytes = takeScratch()
+        defer { scratch = bytes }
+        let isText = text.withSpan { span in Base64.url.decode(span, into: &bytes) }
+        guard isText, bytes.count > 8, let number = bytes.first,
+            let key = keys.first(where: { $0.number == number })
+        else { return nil }
+        var digest: UInt64 = 0
+        for index in 0..<8 { digest = digest << 8 | UInt64(bytes[index]) }
+        key.associate(first, second)
+        var plain: [UInt8] = []
+        plain.reserveCapacity(bytes.count)
+        guard key.key.open(bytes.span.extracting(1...), into: &plain) else { return nil }
+        return Opened(plain: plain, digest: digest)
+    }
+
+    /// An empty array with the room of the last one, which its user puts back.
+    private func takeScratch() -> [UInt8] {
+        var bytes: [UInt8] = []
+        swap(&bytes, &scratch)
+        bytes.removeAll(keepingCapacity: true)
+        return bytes
+    }
+}

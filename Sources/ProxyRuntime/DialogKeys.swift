@@ -1,0 +1,114 @@
+import Crypto
+import ProxyCore
+import Reactor
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// The keys that seal dialog tokens (T20.6). They are in the store, so that calls made before a restart can be ended after
+/// it; each month a new one takes its place, and an old one stays as long as a dialog may bring what it sealed.
+///
+/// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
+final class DialogKeys: @unchecked Sendable {
+    let sealer = TextSealer()
+
+    static let name = "dialog-seal"
+    /// How long a key seals.
+    static let age: Duration = .seconds(30 * 86_400)
+    private static let pause: Duration = .seconds(86_400)
+
+    private let store: StoreService
+    private let log: Log
+    /// The newest first.
+    private var keys: [Key]
+    private var timer: LoopTimer?
+
+    /// The row's value is the number that its tokens begin with, and the key.
+    private struct Key {
+        let secret: StoredSecret
+        let number: UInt8
+
+        init?(_ secret: StoredSecret) {
+            guard secret.value.count == 1 + SIVKey.byteCount, let number = secret.value.first else { return nil }
+            self.secret = secret
+            self.number = number
+        }
+
+        init(number: UInt8, at date: UnixTime) throws(CryptoError) {
+            self.number = number
+            secret = StoredSecret(
+                name: DialogKeys.name, createdAt: date, value: [number] + (try RandomBytes.make(SIVKey.byteCount)))
+        }
+
+        var bytes: [UInt8] { Array(secret.value.dropFirst()) }
+    }
+
+    /// Reads the keys; the first time one is made, and is on the disk before anything is sealed with it.
+    init(store: StoreService, log: Log, now: UnixTime) throws(StartError) {
+        self.store = store
+        self.log = log
+        keys = try store.loadSecrets(named: Self.name).compactMap { Key($0) }
+        do throws(CryptoError) {
+            if isDue(at: now) { keys.insert(try Key(number: nextNumber, at: now), at: 0) }
+            for key in keys.reversed() { try sealer.use(key.bytes, number: key.number) }
+        } catch {
+            throw StartError("no key for dialogs: \(error)")
+        }
+        if let newest = keys.first, newest.secret.createdAt == now { try store.keep(newest.secret) }
+    }
+
+    /// Looks after the keys from now on, once a day.
+    func start(for shard: ProxyShard, on loop: EventLoop) throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in self?.look(shard, loop) }
+        // The first time as soon as the loop runs.
+        timer?.arm(at: loop.moment.instant)
+    }
+
+    private func look(_ shard: ProxyShard, _ loop: EventLoop) {
+        let now = loop.moment
+        let (lifetime, inUse) = shard.assumeIsolated { shard in
+            shard.withEngine { engine, now in (engine.settings.dialogLifetime, engine.dialogs.keys(at: now.date)) }
+        }
+        turn(lifetime: lifetime, inUse: inUse, now: now.date)
+        timer?.arm(at: now.instant + Self.pause)
+    }
+
+    /// Makes a new key when its time has come, and forgets those that no living dialog can have.
+    func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
+        store.record([.pruneDialogRenewals(before: now)])
+        while keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),
+            now - keys[keys.count - 2].secret.createdAt > lifetime * 2
+        {
+            keys.removeLast()
+            sealer.forget(oldest.number)
+            store.record([.removeSecret(name: Self.name, createdAt: oldest.secret.createdAt)])
+        }
+        guard isDue(at: now) else { return }
+        do throws(CryptoError) {
+            let key = try Key(number: nextNumber, at: now)
+            store.write([.addSecret(key.secret)]) { [weak self] isStored in
+                if isStored { self?.take(key) }
+            }
+        } catch {
+            log.error("no new key for dialogs, the old one stays", [.error: .described(error)])
+        }
+    }
+
+    private func take(_ key: Key) {
+        do throws(CryptoError) {
+            try sealer.use(key.bytes, number: key.number)
+            keys.insert(key, at: 0)
+        } catch {
+            log.error("no new key for dialogs, the old one stays", [.error: .described(error)])
+        }
+    }
+
+    var count: Int { keys.count }
+
+    private func isDue(at date: UnixTime) -> Bool {
+        guard let newest = keys.first else { return true }
+        return date - newest.secret.createdAt >= Self.age
+    }
+
+    private var nextNumber: UInt8 { (keys.first?.number ?? 0) &+ 1 }
+}

@@ -1,0 +1,274 @@
+import Addressing
+import ProxyCore
+import Registration
+import SIPGrammar
+import SIPMessage
+import Testing
+import TestSupport
+import Timekeeping
+
+/// An answered call from the PBX to a phone, and what either end sends inside it.
+private struct Call {
+    let bench: EngineBench
+    /// As the PBX has sent it, and as the phone has got it.
+    let sent, delivered: SIPRequest
+    /// As the PBX has got it.
+    let answer: SIPResponse
+    let phone: Flow
+
+    init(_ bench: EngineBench, phone: Flow = EngineBench.udp(EngineBench.phone)) throws {
+        self.bench = bench
+        self.phone = phone
+        bench.register(on: phone)
+        bench.invite()
+        delivered = try #require(sentRequest(bench.register(cseq: 2, on: phone)))
+        let ok = SIPText.response(200, to: delivered, tag: "b", contact: "sip:bob@192.0.2.5:40000")
+        answer = try #require(sentResponse(bench.receive(ok, on: phone)))
+        sent = try #require(readRequest(bench.inviteText()))
+    }
+
+    /// Of the PBX.
+    func fromPBX(_ method: String, _ number: Int = 2, _ change: (String) -> String = { $0 }) -> [UInt8] {
+        let bytes = SIPText.dialogRequest(
+            method, cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "p\(method)\(number)")
+        return Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
+    }
+
+    /// Of the phone.
+    func fromPhone(_ method: String, _ number: Int = 20, _ change: (String) -> String = { $0 }) -> [UInt8] {
+        let rows =
+            [
+                "\(method) sip:103@10.0.0.2:5060 SIP/2.0",
+                "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bKb\(method)\(number)",
+                "From: \(answer.frame.firstValue(of: .to)?.string ?? "")",
+                "To: \(delivered.frame.firstValue(of: .from)?.string ?? "")", "Call-ID: \(delivered.callID)",
+                "CSeq: \(number) \(method)", "Max-Forwards: 70",
+            ] + delivered.frame.values(of: .recordRoute).map { "Route: \($0)" }
+        return Array(change(String(decoding: SIPText.bytes(rows), as: UTF8.self)).utf8)
+    }
+}
+
+extension EngineBench {
+    fileprivate static let tcpPhone = Flow(transport: .tcp, listener: 1, connection: 7, remote: phone)
+    fileprivate static let stranger = udp(Endpoint(IPAddress(v4: 0xcb00_7109), 5060))
+    fileprivate static let pbxFlow = udp(pbx)
+
+    @discardableResult
+    fileprivate func receive(_ bytes: [UInt8], on flow: Flow) -> [ProxyAction] {
+        let reader = MessageReader()
+        switch reader.read(bytes.span, isStream: flow.transport.isReliable) {
+        case .request(let request): engine.requestReceived(request, on: flow, now: now)
+        case .response(let response): engine.responseReceived(response, on: flow, now: now)
+        case .unusable(let message): engine.unusableReceived(message, on: flow, now: now)
+        }
+        return take()
+    }
+
+    @discardableResult
+    fileprivate func register(
+        token: String? = "tok1", callID: String = "r1", cseq: Int = 1, on flow: Flow, expires: Int = 3600
+    ) -> [ProxyAction] {
+        let first = receive(
+            registerText(token: token, callID: callID, cseq: cseq, from: flow.remote, expires: expires), on: flow)
+        return first + commitAll(in: first)
+    }
+}
+
+extension [ProxyAction] {
+    fileprivate var flows: [Flow] {
+        compactMap { action in
+            guard case .send(_, let flow) = action else { return nil }
+            return flow
+        }
+    }
+}
+
+/// T20: who may send what inside a dialog.
+@Suite("The dialog token is no ticket")
+struct DialogTrustTests {
+    @Test func `both ends reach each other`() throws {
+        let call = try Call(EngineBench())
+        #expect(story(call.bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow)) == ["ack > phone"])
+        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["info > phone"])
+        #expect(story(call.bench.receive(call.fromPhone("BYE"), on: call.phone)) == ["bye > pbx"])
+    }
+
+    @Test(arguments: ["INVITE", "MESSAGE", "BYE", "OPTIONS", "SUBSCRIBE", "ACK"])
+    func `without a To tag it opens nothing to anybody (T20.3)`(method: String) throws {
+        let call = try Call(EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") })
+        for (number, flow) in [EngineBench.pbxFlow, call.phone, EngineBench.stranger].enumerated() {
+            let shapes = [call.fromPBX(method, 50 + number), call.fromPhone(method, 60 + number)].map { bytes in
+                String(decoding: bytes, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
+                    .map { $0.hasPrefix("To: ") ? $0.prefix { $0 != ">" } + ">" : $0 }.joined(separator: "\r\n")
+            }
+            for shape in shapes {
+                #expect(!shape.contains("To: \"Caller 103\" <sip:103@example.net>;tag"))
+                let answers = story(call.bench.receive(Array(shape.utf8), on: flow))
+                #expect(answers.count == (method == "ACK" ? 0 : 1))
+                #expect(answers.allSatisfy { $0.hasPrefix("403 ") })
+            }
+        }
+    }
+
+    @Test func `it belongs to one Call-ID and one caller's tag (T20.2)`() throws {
+        let call = try Call(EngineBench())
+        let changes: [(String) -> String] = [
+            { $0.replacing("Call-ID: call1", with: "Call-ID: call2") }, { $0.replacing("tag=fcall1", with: "tag=f2") },
+            { $0.replacing("tag=fcall1", with: "tag=b") },
+        ]
+        for (number, change) in changes.enumerated() {
+            let pbx = call.bench.receive(call.fromPBX("BYE", 30 + number, change), on: EngineBench.pbxFlow)
+            #expect(story(pbx) == ["403 bye > pbx"])
+            let phone = call.bench.receive(call.fromPhone("BYE", 40 + number, change), on: call.phone)
+            #expect(story(phone) == ["403 bye > phone"])
+            let ack = call.bench.receive(call.fromPBX("ACK", 50 + number, change), on: EngineBench.pbxFlow)
+            #expect(ack.isEmpty)
+        }
+        // The callee's tag is not known when it is made: a call that forks has several.
+        let fork = call.bench.receive(
+            call.fromPBX("BYE", 3) { $0.replacing("tag=b\r\n", with: "tag=c\r\n") }, on: EngineBench.pbxFlow)
+        #expect(story(fork) == ["bye > phone"])
+    }
+
+    @Test func `a third party that knows everything speaks for nobody (T20.4)`() throws {
+        let call = try Call(EngineBench())
+        let samePort = Flow(
+            transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xcb00_7109), 40_000))
+        let sameHost = EngineBench.udp(Endpoint(EngineBench.phone.address, 40_001))
+        for (number, flow) in [EngineBench.stranger, samePort, sameHost].enumerated() {
+            for bytes in [call.fromPBX("BYE", 30 + number), call.fromPhone("BYE", 30 + number)] {
+                let out = call.bench.receive(bytes, on: flow)
+                #expect(story(out) == ["403 bye > \(flow.remote)"])
+            }
+            #expect(call.bench.receive(call.fromPBX("ACK", 1), on: flow).isEmpty)
+            #expect(call.bench.receive(call.fromPhone("ACK", 1), on: flow).isEmpty)
+        }
+    }
+
+    @Test func `neither end speaks for the other`() throws {
+        let call = try Call(EngineBench())
+        #expect(story(call.bench.receive(call.fromPBX("BYE"), on: call.phone)) == ["403 bye > phone"])
+        #expect(story(call.bench.receive(call.fromPhone("BYE"), on: EngineBench.pbxFlow)) == ["403 bye > pbx"])
+    }
+
+    @Test func `any trusted address is the PBX's side, and one port alone where it shares the address`() throws {
+        let second = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0002), 39_999))
+        let call = try Call(EngineBench())
+        #expect(story(call.bench.receive(call.fromPBX("BYE"), on: second)) == ["bye > phone"])
+        let narrow = try Call(EngineBench { $0.trusted = [TrustedPeer("10.0.0.2:5060")].compactMap { $0 } })
+        #expect(story(narrow.bench.receive(narrow.fromPBX("BYE"), on: second)) == ["403 bye > 10.0.0.2:39999"])
+    }
+
+    @Test func `where a password can prove it, a phone elsewhere is asked for it`() throws {
+        let bench = EngineBench()
+        let call = try Call(bench)
+        bench.change { $0.authenticates = true }
+        let out = bench.receive(call.fromPhone("BYE"), on: EngineBench.stranger)
+        #expect(story(out) == ["407 bye > \(EngineBench.stranger.remote)"])
+        #expect(story(bench.receive(call.fromPBX("BYE"), on: EngineBench.stranger)).first?.hasPrefix("403") == true)
+        #expect(bench.receive(call.fromPhone("ACK", 1), on: EngineBench.stranger).isEmpty)
+    }
+
+    @Test func `a phone that registered elsewhere meanwhile is found and believed there`() throws {
+        let call = try Call(EngineBench())
+        let moved = EngineBench.udp(Endpoint(IPAddress(v4: 0xcb00_7102), 999))
+        call.bench.register(callID: "r2", on: moved)
+        #expect(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow).flows == [moved])
+        #expect(story(call.bench.receive(call.fromPhone("BYE"), on: moved)) == ["bye > pbx"])
+    }
+
+    @Test func `after it has signed out a phone ends its call from where it was, and strangers do not reach it`() throws
+    {
+        let call = try Call(EngineBench())
+        call.bench.register(cseq: 3, on: call.phone, expires: 0)
+        #expect(call.bench.engine.bindings.count == 0)
+        let stranger = call.bench.receive(call.fromPBX("INVITE", 5), on: EngineBench.stranger)
+        #expect(story(stranger).allSatisfy { $0.hasPrefix("403") })
+        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["info > phone"])
+        #expect(story(call.bench.receive(call.fromPhone("BYE"), on: call.phone)) == ["bye > pbx"])
+    }
+
+    // MARK: Connections
+
+    @Test func `of a stream it is the very connection, and nobody connects to where a phone came from`() throws {
+        let call = try Call(EngineBench(), phone: EngineBench.tcpPhone)
+        #expect(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow).flows == [EngineBench.tcpPhone])
+        let other = Flow(transport: .tcp, listener: 1, connection: 8, remote: EngineBench.phone)
+        #expect(story(call.bench.receive(call.fromPhone("INFO"), on: other)) == ["403 info > phone"])
+        #expect(story(call.bench.receive(call.fromPhone("INFO", 21), on: EngineBench.tcpPhone)) == ["info > pbx"])
+        call.bench.engine.flowClosed(EngineBench.tcpPhone, now: call.bench.now)
+        call.bench.take()
+        call.bench.register(cseq: 4, on: other)
+        #expect(call.bench.receive(call.fromPBX("BYE", 3), on: EngineBench.pbxFlow).flows == [other])
+        #expect(story(call.bench.receive(call.fromPhone("BYE", 22), on: other)) == ["bye > pbx"])
+    }
+
+    @Test func `a connection of an earlier run with the same number and the same remote is another one`() throws {
+        let call = try Call(EngineBench(), phone: EngineBench.tcpPhone)
+        let later = EngineBench(seed: 2)
+        #expect(story(later.receive(call.fromPhone("BYE"), on: EngineBench.tcpPhone)) == ["403 bye > phone"])
+        #expect(story(later.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
+    }
+
+    // MARK: How long
+
+    @Test func `it ends, unless traffic in its second half renews it (T20.5)`() throws {
+        let idle = try Call(EngineBench())
+        let hour: Duration = .seconds(3600)
+        _ = idle.bench.pass(hour * 12 - .seconds(1))
+        #expect(story(idle.bench.receive(idle.fromPBX("ACK", 1), on: EngineBench.pbxFlow)) == ["ack > phone"])
+        _ = idle.bench.pass(.seconds(2))
+        #expect(story(idle.bench.receive(idle.fromPBX("BYE", 3), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])
+        #expect(idle.bench.receive(idle.fromPBX("ACK", 1), on: EngineBench.pbxFlow).isEmpty)
+
+        let busy = try Call(EngineBench())
+        _ = busy.bench.pass(hour * 5)
+        #expect(busy.bench.receive(busy.fromPBX("INFO", 4), on: EngineBench.pbxFlow).renewals.isEmpty)
+        _ = busy.bench.pass(hour * 2)
+        // Strangers renew nothing.
+        #expect(busy.bench.receive(busy.fromPBX("INFO", 5), on: EngineBench.stranger).renewals.isEmpty)
+        let renewals = busy.bench.receive(busy.fromPBX("INFO", 6), on: EngineBench.pbxFlow).renewals
+        #expect(renewals.map(\.until) == [busy.bench.now.date + hour * 12])
+        #expect(busy.bench.receive(busy.fromPhone("INFO", 7), on: busy.phone).renewals.isEmpty)
+        _ = busy.bench.pass(hour * 11)
+        #expect(story(busy.bench.receive(busy.fromPhone("BYE", 8), on: busy.phone)) == ["bye > pbx"])
+
+        // The next run of the program knows of it.
+        let later = EngineBench(seed: 2)
+        _ = later.pass(hour * 18)
+        #expect(story(later.receive(busy.fromPBX("BYE", 9), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])
+        for renewal in renewals { later.engine.restoreDialog(renewal.digest, until: renewal.until, now: later.now) }
+        #expect(story(later.receive(busy.fromPBX("BYE", 10), on: EngineBench.pbxFlow)) == ["bye > phone"])
+    }
+
+    // MARK: Where to
+
+    @Test func `a Route behind ours leads to trusted places and never to ourselves`() throws {
+        let call = try Call(EngineBench { $0.trusted = [TrustedPeer("10.0.0.0/24")].compactMap { $0 } })
+        func go(_ number: Int, to place: String) -> [Flow] {
+            call.bench.receive(
+                call.fromPhone("INFO", number) {
+                    $0.replacing("Call-ID:", with: "Route: <sip:\(place);lr>\r\nCall-ID:")
+                },
+                on: call.phone
+            ).flows
+        }
+        #expect(go(70, to: "10.0.0.9:5060").map(\.remote.description) == ["10.0.0.9:5060"])
+        #expect(go(74, to: "10.0.0.9:22").map(\.remote) == [EngineBench.pbx])
+        #expect(go(71, to: "198.51.100.99:5060").map(\.remote) == [EngineBench.pbx])
+        #expect(go(72, to: "x@10.0.0.1:5060").map(\.remote) == [EngineBench.pbx])
+        #expect(go(73, to: "10.0.0.1:5060;maddr=10.0.0.1").map(\.remote) == [EngineBench.pbx])
+    }
+}
+
+extension [ProxyAction] {
+    fileprivate var renewals: [(digest: UInt64, until: UnixTime)] {
+        flatMap { action -> [(digest: UInt64, until: UnixTime)] in
+            guard case .record(let changes) = action else { return [] }
+            return changes.compactMap { change in
+                guard case .dialogRenewed(let digest, let until) = change else { return nil }
+                return (digest, until)
+            }
+        }
+    }
+}

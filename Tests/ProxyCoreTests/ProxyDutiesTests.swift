@@ -1,0 +1,118 @@
+import Addressing
+import ProxyCore
+import SIPGrammar
+import SIPMessage
+import Testing
+import TestSupport
+import Timekeeping
+
+/// What RFC 3261 and RFC 4320 ask of a proxy where others are slow, late or wrong.
+@Suite("Duties of a proxy")
+struct ProxyDutiesTests {
+    private static let second = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
+
+    private func text(_ bytes: [UInt8], _ change: (String) -> String) -> [UInt8] {
+        Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
+    }
+
+    // MARK: 100 to what is no INVITE (RFC 4320 section 4.1)
+
+    @Test func `a MESSAGE that nobody answers gets 100 after 3.5 s and not before, and one that is answered none`()
+        throws
+    {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        let message = { (number: Int) in
+            text(bench.inviteText(callID: "m\(number)", branch: "m\(number)")) {
+                $0.replacing("INVITE", with: "MESSAGE")
+            }
+        }
+        #expect(story(bench.receive(message(1), from: EngineBench.pbx)) == ["message > phone"])
+        #expect(!story(bench.pass(.milliseconds(3490))).contains { $0.hasPrefix("100") })
+        #expect(story(bench.pass(.milliseconds(30))).contains("100 message > pbx"))
+        let second = try #require(sentRequest(bench.receive(message(2), from: EngineBench.pbx)))
+        #expect(story(bench.receive(SIPText.response(200, to: second, tag: "x"))) == ["200 message > pbx"])
+        #expect(!story(bench.pass(.seconds(20))).contains { $0.hasPrefix("100") && $0.contains("m2") })
+    }
+
+    // MARK: Too few Vias
+
+    /// As phones do that answer the INVITE with the headers of its CANCEL, which has our Via alone.
+    private func withOneVia(_ response: [UInt8]) -> [UInt8] {
+        text(response) { response in
+            var seen = false
+            return response.split(separator: "\r\n", omittingEmptySubsequences: false).filter { row in
+                guard row.hasPrefix("Via:") else { return true }
+                defer { seen = true }
+                return !seen
+            }.joined(separator: "\r\n")
+        }
+    }
+
+    @Test func `a 487 that has the Via of the CANCEL ends the call for the caller`() throws {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        let invite = try #require(sentRequest(bench.invite()))
+        bench.receive(SIPText.response(180, to: invite, tag: "b"))
+        let original = try #require(readRequest(bench.inviteText()))
+        let cancelled = bench.receive(SIPText.hopRequest("CANCEL", for: original), from: EngineBench.pbx)
+        #expect(story(cancelled) == ["200 cancel > pbx", "cancel > phone"])
+        let end = bench.receive(withOneVia(SIPText.response(487, to: invite, tag: "b")))
+        #expect(story(end) == ["ack > phone", "487 invite > pbx"])
+        let answer = try #require(sentResponse(end))
+        #expect(answer.viaCount == 1 && answer.via.branch == original.via.branch)
+        #expect(answer.to.tag == ByteString("b"))
+    }
+
+    @Test func `a 200 with one Via reaches the caller with the caller's Vias, its body and its Record-Route`() throws {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        let row = "Via: SIP/2.0/UDP 203.0.113.8;branch=z9hG4bKouter"
+        let invite = try #require(sentRequest(bench.invite(extra: [row])))
+        let ok = SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@192.0.2.5:40000")
+        let answered = bench.receive(withOneVia(ok))
+        #expect(story(answered) == ["200 invite > pbx"])
+        let answer = try #require(sentResponse(answered))
+        let vias = answer.frame.values(of: .via).map(\.string)
+        #expect(vias.count == 2 && vias.last == "SIP/2.0/UDP 203.0.113.8;branch=z9hG4bKouter")
+        #expect(vias.first?.contains("received=10.0.0.2") == true)
+        #expect(answer.frame.values(of: .recordRoute).count == 1)
+        #expect(answer.frame.firstValue(of: .contact) == ByteString("<sip:bob@192.0.2.5:40000>"))
+    }
+
+    @Test func `a 180 with one Via is ours alone`() throws {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        let invite = try #require(sentRequest(bench.invite()))
+        #expect(bench.receive(withOneVia(SIPText.response(180, to: invite, tag: "b"))).isEmpty)
+    }
+
+    // MARK: A CANCEL that matches nothing (RFC 3261 section 16.10)
+
+    private func cancel(to user: String = "bob", _ bench: EngineBench) throws -> [UInt8] {
+        SIPText.hopRequest("CANCEL", for: try #require(readRequest(bench.inviteText(to: user, branch: "lost"))))
+    }
+
+    @Test func `it goes on to the phone, and its answer comes back`() throws {
+        let bench = EngineBench()
+        bench.register()
+        let out = bench.receive(try cancel(bench), from: EngineBench.pbx)
+        #expect(story(out) == ["cancel > phone"])
+        let forwarded = try #require(sentRequest(out))
+        #expect(forwarded.frame.values(of: .via).count == 2)
+        #expect(story(bench.receive(SIPText.response(481, to: forwarded, tag: "b"))) == ["481 cancel > pbx"])
+    }
+
+    @Test func `it is 481 where nobody can be reached, and from whom no password can be asked`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        bench.register()
+        #expect(story(bench.receive(try cancel(to: "nobody", bench), from: EngineBench.pbx)) == ["481 cancel > pbx"])
+        #expect(story(bench.receive(try cancel(bench), from: Self.second)) == ["481 cancel > \(Self.second)"])
+    }
+
+    @Test func `a registered phone's goes to the upstream`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        bench.register(user: "103")
+        #expect(story(bench.receive(try cancel(bench))) == ["cancel > pbx"])
+    }
+}
