@@ -129,6 +129,8 @@ enum EngineTimer: Sendable {
     case holdDeadline(ForkID)
     /// Refreshed bindings are to be written.
     case bookkeepingDue
+    /// Calls that have begun are to be written down.
+    case openingsDue
     /// Timer C.
     case provisionalMissing(ClientTransactionID)
     /// A list of missed calls that its provider did not take is to be sent once more.

@@ -32,6 +32,8 @@ package enum StoredChange: Sendable {
     case bucket(StoredBucketChange)
     /// A row that the engine never reads back.
     indirect case timeline(TimelineRecord)
+    /// A row for a call under way, which leaves with the complete record.
+    indirect case callOpened(TimelineRecord)
     /// Pushes of a device that were read, whose rows are written already.
     case pushesRead([PushCode], device: UInt64, at: UnixTime)
     /// A row that nobody reads back: it is for application servers.

@@ -26,14 +26,23 @@ extension ProxyEngine {
             app = provider.rawValue
         }
         forks[fork]?.fork.branches[branch].trace = id
-        timeline.began(
+        let isFirst = timeline.began(
             TimelineRecord(
                 id: id, kind: .call, user: call.aor.user, host: call.aor.host, device: target.id.rawValue,
                 callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, code: code,
                 app: app),
             now: now.instant)
+        if isFirst { _ = timers.schedule(.openingsDue, at: now.instant + Self.openingsDelay) }
         return id
     }
+
+    /// Calls that have not been over at once are written down with others: a crash shall not make them vanish.
+    func openingsDue() {
+        let records = timeline.openings()
+        if !records.isEmpty { act(.record(records.map { .callOpened($0) })) }
+    }
+
+    private static let openingsDelay: Duration = .milliseconds(100)
 
     /// A list of missed calls is to be sent.
     func traceBegan(

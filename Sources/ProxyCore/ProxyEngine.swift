@@ -176,6 +176,7 @@ package final class ProxyEngine {
             switch timer {
             case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
             case .bookkeepingDue: bookkeepingDue(now: now)
+            case .openingsDue: openingsDue()
             case .provisionalMissing(let client): timerCFired(client, now: now)
             case .reportDue(let device, let aor): reportDue(to: device, of: aor, now: now)
             case .endedCallDue: endedCallDue(now: now)

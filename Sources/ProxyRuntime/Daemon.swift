@@ -22,6 +22,7 @@ package final class Daemon {
     /// How many there may be, sockets included.
     private let descriptors: Int
     private var settings: DaemonSettings
+    private let lock: StoreLock
     private let store: StoreService
     let shard: ProxyShard
     private let streams: StreamFlows
@@ -31,6 +32,7 @@ package final class Daemon {
     private let admin: APIService
     let apps: MobileApps
     private let queries: StoreQueries
+    private let backups: BackupService
     private let deviceCodes: DeviceCodes
     private let dialogKeys: DialogKeys
     private var deadTokens: DeadTokenService?
@@ -71,6 +73,7 @@ package final class Daemon {
         } catch {
             throw StartError("no event loop: \(error)")
         }
+        lock = try StoreLock(store: settings.store, for: .daemon)
         store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
         keys = APIKeyRing(try store.loadKeys())
         let access = settings.api.access(settings.limits)
@@ -79,6 +82,7 @@ package final class Daemon {
         apps = try Self.apps(settings, in: store, log: log)
         do {
             queries = try StoreQueries(path: settings.store)
+            backups = try BackupService(store: settings.store, loop: loop, log: log)
         } catch {
             throw StartError("no thread for queries: \(error)")
         }
@@ -120,7 +124,9 @@ package final class Daemon {
             ])
         loop.run()
         queries.stop()
+        backups.stop()
         store.close()
+        lock.release()
         log.notice("stopped")
     }
 
@@ -189,6 +195,8 @@ package final class Daemon {
         engineSettings.registrar.push.vapidKey = vapidKey
         let functions = try EngineFunctions.make(seal: seal)
         let state = try store.load()
+        let cutOff = try store.cutOffOpenCalls(at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
+        if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
         let engine = ProxyEngine(
             settings: engineSettings,
             identity: LocalIdentity(
@@ -228,6 +236,7 @@ package final class Daemon {
             try dialogKeys.start(for: shard, on: loop)
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
+            backups.register(in: &router)
             do {
                 control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
             } catch {
@@ -253,7 +262,7 @@ package final class Daemon {
     /// The same over the control socket and the admin API.
     private func registerOperatorRoutes(in router: inout ServiceRouter) {
         let (loop, store) = (loop, store)
-        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &router)
+        SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &router)
         ControlRoutes(shard: shard, store: store, queries: queries, push: push, settings: settings)
             .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
@@ -299,7 +308,7 @@ package final class Daemon {
 
     private func registerServices() throws(StartError) {
         let (loop, store) = (loop, store)
-        SystemRoutes(isReady: { loop.isRunning && store.isReady }).register(in: &api.router)
+        SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &api.router)
         PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         registerOperatorRoutes(in: &admin.router)
         if settings.api.notifications.enabled {

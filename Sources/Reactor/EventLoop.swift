@@ -37,7 +37,7 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     package init() throws(SystemError) {
-        System.ignoreBrokenPipes()
+        System.ignoreWriteSignals()
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))

@@ -268,8 +268,9 @@ extension System {
 
     static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 
-    /// A write to a connection that its peer has closed must be an error value, not the end of the process.
-    static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
+    /// A write to a connection that its peer has closed, or to a file that may not grow, must be an error value, not the end
+    /// of the process.
+    static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
     /// Lets this thread take the signal.
     static func unblock(_ signal: Int32) throws(SystemError) {

@@ -6,7 +6,7 @@ internal import CSQLite
 /// (`synchronous=FULL`). After an error whose code is ``SQLResultCode/inputOutput`` or ``SQLResultCode/full`` nobody
 /// knows what the disk holds: drop the connection and open a new one.
 @safe package final class Connection {
-    private let handle: DatabaseHandle
+    let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
     private static let maximumStatements = 64
 

@@ -19,8 +19,10 @@ internal import Glibc
         let code = unsafe sqlite3_open_v2(path, &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let raw = unsafe raw else {
             let message = unsafe raw.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+            let systemError = unsafe raw.map { unsafe sqlite3_system_errno($0) } ?? 0
             unsafe sqlite3_close_v2(raw)
-            throw SQLError(code: SQLResultCode(rawValue: code), message: "\(path): \(message)")
+            throw SQLError(
+                code: SQLResultCode(rawValue: code), message: "\(path): \(message)", systemError: systemError)
         }
         unsafe self.raw = raw
     }
@@ -51,16 +53,20 @@ internal import Glibc
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             guard errno != EEXIST else { return }
-            let reason = unsafe String(cString: strerror(errno))
-            throw SQLError(code: .cannotOpen, message: "\(path): cannot be opened: \(reason)")
+            let systemError = errno
+            let reason = unsafe String(cString: strerror(systemError))
+            throw SQLError(
+                code: .cannotOpen, message: "\(path): cannot be opened: \(reason)", systemError: systemError)
         }
         close(descriptor)
     }
 
     /// The error that the last call left, for `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
-        SQLError(
-            code: SQLResultCode(rawValue: code), message: unsafe String(cString: sqlite3_errmsg(raw)), sql: sql)
+        let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
+        return SQLError(
+            code: SQLResultCode(rawValue: code), message: unsafe String(cString: sqlite3_errmsg(raw)), sql: sql,
+            systemError: isOfSystem ? unsafe sqlite3_system_errno(raw) : 0)
     }
 }
 

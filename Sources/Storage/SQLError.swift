@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// A result code of SQLite; a primary code matches all its extended ones in a pattern.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
@@ -17,7 +18,9 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let constraint = SQLResultCode(rawValue: SQLITE_CONSTRAINT)
     package static let corrupt = SQLResultCode(rawValue: SQLITE_CORRUPT)
     package static let full = SQLResultCode(rawValue: SQLITE_FULL)
+    package static let interrupted = SQLResultCode(rawValue: SQLITE_INTERRUPT)
     package static let inputOutput = SQLResultCode(rawValue: SQLITE_IOERR)
+    package static let outOfMemory = SQLResultCode(rawValue: SQLITE_NOMEM)
     package static let misuse = SQLResultCode(rawValue: SQLITE_MISUSE)
     package static let notADatabase = SQLResultCode(rawValue: SQLITE_NOTADB)
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
@@ -29,15 +32,39 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
+    /// What the system said to SQLite, where it was the system's fault: an `errno`, or 0.
+    package let systemError: Int32
 
-    package init(code: SQLResultCode, message: String, sql: String? = nil) {
+    package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
         self.code = code
         self.message = message
         self.sql = sql
+        self.systemError = systemError
     }
 
+    /// What an operator can do something about: the SQL does not matter then.
     package var description: String {
-        "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
+        if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
+        return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
+    }
+
+    private var trouble: String? {
+        switch (code, systemError) {
+        case (.full, _), (_, ENOSPC): "the disk is full"
+        case (_, EDQUOT): "the disk quota is used up"
+        case (_, EFBIG): "the file has reached the process's limit of file sizes"
+        case (_, EROFS): "the file system may only be read"
+        case (_, EACCES), (_, EPERM): "permission denied"
+        default: nil
+        }
+    }
+
+    /// The disk or the system keeps the database from being used; the statement is not to blame, and may succeed later.
+    package var isOfSystem: Bool {
+        switch code {
+        case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
+        default: false
+        }
     }
 }
 

@@ -159,6 +159,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case bucketEntries
     case pushQueue, pushesInFlight
     case storeQueue
+    case storeFailing
 
     package var name: MetricName {
         switch self {
@@ -173,6 +174,8 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")
         case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
         case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")
+        case .storeFailing:
+            MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }
     }
 }

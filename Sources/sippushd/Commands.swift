@@ -3,6 +3,6 @@ let commands: [Command] = [
     serveCommand, checkConfigCommand, userAddCommand, userRemoveCommand, userListCommand, userPasswordCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
     bucketShowCommand, bucketEmptyCommand, bindingShowCommand, bindingRemoveCommand, explainCommand,
-    feedbackPullCommand, metricsCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
+    feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
     appListCommand, appRemoveCommand,
 ]

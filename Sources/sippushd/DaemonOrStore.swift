@@ -10,7 +10,11 @@ extension Command.Invocation {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
         if try control.isAlive { return try await ask(control) }
-        return try offline { () throws(StartError) in try body(OfflineStore(settings)) }
+        let store = OfflineStore(settings)
+        let isMissing = store.isMissing
+        let value = try offline { () throws(StartError) in try body(store) }
+        if isMissing, store.isMissing { Program.complain(store.missingSentence) }
+        return value
     }
 }
 

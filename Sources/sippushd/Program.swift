@@ -104,7 +104,7 @@ struct Program {
         commands.map { ("  " + $0.name).padded(to: 22) + $0.summary + "\n" }.joined()
     }
 
-    private static func complain(_ sentence: String) {
+    static func complain(_ sentence: String) {
         FileHandle.standardError.write(Data("sippushd: \(sentence)\n".utf8))
     }
 }

@@ -1,7 +1,7 @@
 /// What probes ask without a key.
 struct SystemRoutes {
-    /// The daemon can do its work.
-    let isReady: () -> Bool
+    /// What keeps the daemon from doing its work; `nil` when nothing does.
+    let obstacle: () -> String?
 
     private struct State: Encodable {
         let status: String
@@ -17,7 +17,7 @@ struct SystemRoutes {
             call.answer(State(status: "ok"))
         }
         router.add("GET", "/readyz", scope: nil, described: .readiness) { call throws(ServiceProblem) in
-            guard isReady() else { throw ServiceProblem(503, "not ready") }
+            if let obstacle = obstacle() { throw ServiceProblem(503, "not ready", detail: obstacle, retryAfter: 10) }
             call.answer(State(status: "ready"))
         }
         router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
@@ -31,7 +31,7 @@ extension RouteDescription {
         .answer(200, "It does", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(200, "It does", .object(["status": .choice(["ready"])]))
-        .problem(503, "The store has fallen behind.")
+        .problem(503, "The store cannot be written, or has fallen behind.")
     fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
         .answer(200, "The version", .object(["version": .text]))
 }

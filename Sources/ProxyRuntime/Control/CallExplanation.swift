@@ -177,6 +177,8 @@ struct DeviceExplanation {
         case .pushFailed: "the push had failed for good, the call waits for this phone no longer"
         case .notOffered: "the caller got \(status)"
         case .stopped: "the daemon was stopped"
+        case .restarted:
+            "the daemon was started again: its last run had ended without being stopped, and the call with it"
         }
     }
 
@@ -213,6 +215,10 @@ struct DeviceExplanation {
         case .noAnswer:
             return "The phone is gone without a word, or something between drops what is sent to it: "
                 + "a NAT that forgets, a firewall, a message too long for UDP."
+        case .restarted:
+            return
+                "A crash, kill -9 or a loss of power came while the call was under way, and what had happened to it until "
+                + "then is not on record: look at the system's log of that time."
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .dismissed, .signedOut, .tokenDead,
             .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil

@@ -3,6 +3,7 @@ import ProxyCore
 import Reactor
 import Registration
 import SIPGrammar
+import Storage
 import Telemetry
 import Timekeeping
 
@@ -19,10 +20,30 @@ package struct OfflineStore {
         self.apps = apps
     }
 
+    /// There is no store yet: a command that reads makes none, and finds nothing.
+    package var isMissing: Bool { FileIdentity(path: path) == nil }
+    /// For whoever reads in vain.
+    package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
+
+    // MARK: Backup
+
+    /// Copies the store as the daemon does.
+    package func backUp(to file: String) throws(StartError) -> BackupReport {
+        guard !isMissing else { throw StartError(missingSentence) }
+        let lock = try StoreLock(store: path, for: .command)
+        defer { lock.release() }
+        do {
+            let connection = try StoreSession.openAsIs(path)
+            return BackupReport(file: file, bytes: try connection.backUp(to: file, database: path))
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
     // MARK: Users
 
     package func users() throws(StartError) -> [UserReport] {
-        try read { reader throws(StoreError) in
+        try read(orElse: []) { reader throws(StoreError) in
             var users: [UserReport] = []
             try reader.forEachUser { users.append(UserReport(name: "\($0.name)@\($0.realm)")) }
             return users
@@ -48,7 +69,7 @@ package struct OfflineStore {
     // MARK: Keys
 
     package func keys() throws(StartError) -> [APIKeyReport] {
-        try read { reader throws(StoreError) in
+        try read(orElse: []) { reader throws(StoreError) in
             var keys: [APIKeyReport] = []
             try reader.forEachKey { keys.append(APIKeyReport($0)) }
             return keys
@@ -90,7 +111,7 @@ package struct OfflineStore {
 
     private func directory() throws(StartError) -> MobileApps {
         let directory = MobileApps(apps, domains: [])
-        try read { reader throws(StoreError) in
+        try read(orElse: ()) { reader throws(StoreError) in
             try reader.forEachApp { app in
                 if MobileApps.conflict(of: app, with: apps) == nil { directory.add(app) }
             }
@@ -101,8 +122,11 @@ package struct OfflineStore {
     // MARK: The store
 
     private func read<Value>(
-        _ body: (inout StoreReader) throws(StoreError) -> Value
+        orElse nothing: Value, _ body: (inout StoreReader) throws(StoreError) -> Value
     ) throws(StartError) -> Value {
+        guard !isMissing else { return nothing }
+        let lock = try StoreLock(store: path, for: .command)
+        defer { lock.release() }
         do throws(StoreError) {
             var reader = try StoreReader(path: path, mayMigrate: true)
             return try body(&reader)
@@ -112,6 +136,8 @@ package struct OfflineStore {
     }
 
     private func write(_ change: StoreChange) throws(StartError) {
+        let lock = try StoreLock(store: path, for: .command)
+        defer { lock.release() }
         do {
             let isStored = Locked(false)
             let writer = try StoreWriter(path: path, log: .silent) { results in
@@ -119,7 +145,9 @@ package struct OfflineStore {
             }
             let isTaken = writer.submit([change], for: StoreTicket(rawValue: 1))
             writer.stop()
-            guard isTaken, isStored.withLock({ $0 }) else { throw StartError("store \(path) takes no changes") }
+            guard isTaken, isStored.withLock({ $0 }) else {
+                throw StartError("store \(path) takes no changes\(writer.failure.map { ": \($0)" } ?? "")")
+            }
         } catch let error as StartError {
             throw error
         } catch {

@@ -18,6 +18,10 @@ package enum StoreChange: Hashable, Sendable {
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
     indirect case timeline(TimelineRecord)
+    /// A call under way; its row goes with its record.
+    indirect case callOpened(TimelineRecord)
+    /// Calls that are over, and whose records are not kept.
+    case callsClosed([PushID])
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
     /// the `limit` oldest.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)

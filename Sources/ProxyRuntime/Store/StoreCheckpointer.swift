@@ -27,6 +27,16 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
+    /// Forgets a log that has lost its name.
+    nonisolated func reopen() {
+        loop.post {
+            self.assumeIsolated {
+                $0.connection = nil
+                $0.openConnection()
+            }
+        }
+    }
+
     nonisolated func close() { loop.post { self.assumeIsolated { $0.connection = nil } } }
 
     private func openConnection() {

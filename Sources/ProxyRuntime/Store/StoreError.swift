@@ -6,6 +6,8 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case migration(MigrationError)
     /// What the integrity check found.
     case damaged([String])
+    /// Another file has its name now, or none.
+    case replaced
     /// No thread or event loop could be made.
     case system(String)
 
@@ -14,12 +16,23 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         case .sql(let error): error.description
         case .migration(let error): error.description
         case .damaged(let problems): "the store is damaged: " + problems.prefix(3).joined(separator: "; ")
+        case .replaced:
+            "the file was removed or replaced while the daemon uses it; put it back, or start the daemon anew"
         case .system(let problem): problem
         }
     }
 }
 
 extension StoreError {
+    /// Not the changes' fault.
+    var isOfSystem: Bool {
+        switch self {
+        case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem
+        case .replaced, .system: true
+        case .migration, .damaged: false
+        }
+    }
+
     static func wrapping<Result>(_ body: () throws(SQLError) -> Result) throws(StoreError) -> Result {
         do {
             return try body()

@@ -6,6 +6,7 @@ struct StoreIntake {
     struct Entry: Sendable {
         let ticket: StoreTicket
         let changes: [StoreChange]
+        let isAwaited: Bool
     }
 
     /// What one transaction writes: first the entries in order, then the lazy rows.
@@ -36,13 +37,13 @@ struct StoreIntake {
     var lazyCount: Int { lazyRows.count }
 
     /// - Returns: `nil` when there is no room, else what the writer's thread must be told.
-    mutating func add(_ entry: Entry, isAwaited: Bool, limit: Int) -> Call? {
+    mutating func add(_ entry: Entry, limit: Int) -> Call? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
         // An older lazy row must not be written after this one.
         for case .binding(let change) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        let wanted: Call = isAwaited ? .now : .soon
+        let wanted: Call = entry.isAwaited ? .now : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted
         return wanted

@@ -8,14 +8,16 @@ actor StoreQueries {
 
     private let path: String
     private var connection: Connection?
+    /// What the connection reads, as it was named when it was opened.
+    private var files: StoreFiles?
     private let waiting = Locked(0)
 
     private static let limit = 64
 
-    init(path: String) throws(SystemError) {
+    init(path: String, thread name: String = "queries") throws(SystemError) {
         self.path = path
         loop = try EventLoop()
-        try loop.start(name: "queries")
+        try loop.start(name: name)
     }
 
     /// Runs a query on the thread, after those that wait. From any thread.
@@ -55,7 +57,10 @@ actor StoreQueries {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        if let connection { return connection }
+        // A log that somebody has removed would be read for ever.
+        let found = StoreFiles(path)
+        if let connection, found == files { return connection }
+        files = found
         var options = ConnectionOptions()
         options.access = .readOnly
         options.cacheSize = 2048

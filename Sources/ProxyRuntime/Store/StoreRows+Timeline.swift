@@ -147,7 +147,7 @@ extension Statement {
         return record
     }
 
-    private func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
+    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
 
     private func number<Number: FixedWidthInteger>(_ column: Int) -> Number? {
         isNull(column) ? nil : Number(exactly: integer(column))
@@ -158,7 +158,7 @@ extension Statement {
         integer(column) == 0 ? nil : UnixTime(milliseconds: integer(column))
     }
 
-    fileprivate func bind(_ index: Int, optional value: String?) {
+    func bind(_ index: Int, optional value: String?) {
         if let value { bind(index, text: value) } else { bindNull(index) }
     }
 

@@ -59,7 +59,11 @@ extension Connection {
             delete.bind(1, integer: date.milliseconds)
             delete.bind(2, integer: Int64(count))
             try delete.run()
-        case .timeline(let record): try write(record)
+        case .timeline(let record):
+            try write(record)
+            if record.hasOpening { try removeOpenCall(record.id) }
+        case .callOpened(let record): try writeOpenCall(record)
+        case .callsClosed(let ids): for id in ids { try removeOpenCall(id) }
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
         case .pushMark(let code, let device, let mark, let date): _ = try note(mark, of: code, device: device, at: date)

@@ -137,6 +137,17 @@ package final class StoreService: @unchecked Sendable {
         }
     }
 
+    /// Calls that were under way when the last run ended without being stopped get their records.
+    ///
+    /// - Returns: how many, each device of a call for one.
+    func cutOffOpenCalls(at date: UnixTime, isKept: Bool) throws(StartError) -> Int {
+        do {
+            return try StoreSession.open(path, mayCreate: false).cutOffOpenCalls(at: date, isKept: isKept)
+        } catch {
+            throw StartError("store \(path): \(error)")
+        }
+    }
+
     func loadNotes() throws(StartError) -> [String: String] {
         do {
             var reader = try StoreReader(path: path, mayMigrate: false)
@@ -160,7 +171,7 @@ package final class StoreService: @unchecked Sendable {
     /// it holds up the loop. While the daemon runs, ``write(_:finished:)`` with `addSecret` does the same.
     package func keep(_ secret: StoredSecret) throws(StartError) {
         do {
-            let connection = try StoreSession.open(path)
+            let connection = try StoreSession.open(path, mayCreate: false)
             try connection.transaction { () throws(SQLError) in try connection.write(secret) }
         } catch {
             throw StartError("store \(path): \(error)")
@@ -225,7 +236,7 @@ package final class StoreService: @unchecked Sendable {
 
     func record(_ changes: [StoredChange]) {
         switch changes.first {
-        case .timeline, .pushesRead: timeline.write(changes.map(Self.change))
+        case .timeline, .callOpened, .pushesRead: timeline.write(changes.map(Self.change))
         case .binding, .bucket, .deadToken, .dialogRenewed, nil: record(changes.map(Self.change))
         }
     }
@@ -265,14 +276,18 @@ package final class StoreService: @unchecked Sendable {
         return figures
     }
 
-    /// Changes are taken, and do not pile up.
-    var isReady: Bool { writer.queueLength < StoreWriterSettings().queueLimit / 2 }
+    /// Why changes are not taken, or pile up; `nil` when all is well.
+    var obstacle: String? {
+        if let failure = writer.failure { return "the store cannot be written: \(failure)" }
+        return writer.queueLength < StoreWriterSettings().queueLimit / 2 ? nil : "the store has fallen behind"
+    }
 
     static func change(_ change: StoredChange) -> StoreChange {
         switch change {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
         case .timeline(let record): .timeline(record)
+        case .callOpened(let record): .callOpened(record)
         case .deadToken(let dead): .deadToken(dead)
         case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)
         case .dialogRenewed(let digest, let until):

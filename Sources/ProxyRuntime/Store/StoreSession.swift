@@ -1,3 +1,4 @@
+internal import Collections
 internal import Reactor
 internal import Registration
 internal import Storage
@@ -7,8 +8,9 @@ internal import Timekeeping
 /// The writer's thread: takes what waits, commits it in one transaction, tells the results.
 ///
 /// While one commit is on its way to the disk the next changes gather, so the more there is to do, the more a sync
-/// carries. After a failed commit nobody knows what the disk holds: everything in it is reported as not stored and the
-/// database is opened anew for the next batch.
+/// carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is reported as
+/// not stored, and the database is opened anew for the next batch. What nobody waits for stays, in its order. Until a probe
+/// has found room the store counts as failing, which is said once, and its end is.
 actor StoreSession {
     private let loop: EventLoop  // stored: the executor reference below is unowned
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -17,6 +19,7 @@ actor StoreSession {
     private let settings: StoreWriterSettings
     private let intake: Locked<StoreIntake>
     private let figures: Locked<CounterSet>
+    private let health: Locked<StoreHealth>
     private let checkpointer: StoreCheckpointer
     private let log: Log
     private let onResults: @Sendable ([StoreResult]) -> Void
@@ -26,11 +29,17 @@ actor StoreSession {
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
-    private var failureLimit = LogRateLimit(burst: 3, per: .seconds(60))
+    /// Since when changes cannot be written.
+    private var failingSince: Instant?
+    private var probeTimer: LoopTimer?
+    private var deferred = DeferredChanges()
+    /// The files that the connection writes to, as they were named when it was opened.
+    private var files: StoreFiles?
+    private var fileTimer: LoopTimer?
 
     init(
         loop: EventLoop, path: String, settings: StoreWriterSettings, intake: Locked<StoreIntake>,
-        figures: Locked<CounterSet>, checkpointer: StoreCheckpointer, log: Log,
+        figures: Locked<CounterSet>, health: Locked<StoreHealth>, checkpointer: StoreCheckpointer, log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
     ) {
         self.loop = loop
@@ -38,18 +47,34 @@ actor StoreSession {
         self.settings = settings
         self.intake = intake
         self.figures = figures
+        self.health = health
         self.checkpointer = checkpointer
         self.log = log
         self.onResults = onResults
     }
 
-    static func open(_ path: String) throws(StoreError) -> Connection {
+    /// Opens the store with this program's schema. A file that is gone while the daemon runs must not come back empty:
+    /// only the start may create it.
+    static func open(_ path: String, mayCreate: Bool) throws(StoreError) -> Connection {
         var options = ConnectionOptions()
+        options.access = mayCreate ? .readWriteCreate : .readWrite
         options.autoCheckpoint = 0
         let connection = try StoreError.wrapping { () throws(SQLError) in
             try Connection(path: path, options: options)
         }
         try StoreSchema.prepare(connection, mayMigrate: true)
+        return connection
+    }
+
+    /// Whatever schema it has.
+    static func openAsIs(_ path: String) throws(StoreError) -> Connection {
+        var options = ConnectionOptions()
+        options.access = .readWrite
+        let connection = try StoreError.wrapping { () throws(SQLError) in try Connection(path: path, options: options) }
+        let owner = try StoreError.wrapping { () throws(SQLError) in try connection.integer("PRAGMA application_id") }
+        guard owner == Int64(StoreSchema.applicationID) else {
+            throw .migration(.foreignFile(applicationID: Int32(truncatingIfNeeded: owner ?? 0)))
+        }
         return connection
     }
 
@@ -91,12 +116,18 @@ actor StoreSession {
     func stopped() {
         gatherTimer = nil
         lazyTimer = nil
+        probeTimer = nil
+        fileTimer = nil
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
             // Lazy rows that fail now would come back for ever.
             if !write(batch), batch.entries.isEmpty { break }
         }
+        if deferred.count > 0 { write(StoreIntake.Batch()) }
+        if deferred.count > 0 { log.error("changes were lost", [.count: .number(deferred.count), .path: .text(path)]) }
+        // All calls have their records; what is left here would be taken for calls that a crash ended.
+        try? connection?.removeOpenCalls()
         _ = try? connection?.checkpoint(.truncate)
         connection = nil
     }
@@ -105,34 +136,41 @@ actor StoreSession {
 
     @discardableResult
     private func write(_ batch: StoreIntake.Batch) -> Bool {
-        guard !batch.isEmpty else { return true }
+        guard !batch.isEmpty || deferred.count > 0 else { return true }
         let start = loop.now
-        let missing = commit(batch)
-        let isStored = missing != nil
+        let outcome = commit(batch)
         let duration = loop.now - start
+        switch outcome {
+        case .stored(let missing, let delayed):
+            count(.storeChange, batch.changeCount + delayed, took: duration)
+            report(batch.entries, missing: missing)
+            finishLazyRows()
+            startCheckpointIfDue()
+            return true
+        case .failed(let error):
+            count(.storeFailure, batch.changeCount, took: nil)
+            failed(batch, error)
+            return false
+        }
+    }
+
+    private func count(_ counter: Counter, _ changes: Int, took duration: Duration?) {
         figures.withLock { figures in
-            figures.count(isStored ? .storeChange : .storeFailure, by: UInt64(batch.changeCount))
-            guard isStored else { return }
+            figures.count(counter, by: UInt64(changes))
+            guard let duration else { return }
             figures.count(.storeCommit)
             figures.observe(.storeCommit, duration)
         }
-        if !batch.entries.isEmpty {
-            onResults(
-                batch.entries.map { entry in
-                    StoreResult(
-                        ticket: entry.ticket, isStored: isStored, isFound: missing?.contains(entry.ticket) != true)
-                })
-        }
-        if isStored {
-            finishLazyRows()
-            startCheckpointIfDue()
-        } else {
-            intake.withLock { $0.restore(batch.lazyRows) }
-            // Not again before the next interval.
-            isLazyDue = false
-            if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
-        }
-        return isStored
+    }
+
+    /// `missing` are those whose rows were not there; it is `nil` when nothing was stored.
+    private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
+        guard !entries.isEmpty else { return }
+        onResults(
+            entries.map { entry in
+                StoreResult(
+                    ticket: entry.ticket, isStored: missing != nil, isFound: missing?.contains(entry.ticket) != true)
+            })
     }
 
     private func finishLazyRows() {
@@ -145,41 +183,145 @@ actor StoreSession {
         }
     }
 
-    /// - Returns: whose rows were not there; `nil` when nothing was stored.
-    private func commit(_ batch: StoreIntake.Batch) -> Set<StoreTicket>? {
+    private enum Outcome {
+        /// Whose rows were not there, and how many changes had waited since an earlier failure.
+        case stored(missing: Set<StoreTicket>, delayed: Int)
+        case failed(StoreError)
+    }
+
+    /// What had to wait comes first.
+    private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(StoreError) {
             let connection = try openConnection()
-            return try StoreError.wrapping { () throws(SQLError) -> Set<StoreTicket> in
+            let waiting = deferred.count > 0 ? deferred.entries.elements : []
+            let missing = try StoreError.wrapping { () throws(SQLError) -> Set<StoreTicket> in
                 try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
                     var missing: Set<StoreTicket> = []
-                    for entry in batch.entries {
-                        for change in entry.changes {
-                            if !(try connection.apply(change)) { missing.insert(entry.ticket) }
+                    for entries in [waiting, batch.entries] {
+                        for entry in entries {
+                            for change in entry.changes where !(try connection.apply(change)) {
+                                missing.insert(entry.ticket)
+                            }
                         }
                     }
                     for row in batch.lazyRows { _ = try connection.apply(.binding(.upsert(row))) }
                     return missing
                 }
             }
+            try keepInPlace(connection)
+            let delayed = deferred.count
+            if delayed > 0 { deferred.clear() }
+            return .stored(missing: missing, delayed: delayed)
         } catch {
             connection = nil
-            if let suppressed = failureLimit.admit(now: loop.now) {
-                log.error(
-                    "store cannot be written",
-                    [
-                        .error: .described(error), .path: .text(path), .count: .number(batch.changeCount),
-                        .suppressed: .number(suppressed),
-                    ])
-            }
-            return nil
+            return .failed(error)
         }
     }
 
     private func openConnection() throws(StoreError) -> Connection {
         if let connection { return connection }
-        let opened = try Self.open(path)
+        if let files, files.database != StoreFiles(path).database { throw .replaced }
+        let opened = try Self.open(path, mayCreate: false)
+        files = StoreFiles(path)
         connection = opened
+        armFileCheck()
         return opened
+    }
+
+    /// What was committed must be where the next start looks for it, before anybody is told.
+    private func keepInPlace(_ connection: Connection) throws(StoreError) {
+        let found = StoreFiles(path)
+        guard found != files else { return }
+        guard found.database == files?.database else { throw .replaced }
+        // Somebody has removed the write-ahead log, which this connection still holds: its content goes into the file.
+        try StoreError.wrapping { () throws(SQLError) in
+            let (logged, copied) = try connection.checkpoint(.truncate)
+            guard logged == copied else { throw SQLError(code: .busy, message: "the log could not be saved") }
+        }
+        files = nil
+        log.error("somebody removed the store's write-ahead log; what was in it is saved", [.path: .text(path)])
+        self.connection = nil
+        checkpointer.reopen()
+    }
+
+    private func armFileCheck() {
+        if fileTimer == nil {
+            fileTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.checkFiles() } }
+        }
+        fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
+    }
+
+    /// Also while nothing is written: what was, must be found at the next start.
+    private func checkFiles() {
+        fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
+        do throws(StoreError) {
+            try keepInPlace(try openConnection())
+        } catch {
+            connection = nil
+            noteFailure(error)
+        }
+    }
+
+    // MARK: Failures
+
+    private func failed(_ batch: StoreIntake.Batch, _ error: StoreError) {
+        let isOver = !error.isOfSystem
+        // What the statements are to blame for would fail for ever.
+        if isOver {
+            deferred.clear()
+        } else {
+            deferred.add(batch.entries.filter { !$0.isAwaited }, limit: settings.deferralLimit)
+        }
+        report(batch.entries.filter { isOver || $0.isAwaited }, missing: nil)
+        intake.withLock { $0.restore(batch.lazyRows) }
+        // Not again before the next interval.
+        isLazyDue = false
+        if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
+        noteFailure(error)
+    }
+
+    private func noteFailure(_ error: StoreError) {
+        armProbe()
+        guard failingSince == nil else { return }
+        failingSince = loop.now
+        health.withLock { $0.failure = error.description }
+        log.error("store cannot be written", [.error: .described(error), .path: .text(path)])
+    }
+
+    private func armProbe() {
+        if probeTimer == nil {
+            probeTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.probe() } }
+        }
+        if probeTimer?.deadline == nil { probeTimer?.arm(at: loop.now + settings.probeInterval) }
+    }
+
+    /// Tries whether there is room for some changes, so that nobody's have to be lost to find out.
+    private func probe() {
+        guard let since = failingSince else { return }
+        do throws(StoreError) {
+            let connection = try openConnection()
+            try StoreError.wrapping { () throws(SQLError) in
+                // A log that is copied to its end starts again from the beginning, which needs no room.
+                _ = try? connection.checkpoint(.passive)
+                try connection.takeRoom(settings.probeSize)
+            }
+            try keepInPlace(connection)
+        } catch {
+            connection = nil
+            return armProbe()
+        }
+        let (waiting, lost) = (deferred.count, deferred.lost)
+        if waiting > 0, !write(StoreIntake.Batch()) { return }
+        // Ends of calls may be among what was given up: better to know of no call than of one that a crash did not end.
+        if lost > 0 { try? self.connection?.removeOpenCalls() }
+        failingSince = nil
+        health.withLock { $0.failure = nil }
+        log.notice(
+            "store can be written again",
+            [
+                .duration: .duration(loop.now - since), .count: .number(waiting), .suppressed: .number(lost),
+                .path: .text(path),
+            ])
     }
 
     // MARK: Checkpoints

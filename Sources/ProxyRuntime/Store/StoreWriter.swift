@@ -14,6 +14,7 @@ package final class StoreWriter: Sendable {
     private let checkpointer: StoreCheckpointer
     private let intake = Locked(StoreIntake())
     private let counted = Locked(CounterSet())
+    private let health = Locked(StoreHealth())
     private let settings: StoreWriterSettings
 
     /// Opens the store, brings it to this program's schema and starts the threads.
@@ -29,7 +30,7 @@ package final class StoreWriter: Sendable {
         onResults: @escaping @Sendable ([StoreResult]) -> Void
     ) throws(StoreError) {
         self.settings = settings
-        _ = try StoreSession.open(path)
+        _ = try StoreSession.open(path, mayCreate: true)
         do throws(SystemError) {
             loop = try EventLoop()
             checkpointLoop = try EventLoop()
@@ -38,8 +39,8 @@ package final class StoreWriter: Sendable {
         }
         checkpointer = StoreCheckpointer(loop: checkpointLoop, path: path)
         session = StoreSession(
-            loop: loop, path: path, settings: settings, intake: intake, figures: counted, checkpointer: checkpointer,
-            log: log, onResults: onResults)
+            loop: loop, path: path, settings: settings, intake: intake, figures: counted, health: health,
+            checkpointer: checkpointer, log: log, onResults: onResults)
         checkpointer.open()
         do throws(SystemError) {
             try loop.start(name: "store")
@@ -59,10 +60,8 @@ package final class StoreWriter: Sendable {
     /// - Returns: `false` when too many changes wait already or the writer has stopped; then there will be no result, and
     ///   the caller answers 503.
     package func submit(_ changes: [StoreChange], for ticket: StoreTicket, isAwaited: Bool = true) -> Bool {
-        let entry = StoreIntake.Entry(ticket: ticket, changes: changes)
-        guard
-            let call = intake.withLock({ $0.add(entry, isAwaited: isAwaited, limit: settings.queueLimit) })
-        else { return false }
+        let entry = StoreIntake.Entry(ticket: ticket, changes: changes, isAwaited: isAwaited)
+        guard let call = intake.withLock({ $0.add(entry, limit: settings.queueLimit) }) else { return false }
         switch call {
         case .none: break
         case .soon: loop.post { [session] in session.assumeIsolated { $0.changesGather() } }
@@ -96,10 +95,14 @@ package final class StoreWriter: Sendable {
     /// Changes that wait, lazy ones apart.
     package var queueLength: Int { intake.withLock { $0.count } }
 
+    /// Why changes cannot be written now; `nil` when they can. The writer finds out by itself when that is over.
+    package var failure: String? { health.withLock { $0.failure } }
+
     /// Commits, changes, failures and the length of commits since the start.
     package var figures: CounterSet {
         var figures = counted.withLock { $0 }
         figures.set(.storeQueue, to: queueLength)
+        figures.set(.storeFailing, to: failure == nil ? 0 : 1)
         return figures
     }
 }

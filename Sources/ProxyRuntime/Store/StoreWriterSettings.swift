@@ -13,5 +13,14 @@ package struct StoreWriterSettings: Hashable, Sendable {
     /// Pages of the write-ahead log after which it is copied into the file, beside the writing.
     package var checkpointPages = 8192
 
+    /// How long after a failure it is tried again whether the store can be written, and how often.
+    package var probeInterval: Duration = .seconds(1)
+    /// Bytes that must find room until changes are expected to.
+    package var probeSize = 65_536
+    /// How often it is made sure that the files still have their names.
+    package var fileCheckInterval: Duration = .seconds(2)
+    /// Changes that nobody waits for and that could not be written; beyond it the oldest are given up.
+    package var deferralLimit = 25_000
+
     package init() {}
 }

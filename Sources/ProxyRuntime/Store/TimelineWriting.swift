@@ -14,6 +14,8 @@ final class TimelineWriting {
     private var added = 0
     /// Records that were not written because too much else waits.
     private(set) var dropped: UInt64 = 0
+    /// Calls whose records were dropped: their rows as calls under way are still to go.
+    private var unclosed: [PushID] = []
 
     /// When so many changes wait, the rest of the queue is for those that somebody waits for.
     private static let queueLimit = StoreWriterSettings().queueLimit / 2
@@ -38,16 +40,25 @@ final class TimelineWriting {
     /// Records, and what is to change in them.
     func write(_ records: [StoreChange]) {
         guard writer.queueLength < Self.queueLimit else {
-            dropped += UInt64(records.count)
+            drop(records)
             return
         }
         var changes = records
         added += records.count
+        if !unclosed.isEmpty {
+            changes.append(.callsClosed(unclosed))
+            unclosed = []
+        }
         if added >= Self.batch {
             changes.append(pruning(limit: 2 * added))
             added = 0
         }
-        if !writer.submit(changes, for: StoreService.unawaited, isAwaited: false) { dropped += UInt64(records.count) }
+        if !writer.submit(changes, for: StoreService.unawaited, isAwaited: false) { drop(records) }
+    }
+
+    private func drop(_ records: [StoreChange]) {
+        dropped += UInt64(records.count)
+        for case .timeline(let record) in records where record.hasOpening { unclosed.append(record.id) }
     }
 
     private func timerFired() {

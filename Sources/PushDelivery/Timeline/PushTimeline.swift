@@ -7,6 +7,8 @@ package struct PushTimeline: ~Copyable {
     private var entries: [PushID: OpenRecord] = [:]
     /// By what apps say of a push.
     private var ids: [Receipt: PushID] = [:]
+    /// Calls that have begun since ``openings()`` was asked for last.
+    private var unwritten: [PushID] = []
     /// Records under way at a time; more are not kept. 0: none at all.
     private let limit: Int
     /// Records that were not kept.
@@ -24,13 +26,30 @@ package struct PushTimeline: ~Copyable {
 
     // MARK: What happened
 
-    package mutating func began(_ record: TimelineRecord, now: Instant) {
+    /// - Returns: whether this is the first call whose beginning is to be written down, see ``openings()``.
+    @discardableResult
+    package mutating func began(_ record: TimelineRecord, now: Instant) -> Bool {
         guard entries.count < limit else {
             omitted += 1
-            return
+            return false
         }
         entries[record.id] = OpenRecord(record: record, began: now)
         if let code = record.code { ids[Receipt(code: code, device: record.device)] = record.id }
+        guard record.kind == .call else { return false }
+        unwritten.append(record.id)
+        return unwritten.count == 1
+    }
+
+    /// Calls that have begun since the last time and are still under way: to be written down, so that they are not forgotten
+    /// if the daemon ends without being stopped. Calls that were over at once cost nothing.
+    package mutating func openings() -> [TimelineRecord] {
+        let records = unwritten.compactMap { id -> TimelineRecord? in
+            guard let entry = entries[id] else { return nil }
+            entry.record.hasOpening = true
+            return entry.record
+        }
+        unwritten.removeAll(keepingCapacity: unwritten.count < 1000)
+        return records
     }
 
     /// What an app says of a push, while its record is under way; false when it is not.

@@ -44,6 +44,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case finished
         /// Taken back before that: the phone was there, or the call over.
         case withdrawn
+        /// The daemon ended before it was written down.
+        case unknown
     }
 
     /// What the provider said to the last try, or what stood in its way.
@@ -89,6 +91,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
+        /// The daemon ended without being stopped, and ran again when the record ended.
+        case restarted
     }
 
     package let id: PushID
@@ -126,6 +130,8 @@ package struct TimelineRecord: Hashable, Sendable {
     package var marks = PushMarks()
     package var end: End?
     package var endStatus: UInt16?
+    /// It is in the store as a call under way, and leaves there when it is complete.
+    package var hasOpening = false
 
     /// Milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
@@ -163,6 +169,14 @@ package struct TimelineRecord: Hashable, Sendable {
         self.code = code
         self.app = app
         delivery = omission == nil ? .underWay : .none
+    }
+
+    /// A crash or the like has ended the call; how far its push came nobody knows.
+    package mutating func cutOff(by date: UnixTime) {
+        if delivery == .underWay { delivery = .unknown }
+        end = .restarted
+        steps.ended = Int32(
+            clamping: date.milliseconds.subtractingReportingOverflow(requestedAt.milliseconds).partialValue)
     }
 
     /// The provider took the push.

@@ -44,7 +44,7 @@ struct APIServiceTests {
                         APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
                     ].compactMap(\.self))
                 let service = APIService(settings: settings, loop: bench.loop, keys: keys, log: log)
-                SystemRoutes(isReady: { ready }).register(in: &service.router)
+                SystemRoutes(obstacle: { ready ? nil : "no" }).register(in: &service.router)
                 service.router.add("GET", "/v1/things/{}", scope: .tokensRead) { call throws(ServiceProblem) in
                     call.answer([call.parameter(), call.caller.name])
                 }

@@ -109,6 +109,13 @@ final class DaemonProgram: Sendable {
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
+    /// What it answers over its control socket.
+    func ask(_ resource: String) throws -> HTTPClientResponse {
+        var request = HTTPClientRequest(url: "http://sippushd\(resource)")
+        request.unixSocketPath = control
+        return try HTTPSession.wait(for: request)
+    }
+
     /// Kilobytes: what it has in memory, and the most that it ever had.
     func memory() throws -> (now: Int, peak: Int) {
         let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)

@@ -1,0 +1,34 @@
+internal import Collections
+internal import Timekeeping
+
+/// Whether changes can be written; behind a lock, since the writer's thread knows and others ask.
+struct StoreHealth: Sendable {
+    /// Why not.
+    var failure: String?
+}
+
+/// Changes that nobody waits for and that could not be written: in their order, until there is room again.
+struct DeferredChanges {
+    private(set) var entries = Queue<StoreIntake.Entry>()
+    private(set) var count = 0
+    /// Changes that were given up since the last ``cleared()``.
+    private(set) var lost = 0
+
+    mutating func add(_ added: [StoreIntake.Entry], limit: Int) {
+        for entry in added {
+            entries.append(entry)
+            count += entry.changes.count
+        }
+        while count > limit, let oldest = entries.popFirst() {
+            count -= oldest.changes.count
+            lost += oldest.changes.count
+        }
+    }
+
+    /// They are written.
+    mutating func clear() {
+        entries = Queue()
+        count = 0
+        lost = 0
+    }
+}

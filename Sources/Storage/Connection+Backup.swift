@@ -1,0 +1,157 @@
+internal import CSQLite
+internal import Glibc
+
+/// Why a backup was not written.
+package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A sentence for whoever asked.
+    case refused(String)
+    case sql(SQLError)
+    case cancelled
+
+    package var description: String {
+        switch self {
+        case .refused(let sentence): sentence
+        case .sql(let error): error.description
+        case .cancelled: "the backup was broken off"
+        }
+    }
+}
+
+extension Connection {
+    /// Copies the whole database, as it is at the beginning, while others write to it. The target is there as a whole or not
+    /// at all: a file beside it, synced, takes its place. It is readable by its owner alone.
+    ///
+    /// - Parameters:
+    ///   - target: an absolute path. A plain file that is there is replaced.
+    ///   - database: the path of this connection's file, which is not replaced, nor are those that belong to it.
+    ///   - isCancelled: asked now and then.
+    /// - Returns: the bytes of the backup.
+    /// - Throws: why there is none; what was there before still is.
+    @discardableResult
+    package func backUp(
+        to target: String, database: String, isCancelled: () -> Bool = { false }
+    ) throws(BackupError) -> Int {
+        let place = try BackupPlace(target: target, database: database)
+        try place.prepare(for: try size())
+        do throws(BackupError) {
+            try copyPages(to: place.temporary, isCancelled)
+            return try place.settle()
+        } catch {
+            place.clear()
+            throw error
+        }
+    }
+
+    /// Bytes of the database, without what is free in the file system's blocks.
+    private func size() throws(BackupError) -> Int {
+        do throws(SQLError) {
+            let pages = try integer("PRAGMA page_count") ?? 0
+            let pageSize = try integer("PRAGMA page_size") ?? 0
+            return Int(clamping: pages.multipliedReportingOverflow(by: pageSize).partialValue)
+        } catch {
+            throw .sql(error)
+        }
+    }
+
+    /// In one read transaction, so that what is written meanwhile does not begin the copy anew; some pages at a time.
+    private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
+        do throws(SQLError) {
+            let copy = try DatabaseHandle(path: path, access: .readWrite)
+            try execute("BEGIN")
+            defer { try? execute("ROLLBACK") }
+            _ = try integer("SELECT count(*) FROM sqlite_schema")
+            guard let backup = unsafe sqlite3_backup_init(copy.raw, "main", handle.raw, "main") else {
+                throw copy.error(unsafe sqlite3_errcode(copy.raw), sql: nil)
+            }
+            var code = SQLITE_OK
+            while code == SQLITE_OK, !isCancelled() { code = unsafe sqlite3_backup_step(backup, 512) }
+            let end = unsafe sqlite3_backup_finish(backup)
+            guard code != SQLITE_OK else { throw SQLError(code: .interrupted, message: "interrupted") }
+            guard code == SQLITE_DONE, end == SQLITE_OK else {
+                throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
+            }
+            // A file on its own: without the mark that makes readers look for a write-ahead log.
+            let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
+            guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
+        } catch {
+            throw error.code == .interrupted ? .cancelled : .sql(error)
+        }
+    }
+}
+
+/// Where a backup goes: the target, and the file beside it that takes its place.
+private struct BackupPlace {
+    let target: String
+    let temporary: String
+    private let folder: String
+
+    /// - Throws: when the target may not be written over.
+    init(target: String, database: String) throws(BackupError) {
+        guard target.hasPrefix("/"), let path = resolvedFolder(of: target) else {
+            throw .refused("the folder of \(target) is not there")
+        }
+        let own = resolvedPath(database) ?? database
+        let files = ["", "-wal", "-shm", "-journal", ".lock"].map { own + $0 }
+        let isOwn = files.contains { file in
+            file == path || (FileIdentity(path: file) != nil && FileIdentity(path: file) == FileIdentity(path: path))
+        }
+        guard !isOwn else { throw .refused("\(target) belongs to the store itself") }
+        var status = stat()
+        if unsafe lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
+            throw .refused("\(target) is there already and is no plain file")
+        }
+        self.target = path
+        let slash = path.lastIndex(of: "/") ?? path.startIndex
+        folder = slash == path.startIndex ? "/" : String(path[..<slash])
+        let mark = String(UInt64.random(in: .min ... .max), radix: 16)
+        temporary = "\(folder == "/" ? "" : folder)/.\(path[path.index(after: slash)...]).\(mark).partial"
+    }
+
+    /// Makes the file, if there is room for that many bytes.
+    func prepare(for size: Int) throws(BackupError) {
+        var room = statvfs()
+        if unsafe statvfs(folder, &room) == 0 {
+            let free = UInt64(room.f_bavail).multipliedReportingOverflow(by: UInt64(room.f_frsize))
+            guard free.overflow || free.partialValue >= UInt64(max(0, size)) else {
+                throw .refused("\(folder) has room for \(free.partialValue) bytes, and the backup has \(size)")
+            }
+        }
+        let descriptor = unsafe open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("cannot write in \(folder)") }
+        close(descriptor)
+    }
+
+    /// - Returns: the bytes of what is on the disk now.
+    func settle() throws(BackupError) -> Int {
+        let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("cannot open \(temporary)") }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fsync(descriptor) == 0, unsafe fstat(descriptor, &status) == 0 else {
+            throw failure("cannot write \(temporary)")
+        }
+        guard unsafe rename(temporary, target) == 0 else { throw failure("cannot write \(target)") }
+        let directory = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        if directory >= 0 {
+            fsync(directory)
+            close(directory)
+        }
+        return Int(clamping: status.st_size)
+    }
+
+    func clear() { for suffix in ["", "-journal", "-wal", "-shm"] { _ = unsafe unlink(temporary + suffix) } }
+
+    private func failure(_ what: String) -> BackupError {
+        .refused("\(what): \(unsafe String(cString: strerror(errno)))")
+    }
+}
+
+/// The path with its folder's symbolic links followed, and not its own.
+private func resolvedFolder(of path: String) -> String? {
+    guard let slash = path.lastIndex(of: "/") else { return nil }
+    let name = path[path.index(after: slash)...]
+    guard !name.isEmpty, name != ".", name != ".." else { return nil }
+    let folder = slash == path.startIndex ? "/" : String(path[..<slash])
+    guard FileIdentity(path: folder) != nil, let resolved = resolvedPath(folder) else { return nil }
+    return (resolved == "/" ? "" : resolved) + "/" + name
+}

@@ -1,0 +1,105 @@
+internal import Glibc
+
+/// A file that one process at a time holds, for as long as it lives or until it lets go: `flock`, which the kernel ends with
+/// the process, whatever ended that. The file stays; what stands in it is the process's number and what that is doing.
+package final class FileLock: @unchecked Sendable {
+    // `@unchecked` because the descriptor is closed once, by whoever lets go or by the last owner.
+    private var descriptor: Int32
+
+    /// Why the lock was not taken.
+    package enum Failure: Error, Hashable, Sendable {
+        /// Another process has it: its number, where the file tells, and what it said of itself.
+        case held(by: Int32?, activity: String)
+        /// What the system says.
+        case system(String)
+    }
+
+    /// - Parameters:
+    ///   - path: the lock's own file; made when it is not there.
+    ///   - activity: one word for whoever finds the lock taken.
+    /// - Throws: who has it, or what the system says.
+    package init(path: String, activity: String) throws(Failure) {
+        while true {
+            let opened = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            guard opened >= 0 else { throw .system(Self.reason) }
+            guard flock(opened, LOCK_EX | LOCK_NB) == 0 else {
+                let failure = errno == EWOULDBLOCK ? Self.holder(opened) : .system(Self.reason)
+                close(opened)
+                throw failure
+            }
+            // Whoever held it before may have been told to remove the file: then it locks nobody out.
+            guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
+                close(opened)
+                continue
+            }
+            let text = Array("\(getpid()) \(activity)\n".utf8)
+            guard unsafe pwrite(opened, text, text.count, 0) == text.count, ftruncate(opened, off_t(text.count)) == 0
+            else {
+                let reason = Self.reason
+                close(opened)
+                throw .system(reason)
+            }
+            descriptor = opened
+            return
+        }
+    }
+
+    deinit { release() }
+
+    /// Lets go. Nothing happens the second time.
+    package func release() {
+        guard descriptor >= 0 else { return }
+        close(descriptor)
+        descriptor = -1
+    }
+
+    private static func holder(_ descriptor: Int32) -> Failure {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = unsafe pread(descriptor, &buffer, buffer.count, 0)
+        let words = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        return .held(by: words.first.flatMap { Int32($0) }, activity: words.dropFirst().first.map(String.init) ?? "")
+    }
+
+    private static var reason: String { unsafe String(cString: strerror(errno)) }
+}
+
+/// Which file a path names, whatever else it is called. Asks without opening it.
+package struct FileIdentity: Hashable, Sendable {
+    private let device: UInt64
+    private let inode: UInt64
+
+    /// `nil` when there is none. Follows symbolic links.
+    package init?(path: String) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    init?(descriptor: Int32) {
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    private init(_ status: stat) {
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+    }
+}
+
+/// A path without symbolic links; the last part need not be there.
+///
+/// - Returns: `nil` when the folder is not there.
+package func resolvedPath(_ path: String) -> String? {
+    if let resolved = realPath(path) { return resolved }
+    guard let slash = path.lastIndex(of: "/") else { return realPath(".").map { "\($0)/\(path)" } }
+    let folder = slash == path.startIndex ? "/" : String(path[..<slash])
+    guard let resolved = realPath(folder) else { return nil }
+    return (resolved == "/" ? "" : resolved) + path[slash...]
+}
+
+private func realPath(_ path: String) -> String? {
+    guard let resolved = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(resolved) }
+    return unsafe String(cString: resolved)
+}

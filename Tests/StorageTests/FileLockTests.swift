@@ -1,0 +1,37 @@
+import Foundation
+import Storage
+import Testing
+
+@Suite("A file that one process holds")
+struct FileLockTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private var path: String { folder.path + "/test.lock" }
+
+    @Test func `a second holder is refused and told who the first is, until that lets go`() throws {
+        let first = try FileLock(path: path, activity: "daemon")
+        let own = ProcessInfo.processInfo.processIdentifier
+        #expect(throws: FileLock.Failure.held(by: own, activity: "daemon")) {
+            try FileLock(path: path, activity: "command")
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "\(own) daemon\n")
+        first.release()
+        first.release()
+        let second = try FileLock(path: path, activity: "c")
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "\(own) c\n")
+        second.release()
+    }
+
+    @Test func `the lock ends with its last owner`() throws {
+        do { _ = try FileLock(path: path, activity: "a") }
+        _ = try FileLock(path: path, activity: "b")
+    }
+
+    @Test func `a folder that is not there is the system's word`() {
+        #expect(throws: FileLock.Failure.system("No such file or directory")) {
+            try FileLock(path: folder.path + "/none/test.lock", activity: "a")
+        }
+    }
+}
