@@ -54,17 +54,6 @@ extension EngineBench {
     fileprivate static let pbxFlow = udp(pbx)
 
     @discardableResult
-    fileprivate func receive(_ bytes: [UInt8], on flow: Flow) -> [ProxyAction] {
-        let reader = MessageReader()
-        switch reader.read(bytes.span, isStream: flow.transport.isReliable) {
-        case .request(let request): engine.requestReceived(request, on: flow, now: now)
-        case .response(let response): engine.responseReceived(response, on: flow, now: now)
-        case .unusable(let message): engine.unusableReceived(message, on: flow, now: now)
-        }
-        return take()
-    }
-
-    @discardableResult
     fileprivate func register(
         token: String? = "tok1", callID: String = "r1", cseq: Int = 1, on flow: Flow, expires: Int = 3600
     ) -> [ProxyAction] {
