@@ -1,4 +1,5 @@
 import Addressing
+import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
@@ -103,9 +104,11 @@ private func makeStation(
     engineSettings.configuredProviders = [.fcm]
     let listener = Listener(
         number: 0, transport: .udp, bound: Endpoint(.loopbackV4, 5060), sentBy: ByteString("127.0.0.1:5060"))
+    let sealer = TextSealer()
+    try sealer.use([UInt8](repeating: 7, count: 32), number: 1)
     let engine = ProxyEngine(
         settings: engineSettings, identity: LocalIdentity(listeners: [listener], domains: engineSettings.domains),
-        functions: try EngineFunctions.make(), log: .silent, startedAt: loop.moment.date)
+        functions: try EngineFunctions.make(seal: sealer), log: .silent, startedAt: loop.moment.date)
     let shard = ProxyShard(
         loop: loop, engine: engine, streams: try StreamFlows(loop: loop, log: .silent),
         services: ShardServices(store: store, push: push, resolve: { _, _ in }), log: .silent)

@@ -1,3 +1,4 @@
+import Crypto
 import LoopTesting
 import SIPGrammar
 import Telemetry
