@@ -114,7 +114,9 @@ class Suite:
     def start(self, wanted):
         def begin(name):
             settings = self.stages[name]
-            self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx")).start()
+            # Known before it starts, so that it is ended whatever becomes of that.
+            self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"))
+            self.daemons[name].start()
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(begin, wanted))
