@@ -237,7 +237,7 @@ struct DialogTrustTests {
         func go(_ number: Int, to place: String) -> [Flow] {
             call.bench.receive(
                 call.fromPhone("INFO", number) {
-                    $0.replacing("Call-ID:", with: "Route: <sip:\(place);lr>\r\nCall-ID:")
+                    $0.replacing("Content-Length:", with: "Route: <sip:\(place);lr>\r\nContent-Length:")
                 },
                 on: call.phone
             ).flows

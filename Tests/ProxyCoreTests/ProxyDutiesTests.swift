@@ -61,7 +61,6 @@ struct ProxyDutiesTests {
         #expect(story(end) == ["ack > phone", "487 invite > pbx"])
         let answer = try #require(sentResponse(end))
         #expect(answer.viaCount == 1 && answer.via.branch == original.via.branch)
-        #expect(answer.to.tag == ByteString("b"))
     }
 
     @Test func `a 200 with one Via reaches the caller with the caller's Vias, its body and its Record-Route`() throws {
@@ -107,7 +106,8 @@ struct ProxyDutiesTests {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         bench.register()
         #expect(story(bench.receive(try cancel(to: "nobody", bench), from: EngineBench.pbx)) == ["481 cancel > pbx"])
-        #expect(story(bench.receive(try cancel(bench), from: Self.second)) == ["481 cancel > \(Self.second)"])
+        let other = text(try cancel(bench)) { $0.replacing("z9hG4bKlost", with: "z9hG4bKother") }
+        #expect(story(bench.receive(other, from: Self.second)) == ["481 cancel > \(Self.second)"])
     }
 
     @Test func `a registered phone's goes to the upstream`() throws {

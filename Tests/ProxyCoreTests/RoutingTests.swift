@@ -280,7 +280,8 @@ struct RoutingTests {
     private func large(_ bench: EngineBench, _ number: Int = 1) -> [UInt8] {
         let text = String(decoding: bench.inviteText(callID: "big\(number)", branch: "big\(number)"), as: UTF8.self)
         return Array(
-            text.replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:").utf8)
+            text.replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:").utf8
+        )
     }
 
     @Test func `a large request goes by TCP, and as a datagram when that is refused`() throws {
