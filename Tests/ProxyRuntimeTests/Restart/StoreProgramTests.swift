@@ -171,65 +171,6 @@ struct StoreProgramTests {
             }
         }
     }
-
-    // MARK: A full disk
-
-    @Test func `a full disk is told in a sentence, refuses what cannot be stored, and is over by itself`() async throws
-    {
-        let disk = folder.folder + "/disk"
-        try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
-        guard unsafe mount("tmpfs", disk, "tmpfs", 0, "size=2m") == 0 else {
-            print("skipped: a file system may not be mounted here (\(unsafe String(cString: strerror(errno))))")
-            return
-        }
-        defer { unsafe umount2(disk, Int32(MNT_DETACH)) }
-        let settings = settings(folder).replacing(folder.path, with: disk + "/store.db")
-        let file = try DaemonProgram.write(settings, in: folder)
-        try fill(disk)
-        let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
-        #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
-        try FileManager.default.removeItem(atPath: disk + "/filler")
-        try await DaemonProgram.with(settings: settings, in: folder) { daemon in
-            try await withPhone(of: daemon) { phone in
-                #expect(try await phone.register("bob", push: "abcdef123456").hasPrefix("SIP/2.0 200"))
-                try fill(disk)
-                var number = 0
-                var answer = ""
-                repeat {
-                    number += 1
-                    answer = try await phone.register("user\(number)")
-                } while answer.hasPrefix("SIP/2.0 200") && number < 2000
-                #expect(answer.hasPrefix("SIP/2.0 503") && answer.contains("\r\nRetry-After: "), "\(answer)")
-                let ready = try daemon.ask("/readyz")
-                #expect(ready.status == 503)
-                #expect(String(decoding: ready.body, as: UTF8.self).contains("the disk is full"))
-                let figures = String(decoding: try daemon.ask("/metrics").body, as: UTF8.self)
-                #expect(figures.contains("\nsippushd_store_failing 1\n"))
-                // A call comes as ever; what it leaves is written when there is room.
-                #expect(try await phone.call("bob", "full@pbx").hasPrefix("SIP/2.0 100"))
-                try FileManager.default.removeItem(atPath: disk + "/filler")
-                while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
-                #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
-            }
-            daemon.kill()
-            _ = try await daemon.ended()
-        }
-        try await DaemonProgram.with(settings: settings, in: folder) { again in
-            #expect(try again.bindingCount(of: "later@example.net") == 1)
-            let bucket = try again.ask("/v1/users/bob@example.net/bucket")
-            #expect(String(decoding: bucket.body, as: UTF8.self).contains("\"callRef\""))
-        }
-        try fill(disk)
-        let again = try await DaemonProgram.run(["serve", "--config", file], in: folder)
-        #expect(again.status == 1 && again.complaint.contains("the disk is full"), "\(again)")
-    }
-
-    private func fill(_ disk: String) throws {
-        let descriptor = unsafe open(disk + "/filler", O_WRONLY | O_CREAT, 0o600)
-        let page = [UInt8](repeating: 0, count: 4096)
-        while unsafe write(descriptor, page, page.count) > 0 {}
-        close(descriptor)
-    }
 }
 
 // MARK: A phone
