@@ -56,7 +56,7 @@ package actor ProxyShard {
 
     // MARK: Events
 
-    /// The hot path: one entry for up to 64 datagrams; answers leave when the handler returns.
+    /// The hot path: one entry for up to 16 datagrams; answers leave when the handler returns.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         for index in 0..<batch.count {
