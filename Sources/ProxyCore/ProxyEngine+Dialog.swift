@@ -17,7 +17,7 @@ extension ProxyEngine {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
-        forward(incoming, next, on: hop, now: now)
+        forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
     }
 
     /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another
@@ -61,7 +61,7 @@ extension ProxyEngine {
             guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
                 let hop = dialogHop(pass, next)
             else { break }
-            forward(incoming, next, on: hop, now: now)
+            forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
@@ -88,13 +88,17 @@ extension ProxyEngine {
         refuse(incoming, .callDoesNotExist, now: now)
     }
 
-    private func forward(_ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, now: Moment) {
+    private func forward(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, mayUseTCP: Bool, now: Moment
+    ) {
         guard let incoming = begun(incoming, now: now) else { return }
         let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
         sendTrying(incoming, now: now)
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = next.rows
-        transmit(incoming, edits, fork: fork, branch: 0, on: hop, device: nil, alternatives: [], now: now)
+        transmit(
+            incoming, edits, fork: fork, branch: 0, on: hop, device: nil, alternatives: [], mayUseTCP: mayUseTCP,
+            now: now)
     }
 
     /// What the Route of a request says.
@@ -176,6 +180,14 @@ extension ProxyEngine {
             let listener = identity.listener(for: transport, to: endpoint.address, preferring: flow.listener)
         else { return flow }
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
+    }
+
+    /// A large request goes to a peer by TCP unless datagrams were asked for; a phone is reached on its flow alone.
+    private func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
+        switch pass.receiver.party {
+        case .phone, .caller: false
+        case .peer, .upstream: !next.target.parameters.contains("transport") && settings.upstream?.transport != .udp
+        }
     }
 
     /// What a phone writes into Route or Request-URI opens no other port of a trusted host than those of SIP and those that

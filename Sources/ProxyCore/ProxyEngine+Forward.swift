@@ -104,12 +104,11 @@ extension ProxyEngine {
             edits.recordRoutes = recordRoutes(incoming, to: flow, device: device, now: now)
         }
         let outgoing = request.forwarded(edits)
-        if mayUseTCP, outgoing.bytes.count > Self.longestDatagram, let stream = streamHop(insteadOf: flow, now: now) {
+        if mayUseTCP, outgoing.bytes.count > Self.longestDatagram,
+            let hops = hops(insteadOf: flow, alternatives, now: now)
+        {
             transactions.discard(client)
-            let datagram = ResolvedHop(transport: .udp, endpoint: flow.remote, isFixed: true)
-            transmit(
-                incoming, given, fork: fork, branch: branch, to: [stream, datagram] + alternatives, device: device,
-                now: now)
+            transmit(incoming, given, fork: fork, branch: branch, to: hops, device: device, now: now)
             return
         }
         forks[fork]?.fork.branches[branch].state = .calling(client)
@@ -131,12 +130,20 @@ extension ProxyEngine {
     /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).
     private static let longestDatagram = 1300
 
-    /// The same place over TCP, unless it has just shown that it has none.
-    private func streamHop(insteadOf flow: Flow, now: Moment) -> ResolvedHop? {
-        guard flow.transport == .udp, !withoutTCP.contains(flow.remote, now: now.instant),
-            identity.listener(for: .tcp, to: flow.remote.address, preferring: nil) != nil
-        else { return nil }
-        return ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
+    /// What to try for a large request instead of a datagram: TCP where DNS says that it is spoken, else at the same place;
+    /// at last the datagram. `nil` when all of those places have just shown that they have no TCP.
+    private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
+        guard flow.transport == .udp else { return nil }
+        let named = alternatives.filter { $0.transport == .tcp }
+        let here = ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
+        let streams = (named.isEmpty ? [here] : named).filter {
+            !withoutTCP.contains($0.endpoint, now: now.instant)
+                && identity.listener(for: .tcp, to: $0.endpoint.address, preferring: nil) != nil
+        }
+        guard !streams.isEmpty else { return nil }
+        let datagrams = alternatives.filter { $0.transport != .tcp }
+        return streams + [ResolvedHop(transport: .udp, endpoint: flow.remote, isFixed: true)]
+            + (named.isEmpty ? datagrams : datagrams.map(\.fixed))
     }
 
     /// What must not go on, wherever the request goes: of whoever is not trusted what it says of its identity (T9.7), of

@@ -73,11 +73,10 @@ extension ProxyEngine {
 
     /// A large request that could not be sent over TCP is going to be sent as a datagram, and so are those after it.
     private func noteRefusal(of leg: ClientLeg, now: Moment) {
-        guard let next = leg.alternatives.first, next.transport == .udp,
-            let flow = forks[leg.fork]?.fork.branches[leg.branch].flow, flow.transport == .tcp,
-            flow.remote == next.endpoint
+        guard leg.alternatives.contains(where: { $0.transport == .udp && $0.isFixed }),
+            let flow = forks[leg.fork]?.fork.branches[leg.branch].flow, flow.transport == .tcp
         else { return }
-        withoutTCP.add(next.endpoint, now: now.instant)
+        withoutTCP.add(flow.remote, now: now.instant)
     }
 
     /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.

@@ -232,6 +232,24 @@ struct DialogTrustTests {
 
     // MARK: Where to
 
+    @Test(arguments: [nil, "sip:10.0.0.2:5060;transport=udp"])
+    func `a large request goes to the PBX by TCP, with fallback, and to a phone as it came`(upstream: String?) throws {
+        let call = try Call(EngineBench { $0.upstream = upstream.flatMap { NextHop($0) } })
+        let large = { (text: String) in
+            text.replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:")
+        }
+        let sent = call.bench.receive(call.fromPhone("INVITE", 20, large)).flows
+        let tcp = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx)
+        #expect(sent.last == (upstream == nil ? tcp : EngineBench.pbxFlow))
+        if upstream == nil {
+            call.bench.engine.sendFailed(on: tcp, now: call.bench.now)
+            #expect(call.bench.take().flows == [EngineBench.pbxFlow])
+            #expect(call.bench.receive(call.fromPhone("INFO", 21, large)).flows == [EngineBench.pbxFlow])
+        }
+        let back = call.bench.receive(call.fromPBX("INFO", 5, large), on: EngineBench.pbxFlow).flows
+        #expect(back == [EngineBench.udp(EngineBench.phone)])
+    }
+
     @Test func `a Route behind ours leads to trusted places and never to ourselves`() throws {
         let call = try Call(EngineBench { $0.trusted = [TrustedPeer("10.0.0.0/24")].compactMap { $0 } })
         func go(_ number: Int, to place: String) -> [Flow] {

@@ -311,6 +311,26 @@ struct RoutingTests {
         #expect(bench.receive(large(bench, 3)).last.map(Self.transport) == .tcp)
     }
 
+    @Test func `where DNS names a place for TCP, large requests go there, and small ones do not`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:pbx.example.org") }
+        let datagrams = Endpoint(IPAddress(v4: 0x0a00_0003), 5070)
+        let streams = Endpoint(IPAddress(v4: 0x0a00_0004), 5080)
+        func resolve(_ actions: [ProxyAction]) throws -> Flow? {
+            guard case .resolve(_, let ticket) = try #require(actions.last) else { return nil }
+            let hops = [
+                ResolvedHop(transport: .udp, endpoint: datagrams), ResolvedHop(transport: .tcp, endpoint: streams),
+            ]
+            bench.engine.resolved(ticket, to: hops, now: bench.now)
+            return bench.take().lastFlow
+        }
+        #expect(try resolve(bench.receive(bench.inviteText())) == EngineBench.udp(datagrams))
+        let tcp = Flow(transport: .tcp, listener: 1, connection: 0, remote: streams)
+        #expect(try resolve(bench.receive(large(bench))) == tcp)
+        bench.engine.sendFailed(on: tcp, now: bench.now)
+        #expect(bench.take().lastFlow == EngineBench.udp(datagrams))
+        #expect(try resolve(bench.receive(large(bench, 2))) == EngineBench.udp(datagrams))
+    }
+
     @Test func `a request that has arrived over TCP is not sent again when the connection breaks`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         let sent = try #require(sentRequest(bench.receive(large(bench))))
@@ -396,5 +416,12 @@ struct RoutingTests {
         let bench = EngineBench()
         bench.register(token: nil)
         #expect(story(bench.invite(extra: ["Require: 100rel"])) == ["100 invite > pbx", "invite > phone"])
+    }
+}
+
+extension [ProxyAction] {
+    fileprivate var lastFlow: Flow? {
+        guard case .send(_, let flow) = last else { return nil }
+        return flow
     }
 }
