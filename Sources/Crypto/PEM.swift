@@ -1,4 +1,6 @@
 internal import COpenSSL
+internal import Glibc
+package import Timekeeping
 
 /// Where certificates or a key in PEM form come from.
 package enum PEM: Hashable, Sendable {
@@ -22,17 +24,31 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // The end of the file is an error to OpenSSL too ("no start line").
-        let reason = TLSError.pendingReason()
-        guard unsafe !certificates.isEmpty else { throw .unreadable(source: name, reason: reason) }
+        // The end of the file is an error to OpenSSL too.
+        ERR_clear_error()
+        guard unsafe !certificates.isEmpty else {
+            throw .unreadable(source: name, reason: "no certificate in PEM form")
+        }
         return try unsafe body(certificates)
+    }
+
+    /// When each of the certificates ends.
+    package func certificateEnds() throws(TLSError) -> [UnixTime] {
+        try unsafe withCertificates { certificates throws(TLSError) in
+            unsafe certificates.map { certificate in
+                var time = unsafe tm()
+                unsafe ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time)
+                return unsafe UnixTime(seconds: Int64(timegm(&time)))
+            }
+        }
     }
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
         // No pass phrase callback: a daemon has nobody to ask, and OpenSSL's default would read the terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
-            throw .unreadable(source: name, reason: TLSError.pendingReason())
+            ERR_clear_error()
+            throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
         }
         defer { unsafe EVP_PKEY_free(key) }
         return try unsafe body(key)
@@ -48,6 +64,10 @@ private struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
+            // A folder can be opened as well; it would be told of as empty.
+            guard unsafe access(path + "/", F_OK) != 0 else {
+                throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
+            }
             guard let bio = unsafe BIO_new_file(path, "r") else {
                 throw .unreadable(source: path, reason: TLSError.pendingReason())
             }

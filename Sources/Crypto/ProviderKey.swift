@@ -34,7 +34,7 @@ package final class ProviderKey: @unchecked Sendable {
                 return unsafe key
             }
         } catch {
-            throw CryptoError(.unreadableKey, "No private key that can be read: \(error).")
+            throw CryptoError(.unreadableKey, "\(error).")
         }
         unsafe self.raw = raw
         self.algorithm = algorithm

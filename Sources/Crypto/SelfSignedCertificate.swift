@@ -5,7 +5,8 @@ package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]
 
-    /// `hosts` are host names and IP addresses; all become alternative names, the first the common name too.
+    /// `hosts` are host names and IP addresses; all become alternative names, the first the common name too. One of
+    /// no days has ended when it is made.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }
@@ -14,7 +15,7 @@ package struct SelfSignedCertificate: Sendable {
         defer { unsafe X509_free(certificate) }
         var serial: UInt64 = 0
         unsafe withUnsafeMutableBytes(of: &serial) { _ = unsafe RAND_bytes($0.baseAddress, 8) }
-        let days = min(max(validDays, 1), 36_500)
+        let days = min(max(validDays, 0), 36_500)
         guard unsafe X509_set_version(certificate, 2) == 1,
             unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1,
             // A day back, for clocks that differ.

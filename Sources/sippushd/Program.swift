@@ -14,7 +14,7 @@ struct Program {
         } catch {
             switch error {
             case .usage(let sentence):
-                complain("\(sentence)\nTry: sippushd --help")
+                complain("\(sentence)\nTry: sippushd \(command(for: words).map { "\($0.name) " } ?? "")--help")
                 exit(64)
             case .failed(let sentence):
                 complain(sentence)

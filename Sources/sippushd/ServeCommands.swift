@@ -20,7 +20,11 @@ let serveCommand = Command(
     }
     let log = Log(level: settings.log.level, format: format, sink: StandardErrorSink()) { SystemClock.moment.date }
     do throws(StartError) {
-        try Daemon(settings: settings, path: invocation.configPath, log: log).run()
+        let daemon = try Daemon(settings: settings, path: invocation.configPath, log: log)
+        for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
+            log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
+        }
+        daemon.run()
     } catch {
         throw .failed(error.description)
     }
@@ -51,7 +55,7 @@ let checkConfigCommand = Command(
         return
     }
     let settings = try invocation.settings()
-    let problems = SetupCheck.problems(of: settings, in: invocation.configPath)
+    let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
     guard problems.isEmpty else { throw .failed("serve would not do its work\n\(problems.joined(separator: "\n"))") }
     print("\(invocation.configPath) is fine")
 }

@@ -117,7 +117,7 @@ struct TLSConnectionTests {
         #expect(throws: TLSError.unreadable(source: "/nonexistent", reason: "No such file or directory")) {
             try TLSContext.client(authority: .file("/nonexistent"))
         }
-        #expect(throws: TLSError.unreadable(source: "PEM bytes", reason: "no start line")) {
+        #expect(throws: TLSError.unreadable(source: "PEM bytes", reason: "no certificate in PEM form")) {
             try TLSContext.server(certificate: .bytes(one.key), key: .bytes(one.key))
         }
     }

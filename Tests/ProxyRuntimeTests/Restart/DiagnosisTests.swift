@@ -1,4 +1,5 @@
 import Addressing
+import Crypto
 import Foundation
 import LoopTesting
 import Reactor
@@ -50,6 +51,48 @@ struct DiagnosisTests {
             #expect(lines.contains { $0.contains(".yaml:\(line):") && $0.contains(words) }, "\(line) of \(lines)")
         }
         #expect(lines.count == 4)
+    }
+
+    @Test func `an expired certificate, another's key, an empty file and a folder are told in plain words`()
+        async throws
+    {
+        func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+            let path = "\(folder.folder)/\(name)"
+            try Data(bytes).write(to: URL(fileURLWithPath: path))
+            return path
+        }
+        let (old, good) = (
+            try SelfSignedCertificate(hosts: ["old"], validDays: 0), try SelfSignedCertificate(hosts: ["good"])
+        )
+        let (oldFile, oldKey) = (try write("old.crt", old.certificate), try write("old.key", old.key))
+        let (goodFile, goodKey) = (try write("good.crt", good.certificate), try write("good.key", good.key))
+        let empty = try write("empty", [])
+        for (certificate, key, authority, line, words) in [
+            (oldFile, oldKey, goodFile, 12, "api.cert-file: \(oldFile): the certificate has expired, on 20"),
+            (goodFile, oldKey, goodFile, 12, "api.cert-file: \(goodFile): the private key does not belong to"),
+            (goodFile, goodKey, oldFile, 9, "ca-file: \(oldFile): the certificate has expired, on 20"),
+            (goodFile, empty, goodFile, 13, "api.key-file: \(empty): no private key in PEM form"),
+            (empty, goodKey, goodFile, 12, "api.cert-file: \(empty): no certificate in PEM form"),
+            (goodFile, goodKey, folder.folder, 9, "ca-file: \(folder.folder): Is a directory"),
+        ] {
+            let ended = try await run(
+                "check-config",
+                settings(
+                    """
+                    push:
+                      fcm:
+                        enabled: true
+                        body-format: legacy
+                        ca-file: \(authority)
+                    api:
+                      listen: [127.0.0.1:0]
+                      cert-file: \(certificate)
+                      key-file: \(key)
+                    """))
+            let lines = ended.complaint.split(separator: "\n")
+            #expect(ended.status == 1 && lines.count == 2, "\(ended.complaint)")
+            #expect(lines.last?.contains(".yaml:\(line):") == true && lines.last?.contains(words) == true, "\(lines)")
+        }
     }
 
     @Test(arguments: ["tcp", "udp", "api", "control"])
