@@ -5,12 +5,22 @@ import SIPTransactions
 package import Timekeeping
 
 extension ProxyEngine {
-    /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4).
+    /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4), or on the one that
+    /// a trusted peer has written into Route (RFC 3261 section 16.6 item 6).
     func send(_ incoming: IncomingRequest, to target: ForkTarget, fork: ForkID, branch: Int, now: Moment) {
         forks[fork]?.fork.branches[branch].way = target.way
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
         if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }
+        if let further = furtherRoute(of: incoming) {
+            edits.routes = target.path + further.texts
+            if target.path.isEmpty {
+                guard let hop = NextHop(further.target) else {
+                    return branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
+                }
+                return send(incoming, edits, fork: fork, branch: branch, to: hop, now: now)
+            }
+        }
         switch hop(to: target) {
         case .flow(let flow, let otherwise):
             transmit(
@@ -21,6 +31,17 @@ extension ProxyEngine {
         case .path(let hop): send(incoming, edits, fork: fork, branch: branch, to: hop, now: now)
         case .asleep, .unreachable: branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
         }
+    }
+
+    /// The Route of a trusted peer beyond ourselves; what anybody else writes there is not followed (T9.5).
+    private func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
+        guard incoming.isTrusted, incoming.request.frame.contains(.route),
+            case .initial(var next) = route(of: incoming.request)
+        else { return nil }
+        next.routes.removeAll { route in
+            NextHop(route.uri)?.numeric.map { identity.isOurs($0.0, $0.1) } ?? false
+        }
+        return next.routes.isEmpty ? nil : next
     }
 
     /// Sends a request to a next hop, after looking its name up when it has one.

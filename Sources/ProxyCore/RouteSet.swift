@@ -16,9 +16,11 @@ enum RouteSet {
         var target: SIPURI { routes.first?.uri ?? requestURI }
 
         /// Route values for ``RequestEdits/routes``: `nil` when the rows stay as they are.
-        var rows: [ByteString]? {
-            guard changed else { return nil }
-            return routes.map { route in
+        var rows: [ByteString]? { changed ? texts : nil }
+
+        /// The Route values as they are written.
+        var texts: [ByteString] {
+            routes.map { route in
                 var text: [UInt8] = [UInt8(ascii: "<")]
                 text.append(route.uri.text)
                 text.append(UInt8(ascii: ">"))

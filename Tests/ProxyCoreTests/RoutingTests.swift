@@ -192,6 +192,29 @@ struct RoutingTests {
         #expect(story(own.invite()) == ["100 invite > pbx", "480 invite > pbx"])
     }
 
+    @Test(arguments: [
+        ("<sip:10.0.0.1:5060;lr>, <sip:10.0.0.4:5062;lr>", EngineBench.pbx, "10.0.0.4:5062"),
+        ("<sip:10.0.0.4;lr>, <sip:10.0.0.9;lr>", EngineBench.pbx, "10.0.0.4:5060"),
+        ("<sip:10.0.0.1:5060;lr>", EngineBench.pbx, "phone"),
+        ("<sip:10.0.0.4:5062;lr>", Endpoint(IPAddress(v4: 0xc000_0206), 5060), "phone"),
+    ])
+    func `a PBX's further Route decides the next hop, also of a phone whose connection is gone`(
+        route: String, source: Endpoint, place: String
+    ) throws {
+        for isGone in [false, true] where !isGone || place != "phone" {
+            let bench = EngineBench()
+            let phone = isGone ? Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone) : nil
+            bench.register(token: nil, on: phone ?? EngineBench.udp(EngineBench.phone))
+            if let phone { bench.engine.flowClosed(phone, now: bench.now) }
+            let out = bench.receive(bench.inviteText(extra: ["Route: \(route)"]), from: source)
+            #expect(story(out).last == "invite > \(place)")
+            let invite = try #require(out.texts.last)
+            #expect(invite.hasPrefix("INVITE sip:bob@192.0.2.5:40000 SIP/2.0\r\n"))
+            let rows = invite.split(separator: "\r\n").filter { $0.hasPrefix("Route: ") }.joined()
+            #expect(rows.contains("10.0.0.4") == (place != "phone") && !rows.contains("10.0.0.1:"))
+        }
+    }
+
     @Test func `an edge that is not trusted any more gets the request where it registered from`() {
         let bench = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
         _ = bench.commitAll(
@@ -416,6 +439,12 @@ struct RoutingTests {
         let bench = EngineBench()
         bench.register(token: nil)
         #expect(story(bench.invite(extra: ["Require: 100rel"])) == ["100 invite > pbx", "invite > phone"])
+    }
+}
+
+extension EngineBench {
+    fileprivate func register(token: String?, on flow: Flow) {
+        _ = commitAll(in: receive(registerText(token: token, from: flow.remote), on: flow))
     }
 }
 

@@ -171,6 +171,41 @@ def path(t):
     return f"{len(tricks)} spellings of a phone's own Path are refused; that of a trusted edge is followed"
 
 
+@probe("T9.3", "route-of-the-pbx", "direct")
+def further_route(t):
+    """The PBX routes a call by way of us and an edge: the edge gets it, be the phone's own connection there or gone."""
+    edge, caller = t.phone(trusted=True), t.phone(trusted=True)
+    ours, further = f"<sip:127.0.0.1:{t.daemon.port};lr>", f"<sip:{edge.local()};lr>"
+    for gone in (False, True):
+        phone = t.stream()
+        name, _ = t.registered(phone)
+        if gone:
+            phone.close()
+            time.sleep(0.2)
+        _, request = call(t, name, caller, fields=[("Route", f"{ours}, {further}")])
+        invite = edge.request("INVITE", request.call_id, 3)
+        check(invite, f"the edge got no INVITE ({caller.response(request.call_id, timeout=0.3)})")
+        check(invite.uri.startswith(f"sip:{name}@") and "example.net" not in invite.uri, f"with the Request-URI {invite.uri}")
+        check(invite.routes("route") == [further], f"with the Route {invite.all('route')}")
+        edge.respond(invite, 486, tag="e")
+        answer = caller.response(request.call_id, "INVITE", 3)
+        check(answer and answer.status == 486, f"the caller got {answer}")
+        check(gone or not phone.request("INVITE", request.call_id, 0.2), "the phone got the INVITE as well")
+    stranger = t.trap()
+    phone = t.phone()
+    name, password = t.registered(phone)
+    caller = t.phone()
+    user = t.registered(caller)
+    request = caller.make("INVITE", f"sip:{name}@example.net", user[0], fields=[("Route", f"<sip:{stranger.host}:{stranger.port};lr>")])
+    caller.send(request)
+    again = request.renewed().add(*credentials(caller.response(request.call_id), *user, "INVITE", request.uri))
+    caller.send(again)
+    invite = phone.request("INVITE", request.call_id, 3)
+    check(invite and not invite.get("route") and not stranger.caught(), f"a phone's Route was followed: {invite and invite.fields} {stranger.caught()}")
+    phone.respond(invite, 486, tag="b")
+    return "a Route of the PBX beyond us decides the next hop, with the phone's connection there and gone; a phone's does not"
+
+
 @probe("T9.4", "not-to-our-own-listeners", "direct", alone=True)
 def own_listeners(t):
     """A phone at our own address whose Contact's port is our own listener."""
