@@ -95,4 +95,68 @@ struct AccountLimitTests {
         }
         #expect(answers.count == 11 && answers.allSatisfy { $0.hasPrefix("200 register") })
     }
+
+    // MARK: Users who have shown their password
+
+    private static let places = (0..<4).map { Endpoint(IPAddress(v4: 0xc633_6401 + UInt32($0)), 5060) }
+
+    /// With passwords, and no PBX in between; everybody called has a phone that sleeps.
+    private func proving(_ change: @escaping (inout ProxySettings) -> Void) -> EngineBench {
+        let bench = EngineBench.authenticating(users: TestDigest.users("bob", "eve", "carol", "dave", "frank")) {
+            $0.upstream = nil
+            $0.pushesPerDevice = 0
+            change(&$0)
+        }
+        for (index, user) in ["carol", "dave", "frank"].enumerated() {
+            bench.receiveProvedRegister(
+                as: user, token: "token-\(user)", from: Endpoint(IPAddress(v4: 0xc000_0230), UInt16(4000 + index)))
+        }
+        return bench
+    }
+
+    /// A call of a user who shows the password, from wherever and with whatever else From says.
+    private func call(
+        _ bench: EngineBench, as user: String, to callee: String, number: Int, from place: Int = 0,
+        shown: String? = nil, body: Int = 0
+    ) -> [String] {
+        let text = bench.phoneText(
+            to: "sip:\(callee)@example.net", from: shown ?? "sip:\(user)@example.net", callID: "\(user)\(number)",
+            extra: body > 0 ? ["Subject: \(String(repeating: "x", count: body))"] : [])
+        return story(bench.receiveProved(text, as: user, from: Self.places[place]))
+    }
+
+    @Test func `one user leaves room for others, wherever the user calls from`() {
+        let bench = proving { $0.callsPerAccount = 2 }
+        #expect(call(bench, as: "bob", to: "carol", number: 0).last == "push invite token-carol")
+        #expect(call(bench, as: "bob", to: "dave", number: 1, from: 1).last == "push invite token-dave")
+        let anonymous = "sip:anonymous@anonymous.invalid"
+        for (place, shown) in [(0, nil), (2, nil), (3, anonymous)] {
+            #expect(
+                call(bench, as: "bob", to: "frank", number: 2 + place, from: place, shown: shown)
+                    == ["503 invite > \(Self.places[place])"])
+        }
+        // Another user at the very address that bob called from.
+        #expect(call(bench, as: "eve", to: "frank", number: 0).last == "push invite token-frank")
+    }
+
+    @Test func `what one user holds in bytes leaves room for others`() {
+        let bench = proving { $0.heldBytes = 3 << 20 }
+        var held = 0
+        // To three users by turns, so that it is the caller's share that is full, a mebibyte here.
+        while call(
+            bench, as: "bob", to: ["carol", "dave", "frank"][held % 3], number: held, from: held % 4, body: 10_000
+        ).first?.hasPrefix("100") == true { held += 1 }
+        #expect((80...105).contains(held))
+        #expect(call(bench, as: "bob", to: "carol", number: 1000, body: 10_000).first?.hasPrefix("503") == true)
+        #expect(call(bench, as: "eve", to: "carol", number: 0, body: 10_000).first?.hasPrefix("100") == true)
+    }
+
+    @Test func `pushes are counted for the user who is proved, from all addresses together`() {
+        let bench = proving { $0.pushesPerCaller = 2 }
+        for number in 0..<2 {
+            #expect(call(bench, as: "bob", to: "carol", number: number, from: number).last == "push invite token-carol")
+        }
+        #expect(call(bench, as: "bob", to: "dave", number: 2, from: 2).last == "100 invite > \(Self.places[2])")
+        #expect(call(bench, as: "eve", to: "dave", number: 0, from: 2).last == "push invite token-dave")
+    }
 }
