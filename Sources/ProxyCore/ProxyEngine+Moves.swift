@@ -12,7 +12,7 @@ extension ProxyEngine {
 
     /// A keep-alive came, or anything else that shows that somebody is there.
     package func flowAlive(_ flow: Flow, now: Moment) {
-        noteLife(on: flow, now: now)
+        noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)
     }
 
@@ -21,10 +21,13 @@ extension ProxyEngine {
     ///
     /// REGISTERs are no such sign. They let calls out by being accepted: a program that has just been started at the same
     /// address is not the phone that registered until it has done so.
-    func noteLife(on flow: Flow, now: Moment) {
+    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
         life?.noted(on: flow, now: now.instant)
         guard !called.watchesNothing else { return }
-        for device in called.waiting(on: flow) { deviceReturned(device, now: now) }
+        for device in called.waiting(on: flow) {
+            traceLife(device, by: sign)
+            deviceReturned(device, now: now)
+        }
     }
 
     /// A call waits for the device. Its flow is watched, unless it says nothing of this device alone: those of trusted
@@ -92,7 +95,7 @@ extension ProxyEngine {
                 .aor: .described(call.aor), .callID: .bytes(call.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - call.receivedAt),
             ])
-        // Of another contact it was not known before.
+        // A REGISTER of another contact, or from before the call, was not known as one for it. Life was.
         if isFirst, let id = context.fork.branches[branch].trace { timeline.registered(id, now: now.instant) }
         if !isFirst { takeBack(context.fork.branches[branch].former, by: target, now: now) }
         send(incoming, to: target, fork: fork, branch: branch, now: now)

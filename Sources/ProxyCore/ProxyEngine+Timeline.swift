@@ -109,14 +109,24 @@ extension ProxyEngine {
 
     /// REGISTERs came from these devices; what they change is not written yet.
     func traceRegistered(_ devices: [BindingID], now: Moment) {
-        guard timeline.isOn else { return }
         for device in devices {
-            for fork in called.forks(of: device) {
-                guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),
-                    !fork.branches[branch].hasMoved, let id = fork.branches[branch].trace
-                else { continue }
-                timeline.registered(id, now: now.instant)
-            }
+            for id in waitingTraces(of: device) { timeline.registered(id, now: now.instant) }
+        }
+    }
+
+    /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
+    func traceLife(_ device: BindingID, by sign: TimelineRecord.SignOfLife) {
+        for id in waitingTraces(of: device) { timeline.showedLife(id, by: sign) }
+    }
+
+    /// The records of calls that wait for it and have not been sent to it yet.
+    private func waitingTraces(of device: BindingID) -> [PushID] {
+        guard timeline.isOn else { return [] }
+        return called.forks(of: device).compactMap { fork in
+            guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),
+                !fork.branches[branch].hasMoved
+            else { return nil }
+            return fork.branches[branch].trace
         }
     }
 

@@ -147,14 +147,14 @@ package final class ProxyEngine {
         case .endToEndACK: ackReceived(incoming, now: now)
         case .absorbed, .acknowledged: break
         }
-        if request.method != .register { noteLife(on: flow, now: now) }
+        if request.method != .register { noteLife(on: flow, by: .request, now: now) }
         settle(now: now)
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
         transactions.responseReceived(response, now: now.instant, into: &outputs)
         settle(now: now)
-        noteLife(on: flow, now: now)
+        noteLife(on: flow, by: .response, now: now)
         settle(now: now)
     }
 

@@ -28,7 +28,7 @@ struct SimulatedTimeline {
         if record.omission == nil, record.tries == 0 || record.steps.sent == nil { complaints.append("never sent") }
         guard record.kind == .call else { return complaints.map { "the record of a list: \($0)" } }
         let steps = record.steps
-        if record.omission == nil, steps.invited != nil, steps.registered == nil, !ringsLiveFlows {
+        if record.omission == nil, steps.invited != nil, steps.registered == nil, record.sign == nil, !ringsLiveFlows {
             complaints.append("invited before it registered")
         }
         let order = [steps.registered, steps.invited, steps.rang, steps.ended].compactMap { $0 }

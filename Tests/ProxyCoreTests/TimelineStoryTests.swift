@@ -260,6 +260,45 @@ struct TimelineStoryTests {
         #expect(bench.pass(.seconds(31)).records.isEmpty)
         #expect(bench.engine.timeline.count == 0)
     }
+
+    @Test(arguments: TimelineRecord.SignOfLife.allCases)
+    func `a phone that is awake has not registered: what let the call out is told`(
+        sign: TimelineRecord.SignOfLife
+    ) throws {
+        let bench = EngineBench()
+        let id = try pushed(bench)
+        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.take()
+        _ = bench.pass(.milliseconds(500))
+        var released: [ProxyAction] = []
+        switch sign {
+        case .keepAlive:
+            bench.engine.flowAlive(EngineBench.udp(EngineBench.phone), now: bench.now)
+            released = bench.take()
+        case .request: released = bench.receive(bench.phoneText("OPTIONS", to: "sip:example.net"))
+        case .response:
+            released = bench.receive(
+                SIPText.bytes([
+                    "SIP/2.0 200 OK", "Via: SIP/2.0/UDP 10.0.0.1:5060;branch=z9hG4bKlate",
+                    "From: <sip:x@example.net>;tag=o", "To: <sip:bob@example.net>;tag=p", "Call-ID: o",
+                    "CSeq: 1 MESSAGE",
+                ]))
+        }
+        // It registers all the same, and has the call.
+        _ = bench.pass(.milliseconds(50))
+        #expect(bench.register(cseq: 2).invites.isEmpty)
+        let record = try #require(try answer(200, released, bench).records.first)
+        #expect(record.sign == sign && record.steps.registered == nil && record.steps.invited == 580)
+    }
+
+    @Test func `a REGISTER that lets the call out is no sign of life`() throws {
+        let bench = EngineBench()
+        let id = try pushed(bench)
+        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        let released = bench.register(cseq: 2)
+        let record = try #require(try answer(200, released, bench).records.first)
+        #expect(record.sign == nil && record.steps.registered == 80)
+    }
 }
 
 extension [ProxyAction] {

@@ -53,6 +53,7 @@ struct DeviceExplanation {
     private let omission: TimelineRecord.Omission?
     private let answer: TimelineRecord.Answer?
     private let end: TimelineRecord.End?
+    private let sign: TimelineRecord.SignOfLife?
     private let lastRegistered: Int64?
 
     /// `lastRegistered` is when the device was last heard of, if it still is a contact.
@@ -62,6 +63,7 @@ struct DeviceExplanation {
         omission = record.omission.flatMap(TimelineRecord.Omission.init(rawValue:))
         answer = record.answer.flatMap(TimelineRecord.Answer.init(rawValue:))
         end = record.end.flatMap(TimelineRecord.End.init(rawValue:))
+        sign = record.sign.flatMap(TimelineRecord.SignOfLife.init(rawValue:))
     }
 
     // MARK: Steps
@@ -78,6 +80,7 @@ struct DeviceExplanation {
             }
         }
         if let registered = record.registered { steps.append((registered, "the phone registered")) }
+        if let sign, let invited = record.invited { steps.append((invited, words(sign))) }
         if let invited = record.invited { steps.append((invited, "the INVITE went to it")) }
         if let rang = record.rang { steps.append((rang, "it rang")) }
         if let end, end != .notOffered { steps.append((record.ended ?? 0, words(end))) }
@@ -160,6 +163,14 @@ struct DeviceExplanation {
         return " at try \(record.tries)" + (record.reason.isEmpty ? "" : "; the one before failed: \(record.reason)")
     }
 
+    private func words(_ sign: TimelineRecord.SignOfLife) -> String {
+        switch sign {
+        case .keepAlive: "the phone was awake: a keep-alive came on the flow that it registered on"
+        case .request: "the phone was awake: a request came on the flow that it registered on"
+        case .response: "the phone was awake: a response came on the flow that it registered on"
+        }
+    }
+
     private func words(_ end: TimelineRecord.End) -> String {
         switch end {
         case .answered: "answered"
@@ -194,9 +205,9 @@ struct DeviceExplanation {
         case .providerOff: return "sippushd provider enable \(record.app)"
         case .deviceLimit where record.kind == "notification":
             return "api.notifications.per-device is the limit, beside call.pushes-per-device."
-        case .deviceLimit where record.registered == nil:
+        case .deviceLimit where !cameBack:
             return "call.pushes-per-device is the limit: many calls in a minute come from somewhere."
-        case .callerLimit where record.registered == nil:
+        case .callerLimit where !cameBack:
             return "call.pushes-per-caller is the limit, for callers who are not listed under trusted."
         case .notCarried: return "docs/Providers.md says which tokens carry notifications."
         case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
@@ -208,7 +219,7 @@ struct DeviceExplanation {
         switch end {
         case .timeOver: return record.omission == nil ? timeOverAdvice : nil
         case .callerGaveUp:
-            guard isAccepted, record.registered == nil else { return nil }
+            guard isAccepted, !cameBack else { return nil }
             return "The caller hung up before the phone had woken."
         case .unreachable:
             return "The connection on which the phone had registered is gone; it must register again to be called."
@@ -224,6 +235,9 @@ struct DeviceExplanation {
             return nil
         }
     }
+
+    /// While the call waited.
+    private var cameBack: Bool { record.registered != nil || sign != nil }
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 

@@ -74,6 +74,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var sent: Int32?
     package var answered: Int32?
     package var registered: Int32?
+    /// `keep-alive`, `request` or `response`: what let the call out at `invited`, in place of a REGISTER.
+    package var sign: String?
     package var invited: Int32?
     package var rang: Int32?
     package var ended: Int32?
@@ -106,6 +108,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         sent = record.steps.sent
         answered = record.steps.answered
         registered = record.steps.registered
+        sign = record.sign?.rawValue
         invited = record.steps.invited
         rang = record.steps.rang
         ended = record.steps.ended

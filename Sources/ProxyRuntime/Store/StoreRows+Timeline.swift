@@ -38,16 +38,17 @@ extension Connection {
         write.bind(28, optional: record.marks.followed?.milliseconds)
         let counts = record.wasAccepted && !record.marks.isOutsideBadge
         write.bind(29, optional: record.marks.read?.milliseconds ?? (counts ? nil : 0))
+        write.bind(30, optional: record.sign?.rawValue)
         try write.run()
     }
 
     private static let columns = """
         user, domain, call_id, call_ref, kind, calls, device, requested_at, omission, app, code, delivery, tries, answer,
         status, reason, dead_since, provider_id, sent, answered, registered, invited, rang, ended, ending, ending_status,
-        received, followed, read
+        received, followed, read, sign
         """
     private static let insertion =
-        "INSERT INTO push_record (\(columns)) VALUES (?\(String(repeating: ",?", count: 28)))"
+        "INSERT INTO push_record (\(columns)) VALUES (?\(String(repeating: ",?", count: 29)))"
 
     /// Rows are only ever deleted from the front, so their numbers tell how many there are.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
@@ -121,7 +122,7 @@ extension Statement {
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
         var record = TimelineRecord(
-            id: PushID(rawValue: UInt64(bitPattern: integer(29))), kind: kind, user: byteString(0),
+            id: PushID(rawValue: UInt64(bitPattern: integer(30))), kind: kind, user: byteString(0),
             host: byteString(1), device: UInt64(bitPattern: integer(6)), callRef: callRef, callID: byteString(2),
             calls: calls, requestedAt: UnixTime(milliseconds: integer(7)),
             omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)),
@@ -144,6 +145,7 @@ extension Statement {
         record.marks.received = date(26)
         record.marks.followed = date(27)
         record.marks.read = date(28)
+        record.sign = optionalText(29).flatMap(TimelineRecord.SignOfLife.init(rawValue:))
         return record
     }
 

@@ -193,6 +193,10 @@ enum StoreSchema {
             until INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         """,
+        """
+        -- keep-alive, request or response: what let the call out in place of a REGISTER.
+        ALTER TABLE push_record ADD COLUMN sign TEXT;
+        """,
     ]
 }
 

@@ -85,8 +85,13 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
-    /// A REGISTER of the phone came.
+    /// A REGISTER of the phone came; one after a sign of life is not for the call.
     package mutating func registered(_ id: PushID, now: Instant) { entries[id]?.registered(now: now) }
+
+    /// The phone showed life where it had registered, and the INVITE goes to it.
+    package mutating func showedLife(_ id: PushID, by sign: TimelineRecord.SignOfLife) {
+        entries[id]?.showedLife(by: sign)
+    }
 
     /// The INVITE went to the phone.
     package mutating func invited(_ id: PushID, now: Instant) { entries[id]?.invited(now: now) }
@@ -181,7 +186,11 @@ private final class OpenRecord {
     }
 
     func registered(now: Instant) {
-        if record.steps.registered == nil { record.steps.registered = offset(now) }
+        if record.steps.registered == nil, record.sign == nil { record.steps.registered = offset(now) }
+    }
+
+    func showedLife(by sign: TimelineRecord.SignOfLife) {
+        if record.sign == nil { record.sign = sign }
     }
 
     func invited(now: Instant) {

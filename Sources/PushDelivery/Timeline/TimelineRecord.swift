@@ -95,6 +95,13 @@ package struct TimelineRecord: Hashable, Sendable {
         case restarted
     }
 
+    /// What let a held call out when no REGISTER did: it came on the very flow that the phone registered on.
+    package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
+        case keepAlive = "keep-alive"
+        case request
+        case response
+    }
+
     package let id: PushID
     package let kind: Kind
     package let user: ByteString
@@ -126,6 +133,8 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
     package var steps = Steps()
+    /// `nil` when the phone has registered for the call, or got it in another way, or not at all.
+    package var sign: SignOfLife?
     /// What the app said of the push; of `read` also what we know without it.
     package var marks = PushMarks()
     package var end: End?

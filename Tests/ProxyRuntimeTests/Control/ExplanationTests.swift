@@ -83,6 +83,23 @@ struct ExplanationTests {
             ])
     }
 
+    @Test(arguments: TimelineRecord.SignOfLife.allCases)
+    func `a phone that was awake`(sign: TimelineRecord.SignOfLife) {
+        let record = record {
+            $0.sign = sign
+            $0.answer = .accepted
+            $0.steps.invited = 310
+            $0.steps.ended = 400
+            $0.end = .callerGaveUp
+        }
+        let article = sign == .keepAlive ? "a keep-alive" : "a \(sign.rawValue)"
+        #expect(
+            lines(record).dropFirst(2).filter { !$0.contains("provider") } == [
+                "  310 ms   the phone was awake: \(article) came on the flow that it registered on",
+                "  310 ms   the INVITE went to it", "  400 ms   the caller gave up",
+            ])
+    }
+
     @Test func `a user with contacts of every kind`() {
         var report = report()
         let hour: Int64 = 3_600_000

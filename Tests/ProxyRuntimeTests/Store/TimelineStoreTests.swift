@@ -47,6 +47,7 @@ struct TimelineStoreTests {
         full.steps.sent = 0
         full.steps.answered = 1
         full.steps.registered = 2
+        full.sign = .keepAlive
         full.steps.invited = 3
         full.steps.rang = 4
         full.steps.ended = .max
