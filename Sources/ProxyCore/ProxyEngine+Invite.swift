@@ -221,9 +221,9 @@ extension ProxyEngine {
             } else {
                 traceBegan(call, target, .callerLimit, fork: fork, branch: index, now: now)
             }
+            if treatments[index] != .ring { watch(target) }
             if treatments[index] == .wake {
                 armHold(of: fork, context, now: now)
-                watch(target)
             } else {
                 send(incoming, to: target, fork: fork, branch: index, now: now)
             }

@@ -42,7 +42,8 @@ extension ProxyEngine {
     // MARK: The device is there
 
     /// The device has registered, or its flow shows life: every INVITE that waits for it goes out on that flow, each once
-    /// (R17), and one that is on its way to where the device was before follows it.
+    /// (R17), one that is on its way to where the device was before follows it, and one that was sent here in vain is
+    /// repeated.
     func deviceReturned(_ device: BindingID, now: Moment) {
         called.unwatch(device)
         sayFarewells(to: device, now: now)
@@ -65,6 +66,8 @@ extension ProxyEngine {
                     context.fork.recalled(branch)
                     withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
                     deliver(to: target, fork: fork, branch: branch, context, now: now)
+                case .calling(let client) where context.fork.branches[branch].addressee == device:
+                    withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
                 case .calling, .resolving, .ended: break
                 }
             }

@@ -244,6 +244,11 @@ package final class StreamFlows: @unchecked Sendable {
             let rest = bytes.extracting(used..<bytes.count)
             switch connected.framer.next(in: rest) {
             case .incomplete:
+                // One line end, which may be half a keep-alive: whoever sends it is there.
+                if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
+                    let flow = connected.flow
+                    shard.assumeIsolated { $0.flowAlive(flow) }
+                }
                 return used
             case .keepAlive(let length):
                 // RFC 5626 section 4.4.1: a double CRLF is answered by one.

@@ -100,6 +100,13 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
+    /// The peer shows that it is there after some of the INVITEs were lost: it gets the next one now, and timer A begins anew.
+    package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
+        guard case .calling = state, repeats > 0 else { return .none }
+        repeats = 0
+        return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
+    }
+
     /// Timer B, D or M, or the end of a CANCEL's patience, whichever the state has.
     package mutating func waitEnded() -> Action {
         switch state {

@@ -116,6 +116,18 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
+    /// The peer of an INVITE that was repeated in vain shows that it is there: it does not wait for the next repetition.
+    package mutating func peerReturned(
+        _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        guard let slot = clients.slot(of: id.rawValue), case .invite(var machine) = clients.records[slot].machine else {
+            return
+        }
+        let action = machine.peerReturned(timers, now: now)
+        clients.records[slot].machine = .invite(machine)
+        perform(action, slot, nil, now: now, into: &out)
+    }
+
     // MARK: Events from the table's own queue
 
     mutating func clientResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {

@@ -165,6 +165,21 @@ struct AwakePhoneTests {
         #expect(phone.answer(200, to: phone.invites.first) == ["200 invite > pbx", "drop push"])
     }
 
+    @Test(arguments: [true, false])
+    func `an INVITE that was lost on a flow thought alive is repeated when the phone is there`(registers: Bool) {
+        let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
+        phone.register()
+        #expect(phone.call() == ["100 invite > pbx", "push invite tok1", "invite > 0"])
+        phone.give(.accepted(nil))
+        // After 0.5, 1.5, 3.5, 7.5 and 15.5 s; the next one would come when the caller has gone.
+        #expect(phone.pass(.seconds(20)).count { $0 == "invite > 0" } == 5)
+        #expect((registers ? phone.register() : phone.keepAlive()) == ["invite > 0"])
+        #expect(phone.invites.count == 1, "the same one")
+        #expect(phone.answer(180, to: phone.invites.first) == ["180 invite > pbx"])
+        #expect(phone.register().isEmpty && phone.keepAlive().isEmpty)
+        #expect(phone.answer(200, to: phone.invites.first) == ["200 invite > pbx"])
+    }
+
     @Test func `one that did not is pushed, and gets the INVITE when it comes`() {
         let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
         phone.register()

@@ -10,94 +10,13 @@ import Testing
 
 @testable import ProxyRuntime
 
-/// Phones, PBXs and bystanders on real sockets: whatever reaches one of them is told with the name of its place.
-private actor Places {
-    let loop: EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    private var sockets: [String: UDPSocket] = [:]
-    private var listeners: [StreamListener] = []
-    private var connections: [StreamConnection] = []
-    private var phones: [String: StreamConnection] = [:]
-    nonisolated let messages = Mailbox<(place: String, text: String)>()
-    nonisolated let closed = Mailbox<String>()
-
-    init(_ loop: EventLoop) { self.loop = loop }
-
-    func udp(_ name: String, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> Endpoint {
-        let socket = try UDPSocket(boundTo: endpoint, on: loop)
-        let messages = messages
-        try socket.receive { batch in
-            for index in 0..<batch.count {
-                messages.put((name, batch.withBytes(at: index) { bytes in Self.text(bytes) }))
-            }
-        }
-        sockets[name] = socket
-        return socket.local
-    }
-
-    func tcp(_ name: String, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> Endpoint {
-        let listener = try StreamListener(boundTo: endpoint, on: loop, limit: 100) { [weak self] stream in
-            self?.assumeIsolated { $0.accepted(stream, at: name) }
-        }
-        listeners.append(listener)
-        return listener.local
-    }
-
-    private func accepted(_ stream: StreamConnection, at name: String) {
-        connections.append(stream)
-        messages.put((name, "connection"))
-        try? stream.start(handlers(name))
-    }
-
-    func connect(_ name: String, to target: Endpoint) throws {
-        phones[name] = try StreamConnection.connect(to: target, on: loop, handlers: handlers(name))
-    }
-
-    private func handlers(_ name: String) -> StreamConnection.Handlers {
-        let (messages, closed) = (messages, closed)
-        return StreamConnection.Handlers(
-            connected: { _ in },
-            received: { _, bytes in
-                messages.put((name, Self.text(bytes)))
-                return bytes.count
-            }, closed: { _, _ in closed.put(name) })
-    }
-
-    func send(_ bytes: [UInt8], from name: String, to target: Endpoint) {
-        if let phone = phones[name] { phone.send(bytes) } else { sockets[name]?.queue(bytes, to: target) }
-    }
-
-    func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
-
-    /// The next message that begins like that. One that comes to a place where nothing may come is a failure.
-    nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String {
-        while true {
-            let (at, text) = try await messages.next()
-            #expect(!never.contains(at), "\(at) got \(text.prefix(60))")
-            if at == place, text.hasPrefix(start) { return text }
-        }
-    }
-
-    func close() {
-        for socket in sockets.values { socket.close() }
-        sockets = [:]
-        listeners = []
-        connections = []
-        phones = [:]
-    }
-
-    private static func text(_ bytes: Span<UInt8>) -> String {
-        unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
-    }
-}
-
 extension RunningDaemonSuites {
     /// The rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md on the wire.
     @Suite("Where a daemon sends to", .timeLimit(.minutes(2)))
     struct RoutingDaemonTests {
         private struct Scene {
             let daemon: RunningDaemon
-            fileprivate let places: Places
+            let places: Places
             let pbx: Endpoint
             let tcp: Endpoint
 
@@ -147,7 +66,7 @@ extension RunningDaemonSuites {
             try await withLoop { loop in
                 let places = Places(loop)
                 let pbx = try await places.udp("pbx")
-                let tcp = try await Self.freePort(loop)
+                let tcp = try await places.freePort()
                 let result: Result<Void, any Error>
                 do {
                     try await RunningDaemon.with { settings in
@@ -165,13 +84,6 @@ extension RunningDaemonSuites {
                 }
                 await places.close()
                 try result.get()
-            }
-        }
-
-        /// A port that nobody has; the daemon cannot say which one the kernel gave it for TCP.
-        private static func freePort(_ loop: EventLoop) async throws -> Endpoint {
-            try await Bench(loop).run { bench in
-                try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop, limit: 1) { _ in }.local
             }
         }
 
