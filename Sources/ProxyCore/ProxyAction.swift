@@ -8,8 +8,9 @@ package enum ProxyAction: Sendable {
     /// Write bytes on a flow. A stream flow whose `connection` is 0 means: any connection to that remote, opened when
     /// there is none. A failure comes back as ``ProxyEngine/sendFailed(on:now:)``.
     case send([UInt8], on: Flow)
-    /// The peer of this stream has proved who it is, perhaps not for the first time (T17).
-    case flowProved(Flow)
+    /// The peer of this stream has proved who it is, perhaps not for the first time (T17). The account stands for the user
+    /// whose password it was; without one a contact was all the proof there is.
+    case flowProved(Flow, account: Int?)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([StoredChange], CommitTicket)
     /// Write these changes soon; nobody waits for them.

@@ -59,8 +59,9 @@ extension ProxyEngine {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user), .forbidden(let user):
-            noteProved(incoming.flow)
-            loginSucceeded(from: source, for: AddressOfRecord(user: user.name, host: home))
+            let user = AddressOfRecord(user: user.name, host: home)
+            noteProved(incoming.flow, by: user)
+            loginSucceeded(from: source, for: user)
         case .challenge, .limited: break
         }
         return verdict

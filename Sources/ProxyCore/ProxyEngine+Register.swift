@@ -140,8 +140,8 @@ extension ProxyEngine {
     }
 
     /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
-    func noteProved(_ flow: Flow) {
-        if flow.connection != 0 { act(.flowProved(flow)) }
+    func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
+        if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }
 
     private func enqueue(_ work: DeviceWork, for aor: AddressOfRecord, now: Moment) {

@@ -185,7 +185,7 @@ package struct LimitSettings: SettingsGroup {
                 + "and a mebibyte at least."),
         .integer(
             "connections", in: 1...1_000_000, \.connections,
-            "TCP connections at the same time. Beyond it the oldest that has not proved itself gives way to a new one. A connection has proved itself when a REGISTER or a password was accepted on it, or by its address under trusted."
+            "TCP connections at the same time. Beyond it the oldest that has not proved itself gives way to a new one. A connection has proved itself when a REGISTER or a password was accepted on it, or by its address under trusted; one user's password proves a sixteenth of them at most (32 at least), so that nobody fills the table."
         ),
         .integer(
             "connections-per-source", in: 1...1_000_000, \.connectionsPerSource,

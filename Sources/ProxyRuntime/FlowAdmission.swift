@@ -15,6 +15,9 @@ package struct FlowLimits: Hashable, Sendable {
     /// All of them.
     package var connections = 50_000
 
+    /// Those that one account may have proved: a share of all, so that no user can fill the table.
+    var perAccount: Int { min(connections, max(32, connections / 16)) }
+
     package init() {}
 }
 
@@ -43,6 +46,8 @@ package struct FlowAdmission {
         fileprivate var silent: AgeList<Entry>.Place?
         /// `nil` once it has proved itself.
         fileprivate var unproved: AgeList<Entry>.Place?
+        /// By whose password.
+        fileprivate var account: Int?
 
         package var isUnproved: Bool { unproved != nil }
     }
@@ -57,6 +62,8 @@ package struct FlowAdmission {
     private var unproved = AgeList<Entry>()
     /// Unproved ones, by source.
     private var sources: [IPAddress: Int] = [:]
+    /// Proved ones, by account.
+    private var accounts: [Int: Int] = [:]
     private(set) package var count = 0
 
     package init(_ limits: FlowLimits) { self.limits = limits }
@@ -97,18 +104,37 @@ package struct FlowAdmission {
         silent.remove(place)
     }
 
-    package mutating func proved(_ standing: inout Standing) {
+    /// It has shown a password, or where none is wanted registered a contact; once for each connection.
+    ///
+    /// - Returns: false when its account has its share: it is served, and stays one that has proved nothing.
+    package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
+        if let account, standing.isUnproved {
+            let count = accounts[account, default: 0]
+            guard count < limits.perAccount else { return false }
+            accounts[account] = count + 1
+            standing.account = account
+        }
+        isNoStranger(&standing)
+        return true
+    }
+
+    private mutating func isNoStranger(_ standing: inout Standing) {
         asked(&standing)
         guard let place = standing.unproved.take() else { return }
         unproved.remove(place)
-        let left = sources[standing.source, default: 1] - 1
-        sources[standing.source] = left > 0 ? left : nil
+        Self.countDown(&sources, standing.source)
     }
 
     /// Once, when the connection has gone.
     package mutating func removed(_ standing: inout Standing) {
-        proved(&standing)
+        isNoStranger(&standing)
+        if let account = standing.account.take() { Self.countDown(&accounts, account) }
         count -= 1
+    }
+
+    private static func countDown<Key: Hashable>(_ counts: inout [Key: Int], _ key: Key) {
+        let left = counts[key, default: 1] - 1
+        counts[key] = left > 0 ? left : nil
     }
 
     // MARK: Time

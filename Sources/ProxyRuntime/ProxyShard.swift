@@ -219,7 +219,7 @@ package actor ProxyShard {
     private func run(_ action: ProxyAction) {
         switch action {
         case .send(let bytes, let flow): send(bytes, on: flow)
-        case .flowProved(let flow): streams.proved(flow)
+        case .flowProved(let flow, let account): streams.proved(flow, by: account)
         case .commit(let changes, let ticket): services.store.commit(changes, ticket)
         case .record(let changes): services.store.record(changes)
         case .recordLate(let changes): services.store.recordLate(changes)

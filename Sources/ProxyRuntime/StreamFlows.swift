@@ -151,9 +151,10 @@ package final class StreamFlows: @unchecked Sendable {
     }
 
     /// The peer has shown who it is.
-    func proved(_ flow: Flow) {
-        guard let connected = connections[flow.connection], connected.standing.isUnproved else { return }
-        admission.proved(&connected.standing)
+    func proved(_ flow: Flow, by account: Int?) {
+        guard let connected = connections[flow.connection], connected.standing.isUnproved,
+            admission.proved(&connected.standing, by: account)
+        else { return }
         trust(connected.stream)
     }
 

@@ -8,7 +8,7 @@ struct ProvedFlowTests {
     private let stream = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
 
     private func proved(_ actions: [ProxyAction]) -> [Flow] {
-        actions.compactMap { if case .flowProved(let flow) = $0 { flow } else { nil } }
+        actions.compactMap { if case .flowProved(let flow, _) = $0 { flow } else { nil } }
     }
 
     @Test func `an accepted REGISTER proves its connection where nobody has to authenticate`() {
@@ -29,5 +29,27 @@ struct ProvedFlowTests {
     @Test func `a datagram has no connection to prove`() {
         let bench = EngineBench()
         #expect(proved(bench.register()).isEmpty)
+    }
+
+    @Test func `a password names the account, a contact without one none`() throws {
+        func account(_ actions: [ProxyAction]) -> [Int?] {
+            actions.compactMap { if case .flowProved(_, let account) = $0 { account } else { nil } }
+        }
+        let bench = EngineBench.authenticating()
+        func proof(_ user: String, _ method: String, number: Int) throws -> Int? {
+            let text =
+                method == "REGISTER"
+                ? bench.registerText(user: user, callID: "r\(number)")
+                : bench.phoneText(method, from: "sip:\(user)@example.net", callID: "p\(number)")
+            let challenge = try #require(sentResponse(bench.receive(text, on: stream)))
+            return try #require(
+                account(bench.receive(TestDigest.answer(challenge, to: text, as: user), on: stream)).first)
+        }
+        let bob = try #require(try proof("bob", "REGISTER", number: 1))
+        #expect(try proof("bob", "INVITE", number: 2) == bob)
+        let eve = try #require(try proof("eve", "REGISTER", number: 3))
+        #expect(eve != bob)
+        let open = EngineBench()
+        #expect(account(open.commitAll(in: open.receive(open.registerText(), on: stream))) == [nil])
     }
 }

@@ -261,6 +261,14 @@ class Daemon:
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(what + r":\s+(\d+)", file.read()).group(1))
 
+    def work(self):
+        """Seconds of processor time that it has used."""
+        total = 0
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/schedstat") as file:
+                total += int(file.read().split()[0])
+        return total / 1e9
+
 
 def merge(base, more):
     for key, value in more.items():

@@ -27,8 +27,8 @@ struct FlowAdmissionTests {
         #expect(admission.verdict(on: phone, isTrusted: false) == .refusedForSource)
         #expect(admission.verdict(on: phone, isTrusted: true) == .admitted)
         #expect(admission.verdict(on: other, isTrusted: false) == .admitted)
-        admission.proved(&first)
-        admission.proved(&first)
+        _ = admission.proved(&first, by: nil)
+        _ = admission.proved(&first, by: nil)
         #expect(admission.verdict(on: phone, isTrusted: false) == .admitted)
         _ = admission.added(3, from: phone, isTrusted: false, now: at(0))
         #expect(admission.verdict(on: phone, isTrusted: false) == .refusedForSource)
@@ -52,10 +52,10 @@ struct FlowAdmissionTests {
         var three = admission.added(3, from: phone, isTrusted: false, now: at(2))
         #expect(admission.verdict(on: other, isTrusted: false) == .admittedFor(1))
         #expect(admission.verdictOnOutgoing() == .admittedFor(1))
-        admission.proved(&one)
+        _ = admission.proved(&one, by: nil)
         #expect(admission.verdict(on: other, isTrusted: true) == .admittedFor(2))
-        admission.proved(&two)
-        admission.proved(&three)
+        _ = admission.proved(&two, by: nil)
+        _ = admission.proved(&three, by: nil)
         #expect(admission.verdict(on: other, isTrusted: false) == .refusedForTable)
         admission.removed(&two)
         #expect(admission.verdict(on: other, isTrusted: false) == .admitted)
@@ -76,7 +76,7 @@ struct FlowAdmissionTests {
         #expect(admission.nextDeadline == at(60))
         #expect(admission.expired(now: at(60))?.cause == .notProved)
         admission.removed(&one)
-        admission.proved(&two)
+        _ = admission.proved(&two, by: nil)
         #expect(admission.nextDeadline == nil)
         #expect(admission.expired(now: at(9999)) == nil)
     }
@@ -89,5 +89,26 @@ struct FlowAdmissionTests {
         admission.asked(&two)
         #expect(admission.nextDeadline == nil)
         #expect(admission.count == 2)
+    }
+
+    @Test func `one account has a share of the proved ones, and more of them stay unproved`() {
+        var admission = admission {
+            $0.connections = 640
+            $0.perSource = 1000
+        }
+        var standings = (0..<41).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
+        for index in 0..<40 { #expect(admission.proved(&standings[index], by: 7)) }
+        // Once more for the same connection counts no second time.
+        #expect(admission.proved(&standings[0], by: 7))
+        #expect(!admission.proved(&standings[40], by: 7))
+        #expect(standings[40].isUnproved)
+        #expect(admission.expired(now: at(20))?.number == 40)
+        var other = admission.added(50, from: phone, isTrusted: false, now: at(0))
+        #expect(admission.proved(&other, by: 8))
+        admission.removed(&standings[3])
+        #expect(admission.proved(&standings[40], by: 7))
+        // Where nobody shows a password there is no account.
+        var rest = (100..<200).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
+        for index in rest.indices { #expect(admission.proved(&rest[index], by: nil)) }
     }
 }

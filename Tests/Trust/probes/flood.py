@@ -53,6 +53,34 @@ def shapes(agent):
     yield "invitation over and over", None
 
 
+@probe("T4.5", "many-contacts-are-cheap", "digest", alone=True)
+def contacts(t):
+    """A REGISTER of twelve contacts with fifty parameters each, against twelve that are stored: registrar.max-contacts is 12."""
+    name, password = t.daemon.user()
+    phone = t.stream()
+
+    def register(turn):
+        request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", fields=[("Expires", "600")],
+                             call_id=call_id, cseq=2 * turn + 1)
+        for number in range(12):
+            # They differ in the last one alone, and each time stand in another order.
+            some = [f"p{index}=value{index}" for index in range(49)] + [f"which=a{number}"]
+            some = some[turn % 50:] + some[:turn % 50]
+            request.add("Contact", f"<sip:{name}@{phone.local()};{';'.join(some)}>")
+        answer, _ = phone.with_credentials(request, name, password)
+        check(answer and answer.status == 200, f"control: {answer and answer.start}")
+        check(len(answer.all("contact")) == 12, f"control: {len(answer.all('contact'))} contacts")
+
+    call_id, count = fresh("many"), 50
+    register(0)
+    before = t.daemon.work()
+    for turn in range(1, count + 1):
+        register(turn)
+    cost = (t.daemon.work() - before) / count * 1000
+    check(cost <= 2, f"a REGISTER of 12 contacts with 50 parameters takes {cost:.1f} ms of processor time")
+    return f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {cost:.2f} ms of processor time"
+
+
 def amplification(t, wait=6.0):
     worst, name_of_worst, total = 0.0, "", 0
 

@@ -103,6 +103,88 @@ def gives_way(t):
     return f"64 connections for 60 places: new ones are served, the oldest unproved went ({gone + 1}), the proved one stays"
 
 
+@probe("T17.3", "connections-per-account", "narrow", alone=True)
+def per_account(t):
+    """limits.connections is 60, of which one account may prove 32; limits.authentication is 4 s."""
+    name, password = t.daemon.user()
+    streams = []
+    for _ in range(40):
+        stream = t.stream()
+        # A REGISTER without Contact asks what there is: it changes nothing.
+        request = stream.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net")
+        answer, _ = stream.with_credentials(request, name, password)
+        check(answer and answer.status == 200, f"control: {answer and answer.start}")
+        streams.append(stream)
+    time.sleep(5.5)
+    standing = sum(1 for s in streams if not s.closed)
+    check(standing <= 32, f"one account keeps {standing} connections of 60")
+    check(standing == 32, f"control: {standing} connections stand; 32 would be one account's share")
+    others = [t.stream() for _ in range(10)]
+    for stream in others:
+        t.registered(stream)
+    check(not any(s.closed for s in others), "other users lost connections to it")
+    return f"of 40 connections that one user proved, with 60 for all, {standing} stay; others register beside them"
+
+
+def burst(agent, count):
+    """Milliseconds that each of so many OPTIONS took, one after the other."""
+    times = []
+    for _ in range(count):
+        request = agent.make("OPTIONS", "sip:example.net")
+        begin = time.monotonic()
+        check(agent.exchange(request, 3), "OPTIONS got no answer")
+        times.append((time.monotonic() - begin) * 1000)
+    return sorted(times)
+
+
+@probe("T4.5", "a-crowd-costs-nothing", "digest", alone=True)
+def crowd(t):
+    """5,000 idle connections and 200 that drip make no request dearer: by the daemon's own processor time."""
+    count, hosts = 400, [t.address() for _ in range(90)]
+
+    def measure():
+        agents = (t.phone(), t.stream())
+        before, times = t.daemon.work(), []
+        for agent in agents:
+            times += burst(agent, count)
+        times.sort()
+        return (t.daemon.work() - before) / (2 * count) * 1e6, times[int(len(times) * 0.99)]
+
+    measure()
+    alone, alone_late = measure()
+    sockets = []
+    try:
+        for number in range(5200):
+            connection = socket.socket()
+            connection.bind((hosts[number % len(hosts)], 0))
+            connection.connect(t.daemon.address)
+            sockets.append(connection)
+        stop = threading.Event()
+
+        def drip():
+            while not stop.wait(1):
+                for connection in sockets[:200]:
+                    try:
+                        connection.send(b"O")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        time.sleep(1)
+        crowded, crowded_late = measure()
+        stop.set()
+        thread.join()
+        standing = t.daemon.metric("sippushd_connections")
+    finally:
+        for connection in sockets:
+            connection.close()
+    check(standing >= 5000, f"control: {standing:.0f} connections stood")
+    check(crowded < 3 * alone + 200, f"an OPTIONS takes {crowded:.0f} µs beside 5,200 connections, {alone:.0f} µs without")
+    return (f"an OPTIONS takes {crowded:.0f} µs of processor time beside 5,000 idle and 200 dripping connections, {alone:.0f} "
+            f"without; 99 % are answered within {crowded_late:.1f} ms, {alone_late:.1f} without")
+
+
 @probe("T17.4", "half-messages", "direct", alone=True)
 def half_messages(t):
     count = 600
