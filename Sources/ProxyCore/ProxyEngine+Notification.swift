@@ -139,28 +139,29 @@ extension ProxyEngine {
     // MARK: Ends of calls
 
     /// The call is over for a phone that was woken and has not come: no CANCEL reaches it. Acrobits' apps show the call
-    /// from the push on, and are told the end in another; no other provider's app has a word for it.
+    /// from the push on, and are told the end in another; so are other apps whose settings say that they understand it.
     func tellEnd(of context: ForkContext, to branch: Int, now: Moment) {
         let branch = context.fork.branches[branch]
         guard branch.wasWoken, branch.end != .succeeded, let call = context.call, let device = branch.device,
             let target = bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
-            token.provider == .acrobits, afterEnd(of: token) == .push
+            afterEnd(of: token) == .push
         else { return }
-        var message = MediatedMessage(.callMissed)
+        var outcome = EndedCallNotice.Outcome.missed
         switch branch.end {
-        case .cancelled(.answeredElsewhere), .cancelled(.declinedElsewhere):
-            // A phone that registers without a token may be the very one that was woken.
-            guard wasTakenByKnownDevice(context.fork) else { return }
-            message.verb = .callAnsweredElsewhere
+        case .cancelled(.answeredElsewhere): outcome = .answeredElsewhere
+        case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        message.id = call.key.callID
-        var notification = PushNotification(expiresAt: now.date + Self.shortestTry)
-        notification.countsInBadge = false
-        notification.mediated = message
+        // A phone that registers without a token may be the very one that was woken.
+        guard outcome == .missed || wasTakenByKnownDevice(context.fork) else { return }
+        guard let incoming = revive(context) else { return }
+        let caller = CallerIdentity(incoming.request, format: settings.callerIDFormat)
+        let notification = PushNotification(
+            EndedCallNotice(Self.incomingCall(call, from: caller), outcome), expiresAt: now.date + Self.shortestTry)
+        let badge = unread.count(of: device.rawValue)
         let (id, code) = (PushID(rawValue: nextNumber()), newPushCode())
         pushes[id] = .notification(code, device: device, aor: call.aor)
-        act(.push(request(notification, code, id, to: token, of: target, badge: 0, now: now)))
+        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
     }
 
     /// Whoever ended the call for all others registers with a token.

@@ -23,15 +23,19 @@ extension ProxyEngine {
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(code, fork, branch: branch, device: target.id, aor: call.aor)
         let badge = unread.asked(code, .call(call.ref), by: target.id.rawValue, at: now.date)
-        let incomingCall = IncomingCall(
-            callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
-            isAnonymous: caller.isAnonymous, receivedAt: call.receivedAt, callID: call.key.callID)
         act(
             .push(
                 PushRequest(
                     id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
-                    message: .incomingCall(incomingCall), badge: badge,
+                    message: .incomingCall(Self.incomingCall(call, from: caller)), badge: badge,
                     deadline: max(call.pushDeadline, now.date + Self.shortestCallPush))))
+    }
+
+    /// As pushes tell of it.
+    static func incomingCall(_ call: OfferedCall, from caller: CallerIdentity) -> IncomingCall {
+        IncomingCall(
+            callRef: call.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous, receivedAt: call.receivedAt, callID: call.key.callID)
     }
 
     /// Of a phone that is woken because it was lost while it rang.

@@ -1,5 +1,3 @@
-package import Settings
-
 /// What a phone gets that was pushed for a call and is back within a minute of the call's end.
 package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
     /// The INVITE, and at once its CANCEL with the Reason: an app that had to show a call learns how it ended.
@@ -8,18 +6,6 @@ package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
     case push
     /// Nothing; what it missed is in its list of missed calls.
     case none
-
-    /// For providers that have no word for the end of a call.
-    package static let withoutPush = SettingType<AfterEnd>.parsed("invite-cancel or none") {
-        text throws(SettingComplaint) in
-        guard let choice = AfterEnd(rawValue: text), choice != .push else {
-            throw SettingComplaint(
-                "expected invite-cancel or none; only Acrobits' apps know a push for the end of a call")
-        }
-        return choice
-    } print: {
-        $0.rawValue
-    }
 }
 
 extension PushApp {

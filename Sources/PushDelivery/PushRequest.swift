@@ -26,7 +26,7 @@ package struct CallRef: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// A call as an incoming-call push tells of it (R12 to R15).
-package struct IncomingCall: Sendable {
+package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
     /// The caller's URI without parameters; not used when anonymous (A14).
     package let callerURI: ByteString

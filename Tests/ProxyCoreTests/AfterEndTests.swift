@@ -100,6 +100,26 @@ struct AfterEndTests {
         #expect(story(none.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
     }
 
+    @Test func `an app that wishes it is pushed at once, and hears nothing when it comes`() throws {
+        let bench = pushed(afterEnd: .push)
+        let invite = try #require(readRequest(bench.inviteText()))
+        let over = bench.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx)
+        let push = try #require(over.pushes.first)
+        guard case .notification(let notification) = push.message else {
+            Issue.record("no word of the end")
+            return
+        }
+        #expect(push.token.prid.string == "tok1" && notification.isSilent && !notification.isInBadge)
+        #expect(notification.endedCall?.outcome == .missed)
+        #expect(notification.endedCall?.call.callID.string == "call1")
+        #expect(notification.endedCall?.call.callerURI.string == "sip:103@example.net")
+        #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
+        // A phone that has come gets a CANCEL instead.
+        let awake = pushed(afterEnd: .push)
+        awake.register(cseq: 2)
+        #expect(awake.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx).pushes.isEmpty)
+    }
+
     @Test func `calls that are not over have the room first`() throws {
         let bench = pushed { $0.heldBytes = 1_100 }
         try cancel(bench)

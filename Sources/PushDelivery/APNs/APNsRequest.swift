@@ -19,13 +19,15 @@ enum APNsRequest {
             return .impossible(.payloadRefused("no topic: neither pn-param nor push.apns.topics names a bundle"))
         }
         switch context.push.message {
-        case .incomingCall:
+        case .incomingCall(let call):
             let expiration = String(context.push.deadline.seconds)
             if let voip = token.voip {
                 return request(to: voip, topic + ".voip", .voip, expiration, context, settings)
             }
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
-            return request(to: remote, topic, settings.remotePushType.type, expiration, context, settings)
+            return request(
+                to: remote, topic, settings.remotePushType.type, expiration, context, settings,
+                collapseKey: key(of: call, settings))
         case .missedCalls:
             // Apple ends apps whose VoIP push reports no call, so a PushKit token is no way to tell of missed ones.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
@@ -39,11 +41,21 @@ enum APNsRequest {
             // Neither with a PushKit token: it is no call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
+            if let end = notification.endedCall, settings.payload.tellsEnds {
+                return request(
+                    to: remote, topic, settings.remotePushType.type, expiration, context, settings,
+                    collapseKey: key(of: end.call, settings))
+            }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context, settings,
                 // One that is tried again takes the place of what may have been accepted unnoticed.
                 collapseKey: context.code.description)
         }
+    }
+
+    /// Where the profile has a text for the end of a call, it takes the place of that for the call.
+    private static func key(of call: IncomingCall, _ settings: APNsSettings) -> String? {
+        settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }
 
     private static let silentBody = Array("{\"aps\":{\"content-available\":1}}".utf8)

@@ -71,8 +71,8 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "payload", \.payload,
             "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
         .value(
-            "after-end", \.afterEnd, AfterEnd.withoutPush, example: "invite-cancel",
-            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none. Not set: invite-cancel for VoIP tokens and with the payload linphone, else none."
+            "after-end", \.afterEnd, .choice, example: "invite-cancel",
+            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none. Not set: invite-cancel for VoIP tokens and with the payload linphone, else none."
         ),
         .choice(
             "remote-push-type", \.remotePushType,

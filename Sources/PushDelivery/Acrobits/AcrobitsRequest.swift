@@ -32,7 +32,7 @@ enum AcrobitsRequest {
         // There is no word for it.
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            guard !notification.isSilent else { return .impossible(.noSuitableToken) }
+            guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
             // The account that shall do something has no name.
             if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }

@@ -48,8 +48,9 @@ struct HTTPPushValues {
             case .notification(let notification): return ByteString(notification.type)
             }
         case .pushID: return ByteString(context.code.description)
-        case .callRef: return call.map { ByteString($0.callRef.description) } ?? .empty
-        case .callID: return call?.callID.cut(to: Self.textLimit) ?? .empty
+        case .callRef:
+            return (call?.callRef ?? context.endedCall?.call.callRef).map { ByteString($0.description) } ?? .empty
+        case .callID: return (call?.callID ?? context.endedCall?.call.callID)?.cut(to: Self.textLimit) ?? .empty
         case .caller: return caller.cut(to: Self.textLimit)
         case .displayName:
             guard let call, !call.isNameless else { return .empty }

@@ -78,9 +78,9 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "dead-status", of: statusType, \.deadStatus,
             "The answers that mean that the app is gone from the device. 404 counts once a push was accepted, for a wrong url looks the same."
         ),
-        .value(
-            "after-end", \.afterEnd, AfterEnd.withoutPush,
-            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none."
+        .choice(
+            "after-end", \.afterEnd,
+            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .path(
@@ -101,6 +101,12 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             found.append(
                 SettingComplaint("expected \(both) in one of accepted-status and dead-status", key: "dead-status"))
         }
+        if afterEnd == .push, !fields.contains(.type) {
+            found.append(
+                SettingComplaint(
+                    "expected {{type}} in url, headers or body beside push, or the end of a call looks like a call",
+                    key: "after-end"))
+        }
         if (certFile == nil) != (certKeyFile == nil) {
             found.append(SettingComplaint("expected cert-file and cert-key-file, or neither"))
         }
@@ -108,10 +114,12 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     }
 
     /// Whether requests say of a notification that it is one.
-    var tellsNotifications: Bool {
+    var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
+
+    /// All that requests name.
+    private var fields: [HTTPPushField] {
         let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
-        let fields = templates.flatMap(\.fields) + (body?.fields ?? [])
-        return fields.contains(where: \.tellsNotification)
+        return templates.flatMap(\.fields) + (body?.fields ?? [])
     }
 
     // MARK: Types

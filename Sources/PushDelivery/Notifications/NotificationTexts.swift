@@ -45,7 +45,7 @@ extension PayloadContext {
 
 extension PushNotification {
     /// What tells apps in profiles without a word of their own that it is no call.
-    var type: String { isSilent ? "silent" : "message" }
+    var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
@@ -60,8 +60,14 @@ extension PushNotification {
 }
 
 extension PayloadContext {
+    /// Nothing that a person would notice: it may wait. That a phone stops ringing may not.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
-        return notification.isSilent
+        return notification.isSilent && notification.endedCall == nil
+    }
+
+    var endedCall: EndedCallNotice? {
+        guard case .notification(let notification) = push.message else { return nil }
+        return notification.endedCall
     }
 }

@@ -25,15 +25,58 @@ package struct PushNotification: Hashable, Sendable {
     package var badge: Int?
     /// What only Acrobits' mediator understands; other providers pass it over.
     package var mediated: MediatedMessage?
+    /// It says that a call is over.
+    package private(set) var endedCall: EndedCallNotice?
     /// Nobody wants it any more then.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
+    /// For a phone that was woken for the call and has not come.
+    package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
+        self.expiresAt = expiresAt
+        isSilent = true
+        endedCall = end
+        destinationType = ByteString(end.type)
+        destinationContent = ByteString(end.call.callRef.description)
+        // The mediator does not tell who took it from who declined it.
+        var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
+        message.id = end.call.callID
+        mediated = message
+    }
+
     /// A silent one is nothing that anybody could read.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
+}
+
+/// A call that a push has told of, and that is over.
+package struct EndedCallNotice: Hashable, Sendable {
+    package enum Outcome: Hashable, Sendable {
+        /// The caller gave up, or nobody took it in time.
+        case missed
+        case answeredElsewhere
+        /// By another phone, for all.
+        case declinedElsewhere
+    }
+
+    package let call: IncomingCall
+    package let outcome: Outcome
+
+    package init(_ call: IncomingCall, _ outcome: Outcome) {
+        self.call = call
+        self.outcome = outcome
+    }
+
+    /// Our word for it, where a provider or profile has none.
+    var type: String {
+        switch outcome {
+        case .missed: "call_ended"
+        case .answeredElsewhere: "call_answered_elsewhere"
+        case .declinedElsewhere: "call_declined_elsewhere"
+        }
+    }
 }
 
 /// A JSON object of the sender's, which is passed on to the app as it is.

@@ -15,43 +15,63 @@ enum LinphonePayload {
             PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
             PayloadField("custom-payload", "{}"),
         ]
-        switch context.push.message {
-        case .incomingCall(let call):
+        func fields(of call: IncomingCall, _ key: String) -> [PayloadField] {
             let shown = call.shownCaller(anonymous: context.settings.texts.anonymous)
             return head + [
                 PayloadField("from-uri", uri(call), atMost: uriLimit),
                 PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
                 PayloadField("call-id", call.callID, atMost: callIDLimit),
                 PayloadField("sip-from", shown, atMost: nameLimit),
-                PayloadField("loc-key", callKey), PayloadField("loc-args", shown, atMost: nameLimit),
+                PayloadField("loc-key", key), PayloadField("loc-args", shown, atMost: nameLimit),
             ]
+        }
+        switch context.push.message {
+        case .incomingCall(let call): return fields(of: call, callKey)
         case .missedCalls(let calls):
             let type = PayloadField("type", "missed_calls")
             let list = CallList.json(calls, atMost: room - (head + [type]).size - 5)
             return head + [type, PayloadField("calls", json: list)]
         case .silent: return head
-        case .notification(let notification): return fields(notification, context, room: room)
+        case .notification(let notification):
+            if let end = notification.endedCall { return fields(of: end.call, key(end.outcome)) }
+            return Self.fields(notification, context, room: room)
+        }
+    }
+
+    /// Flexisip's texts for a call that a push has told of and that is over, where the app names none of its own.
+    private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
+        switch outcome {
+        case .missed: "Missing call"
+        case .answeredElsewhere: "Accepted elsewhere"
+        case .declinedElsewhere: "Declined elsewhere"
         }
     }
 
     static func apple(_ context: PayloadContext, _ type: ApplePushType, room: Int) -> [UInt8] {
         switch context.push.message {
-        case .incomingCall(let call): appleCall(context, call, type)
+        case .incomingCall(let call): appleCall(context, call, callKey, type, ttl: context.inviteTTL)
         case .missedCalls(let calls): appleList(context, calls, type, room: room)
         case .silent: Array("{\"aps\":{\"content-available\":1}}".utf8)
-        case .notification(let notification): apple(notification, context, room: room)
+        case .notification(let notification):
+            if let end = notification.endedCall {
+                appleCall(context, end.call, key(end.outcome), type, ttl: context.life(of: notification))
+            } else {
+                apple(notification, context, room: room)
+            }
         }
     }
 
-    private static func appleCall(_ context: PayloadContext, _ call: IncomingCall, _ type: ApplePushType) -> [UInt8] {
+    private static func appleCall(
+        _ context: PayloadContext, _ call: IncomingCall, _ key: String, _ type: ApplePushType, ttl: Int64
+    ) -> [UInt8] {
         let shown = call.shownCaller(anonymous: context.settings.texts.anonymous)
         var text: [UInt8] = []
         text.append("\"loc-key\":\"")
-        text.append(contentsOf: callKey.utf8)
+        text.append(contentsOf: key.utf8)
         text.append("\",\"loc-args\":[")
         text.append(jsonString: shown, atMost: nameLimit)
         text.append("]")
-        let call =
+        let names =
             [
                 PayloadField("call-id", call.callID, atMost: callIDLimit),
                 PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
@@ -63,12 +83,12 @@ enum LinphonePayload {
             body.append("\"sound\":\"\",")
             body.append(contentsOf: text)
             body.append(",")
-            call.append(membersTo: &body)
+            names.append(membersTo: &body)
         case .background:
             body.append("\"badge\":0,\"content-available\":1,")
             body.append(contentsOf: text)
             body.append(",")
-            call.append(membersTo: &body)
+            names.append(membersTo: &body)
         case .alert:
             body.append("\"alert\":{")
             body.append(contentsOf: text)
@@ -77,22 +97,17 @@ enum LinphonePayload {
         }
         body.append("},")
         if type == .alert {
-            call.append(membersTo: &body)
+            names.append(membersTo: &body)
             body.append(",")
         }
-        appendCaller(context, to: &body)
-        body.append(",\"pn_ttl\":")
-        body.append(decimal: context.inviteTTL)
-        body.append(",\"customPayload\":{}}")
-        return body
-    }
-
-    private static func appendCaller(_ context: PayloadContext, to body: inout [UInt8]) {
-        guard case .incomingCall(let call) = context.push.message else { return }
         [
             PayloadField("from-uri", uri(call), atMost: uriLimit),
             PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
         ].append(membersTo: &body)
+        body.append(",\"pn_ttl\":")
+        body.append(decimal: ttl)
+        body.append(",\"customPayload\":{}}")
+        return body
     }
 
     /// Flexisip knows no such list: its text is written out, for a key that the app does not know would be shown itself.

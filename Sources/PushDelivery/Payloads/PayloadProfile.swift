@@ -9,6 +9,9 @@ package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     case tenDarts = "10d"
     /// What Flexisip sends to Linphone.
     case linphone
+
+    /// It has words of its own for the end of a call.
+    var tellsEnds: Bool { self == .linphone }
 }
 
 /// How Apple treats a push; must agree with the payload.

@@ -27,18 +27,22 @@ enum WebPushRequest {
             life = context.inviteTTL
             urgency = "high"
             // One that is tried again takes the place of what may have been accepted unnoticed.
-            topic = "call-\(call.callRef)"
+            topic = Self.topic(of: call.callRef)
         case .missedCalls:
             life = context.missedCallsTTL
             urgency = "normal"
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // Without keys for a payload the message would be lost on the way; a wake-up would not.
-            guard notification.isSilent || token.keys != nil else { return .impossible(.noSuitableToken) }
+            // Without keys for a payload the message would be lost on the way; a wake-up would not, and would be taken for
+            // a call where it means the end of one.
+            guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
-            urgency = notification.isSilent ? "low" : "normal"
-            topic = context.code.description.filter { $0 != "-" }
+            urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
+            // What tells of a call that is over takes the place of what tells of the call.
+            topic =
+                notification.endedCall.map { Self.topic(of: $0.call.callRef) }
+                ?? context.code.description.filter { $0 != "-" }
         }
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),
@@ -47,6 +51,8 @@ enum WebPushRequest {
         if let topic { headers.append(ProviderRequest.Header("topic", topic)) }
         return .request(ProviderRequest(url: token.url, headers: headers, body: body, protection: protection))
     }
+
+    private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
     /// May be too long all the same, when it is not a list that can be cut.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {

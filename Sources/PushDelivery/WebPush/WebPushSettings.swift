@@ -27,9 +27,9 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "payload", \.payload,
             "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them). They go to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url; others are woken without a message."
         ),
-        .value(
-            "after-end", \.afterEnd, AfterEnd.withoutPush,
-            "What a phone gets that was pushed for a call and is back within a minute of its end: invite-cancel (the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), or none."
+        .choice(
+            "after-end", \.afterEnd,
+            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
