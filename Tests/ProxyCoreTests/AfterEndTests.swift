@@ -62,6 +62,30 @@ struct AfterEndTests {
                 == "SIP;cause=200;text=\"Call completed elsewhere\"")
     }
 
+    @Test func `it hears that another phone of its user has taken the call`() throws {
+        var push = PushSettings()
+        push.fcm.enabled = true
+        push.fcm.afterEnd = .inviteCancel
+        let bench = EngineBench { $0.pushApps = PushDirectory(push) }
+        let other = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
+        bench.register()
+        bench.register(token: "tok9", callID: "r9", from: other)
+        for id in bench.invite().pushIDs {
+            bench.engine.pushNoted(id, .sent, now: bench.now)
+            bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        }
+        let taken = try #require(sentRequest(bench.register(token: "tok9", callID: "r9", cseq: 2, from: other)))
+        let answer = SIPText.response(200, to: taken, tag: "o", contact: "sip:bob@192.0.2.9")
+        #expect(story(bench.receive(answer, from: other)) == ["200 invite > pbx"])
+        let invite = try #require(sentRequest(bench.register(cseq: 2)))
+        let told = self.answer(bench, 180, to: invite)
+        #expect(story(told) == ["cancel > phone"])
+        #expect(
+            sentRequest(told)?.frame.firstValue(of: .reason)?.string
+                == "SIP;cause=200;text=\"Call completed elsewhere\"")
+        #expect(story(self.answer(bench, 487, to: invite)) == ["ack > phone"])
+    }
+
     @Test func `a sign of life is a return as well`() throws {
         let bench = pushed()
         _ = bench.pass(.seconds(31))
