@@ -15,7 +15,8 @@ STAGES = {
         "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"}},
     },
     # A closed network: nobody proves anything.
-    "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"}}},
+    "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"},
+                          "push": {"fcm": {"after-end": "push"}}}},
     # Small limits.
     "narrow": {
         "settings": {

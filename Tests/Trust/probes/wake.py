@@ -302,6 +302,28 @@ def after_end(t):
     return "a phone that was pushed and comes after the caller gave up gets the INVITE and its CANCEL, once; the caller hears nothing"
 
 
+@probe("T22.6", "told-by-push", "open")
+def told_by_push(t):
+    """push.fcm.after-end is push here: who was pushed and has not come is told at once, by a push that is no call."""
+    t.needs("push.fcm.after-end")
+    old, name, password, token = sleeper(t, t.stream())
+    old.close()
+    time.sleep(0.3)
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push")
+    # A call has an end for the phone once the provider has taken its push.
+    time.sleep(0.3)
+    caller.send(caller.cancel(request))
+    check(t.suite.provider.wait(token, 2), "the phone was not told that the call is over")
+    kinds = [push.get("data", {}).get("type") for push in t.suite.provider.of(token)]
+    check(kinds == ["invite", "call_ended"], f"the pushes were {kinds}")
+    new = t.stream()
+    answer = new.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    check(not new.request("INVITE", request.call_id, 0.7), "the ended call rings")
+    return "a push that says call_ended follows the call's at once; the phone that comes gets no INVITE"
+
+
 @probe("T22.1", "both-flows-meet", "open")
 def two_flows(t):
     """A phone that met the INVITE on its old flow answers the one on its new flow with 482: the call goes on."""
