@@ -540,7 +540,7 @@ def challenges(answer):
     return found
 
 
-HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}
+HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256, "SHA-512-256": lambda text: hashlib.new("sha512_256", text)}
 
 
 def credentials(answer, user, password, method, uri, nc=1, cnonce=None, response=None, realm=None, pick=None):

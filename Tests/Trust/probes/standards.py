@@ -212,6 +212,28 @@ def offered(t):
     return "a client that is known to fail, or says nothing, is offered MD5 alone; others SHA-256 first, each in a field of its own"
 
 
+@probe("T23.6", "sha-512-256")
+def longest_hash(t):
+    """digest.algorithms names it first; users were added since, so that each has its hash."""
+    daemon = t.daemon = Daemon("sha512", t.suite, {"digest": {"algorithms": "[SHA-512-256, SHA-256, MD5]"}})
+    t.suite.daemons["sha512"] = daemon
+    daemon.start()
+    name, password = daemon.user()
+    for wanted in ("SHA-512-256", "SHA-256", "MD5"):
+        phone = t.phone()
+        request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", contact=f"<sip:{name}@{phone.local()}>",
+                             fields=[("User-Agent", "Acme")])
+        answer = phone.exchange(request)
+        offered = [c.get("algorithm") for c in challenges(answer)]
+        check(offered == ["SHA-512-256", "SHA-256", "MD5"], f"offered is {offered}")
+        for secret, status in (("wrong", 401), (password, 200)):
+            request = request.renewed().without("Authorization")
+            request.add(*credentials(answer, name, secret, "REGISTER", request.uri, pick=lambda c: c["algorithm"] == wanted))
+            answer = phone.exchange(request)
+            check(answer and answer.status == status, f"{wanted} with {secret}: {answer and answer.start}")
+    return "SHA-512-256, SHA-256 and MD5 are offered in this order, and each is taken with the right password alone"
+
+
 @probe("T23.6", "two-phones-challenge", "direct")
 def merged(t):
     """Both phones of a user challenge the caller: one 407 has both challenges (RFC 3261 section 16.7 item 7)."""

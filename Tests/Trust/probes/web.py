@@ -98,6 +98,24 @@ def callbacks(t):
     return f"{len(statuses)} spellings of loopback as callback: not one connection; an allowed receiver gets its webhook, signed"
 
 
+@probe("T13", "no-webhook-for-a-wrong-token", "digest")
+def wrong_token(t):
+    """Whoever does not know the ApiToken makes us connect to nobody."""
+    receiver = t.own(Receiver("127.3.0.2"))
+    identifier, token = app(t)
+    url = f"http://{receiver.host}:{receiver.port}/hook"
+    for wrong in ("", "wrong", token[:-1], token + "x", token.upper() if token != token.upper() else token.lower()):
+        register_device(t, identifier, wrong, "100", url + "?wrong")
+    time.sleep(1)
+    check(receiver.connections == 0, f"{receiver.connections} webhooks for wrong tokens")
+    check(register_device(t, identifier, token, "100", url) == 202, "control: the right token is refused")
+    limit = time.monotonic() + 10
+    while not receiver.got and time.monotonic() < limit:
+        time.sleep(0.05)
+    check(receiver.got, "control: no webhook for the right token")
+    return "5 registrations with wrong ApiTokens: not one connection to their callback; with the right one it gets its webhook"
+
+
 @probe("T14", "two-readings", "digest")
 def smuggling(t):
     address = (t.daemon.host, t.daemon.api_port)
