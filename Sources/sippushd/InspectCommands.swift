@@ -18,14 +18,14 @@ let heldListCommand = Command(
     }
     if try invocation.printJSON(calls) { return }
     print(
-        "ID".padded(to: 12) + "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
+        "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
             + "SLEEPING".padded(to: 14) + "RINGING".padded(to: 14) + "CALL-ID")
     func names(_ devices: [String]) -> String {
         (devices.isEmpty ? "-" : devices.joined(separator: ",")).padded(to: 14)
     }
     for call in calls {
         print(
-            "\(call.id)".padded(to: 12) + call.callRef.padded(to: 18) + call.aor.padded(to: 32)
+            call.callRef.padded(to: 18) + call.aor.padded(to: 32)
                 + timeText(call.receivedAt).padded(to: 22) + names(call.sleepingDevices) + names(call.ringingDevices)
                 + call.callID)
     }
@@ -33,14 +33,14 @@ let heldListCommand = Command(
 
 let heldEndCommand = Command(
     name: "held end", summary: "End a call that waits for a phone or rings; it becomes a missed call.",
-    arguments: "ID|CALL|CALL-ID",
+    arguments: "CALL|CALL-ID",
     options: [
         Command.configOption,
         Command.Option(
             name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603."),
     ]
 ) { invocation throws(Command.Failure) in
-    let id = try invocation.onlyArgument("ID, CALL or CALL-ID")
+    let id = try invocation.onlyArgument("CALL or CALL-ID")
     let status = invocation.value("--status") ?? "480"
     try await ControlConnection(invocation).delete("/v1/held/\(pathSegment(id))?status=\(pathSegment(status))")
     print("ended")

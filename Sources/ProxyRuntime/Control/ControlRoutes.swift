@@ -55,12 +55,12 @@ struct ControlRoutes {
             throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
         }
         let name = call.parameter()
-        let meant = withEngine { engine, _ in engine.heldCalls(named: name).map(\.id) }
-        guard let id = meant.first else { throw ServiceProblem(404, "no such call") }
+        let meant = withEngine { engine, _ in engine.heldCalls(named: name) }
+        guard let id = meant.first?.id else { throw ServiceProblem(404, "no such call") }
         guard meant.count == 1 else {
             throw ServiceProblem(
                 409, "\(meant.count) calls have that Call-ID",
-                detail: "name one by its id: \(meant.map { "\($0)" }.joined(separator: ", "))")
+                detail: "name one by its callRef: \(meant.map { "\($0.callRef)" }.joined(separator: ", "))")
         }
         guard withEngine({ engine, now in engine.callDismissed(id, with: status, now: now) }) else {
             throw ServiceProblem(404, "no such call")

@@ -263,6 +263,8 @@ struct CommandLineTests {
             let call = try #require(held.first, "\(told)")
             #expect(call["sleepingDevices"]?.array?.map(\.string) == [name], "\(call)")
             let line = try await run(["held", "list"]).output
+            let row = try #require(line.split(separator: "\n").last)
+            try await expect(["explain", String(row.prefix { $0 != " " })], 0, "push to device \(name)")
             for shown in ["callRef", "callID"] {
                 let shown = try #require(call[shown]?.string)
                 #expect(line.contains(shown), "\(line)")
