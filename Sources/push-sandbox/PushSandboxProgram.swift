@@ -83,8 +83,8 @@ struct PushSandboxProgram {
         let server = SandboxServer(loop: loop, semantics: semantics, streams: options.streams)
         let context = try TLSContext.server(
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
-        let secure = try server.listen(tls: options.listen, context)
-        let plain = try server.listen(plain: options.plain)
+        let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
+        let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
         // By the plain port: a daemon whose FCM settings name no certificate authority can use it as well.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
@@ -93,7 +93,7 @@ struct PushSandboxProgram {
             let context = try TLSContext.server(
                 certificate: .file(files.certificate), key: .file(files.certificateKey),
                 clientAuthority: .file(files.appCertificate))
-            return " feedback=\(try feedback.listen(endpoint, context))"
+            return " feedback=\(try listening(on: endpoint) { try feedback.listen(endpoint, context) })"
         }
         let signals = [
             try SignalWatch(.terminate, on: loop) { loop.stop() },
@@ -102,6 +102,15 @@ struct PushSandboxProgram {
         FileHandle.standardOutput.write(Data("listening tls=\(secure) plain=\(plain)\(told ?? "")\n".utf8))
         loop.run()
         withExtendedLifetime((signals, server, feedback)) {}
+    }
+
+    /// Names the address where the system does not.
+    private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
+        do {
+            return try listen()
+        } catch let error as SystemError {
+            throw Complaint("cannot listen on \(endpoint): \(error.reason)")
+        }
     }
 
     /// Where clients on this machine find a listener.

@@ -129,9 +129,9 @@ final class DaemonProgram: Sendable {
     // MARK: The process
 
     /// The build puts it beside the program that runs the tests.
-    private static var path: String {
+    private static func path(of program: String) -> String {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-        return URL(filePath: own).deletingLastPathComponent().appending(path: "sippushd").path
+        return URL(filePath: own).deletingLastPathComponent().appending(path: program).path
     }
 
     /// What all have in common; more goes on within `api`.
@@ -174,9 +174,10 @@ final class DaemonProgram: Sendable {
 
     /// - Returns: the process, and a descriptor to read its standard error from.
     private static func spawn(
-        _ arguments: [String], input: String = "/dev/null", output: String = "/dev/null",
+        _ arguments: [String], program: String = "sippushd", input: String = "/dev/null", output: String = "/dev/null",
         variables: [String: String] = [:]
     ) throws -> (pid_t, Int32) {
+        let path = path(of: program)
         var ends: [Int32] = [0, 0]
         guard unsafe pipe(&ends) == 0 else { throw Failure(sentence: "no pipe") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -221,12 +222,13 @@ extension DaemonProgram {
 
     /// Runs a command of the program to its end.
     static func run(
-        _ arguments: [String], input: String = "", in folder: StoreFolder, variables: [String: String] = [:]
+        _ arguments: [String], program: String = "sippushd", input: String = "", in folder: StoreFolder,
+        variables: [String: String] = [:]
     ) async throws -> Ended {
         let name = folder.folder + "/" + UUID().uuidString
         try Data(input.utf8).write(to: URL(filePath: name + ".in"))
         let (child, errors) = try spawn(
-            arguments, input: name + ".in", output: name + ".out", variables: variables)
+            arguments, program: program, input: name + ".in", output: name + ".out", variables: variables)
         let (status, complaint) = await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 var said: [UInt8] = []

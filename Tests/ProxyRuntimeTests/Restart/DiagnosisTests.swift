@@ -114,6 +114,21 @@ struct DiagnosisTests {
         }
     }
 
+    @Test func `the push sandbox names an address that is taken, too`() async throws {
+        try await withLoop { loop in
+            let holder = Holder()
+            let taken = try await Bench(loop).run { bench in try holder.take("tcp", "", on: bench.loop) }
+            for option in ["--listen", "--listen-plain", "--listen-feedback"] {
+                var words = ["--state", folder.folder, "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0"]
+                words += [option, taken]
+                let ended = try await DaemonProgram.run(words, program: "push-sandbox", in: folder)
+                let sentence = "push-sandbox: cannot listen on \(taken): Address already in use\n"
+                #expect(ended.status == 1 && ended.complaint == sentence, "\(ended)")
+            }
+            await Bench(loop).run { _ in holder.release() }
+        }
+    }
+
     /// - `@unchecked Sendable` because the loop alone uses it.
     private final class Holder: @unchecked Sendable {
         private var listener: StreamListener?
