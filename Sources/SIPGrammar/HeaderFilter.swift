@@ -40,7 +40,7 @@ package struct HeaderFilter: Hashable, Sendable {
             let name = field.row.lowerBound..<end
             for wanted in names where Self.matches(bytes, name, wanted) { return true }
             guard name.count == 1, let long = CompactForm.name(of: bytes[name.lowerBound]) else { return false }
-            return names.contains { $0.isPrefix ? long.starts(with: $0.text) : long == $0.text }
+            return self.names(it: long)
         }
     }
 
@@ -67,13 +67,15 @@ package struct HeaderFilter: Hashable, Sendable {
         }
         guard !text.isEmpty, isToken else { return "expected a header name, with * at its end for all that begin so" }
         let wanted = HeaderFilter([], names: [name])
-        guard let needed = HeaderName.neededTexts.first(where: { wanted.names(it: $0) }) else { return nil }
+        guard let needed = HeaderName.neededTexts.first(where: { wanted.names(it: Array($0.lowercased().utf8)) }) else {
+            return nil
+        }
         return "SIP needs \(needed)"
     }
 
-    private func names(it text: String) -> Bool {
-        let text = Array(text.lowercased().utf8)
-        return names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
+    /// Expects lower case.
+    private func names(it text: [UInt8]) -> Bool {
+        names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }
 }
 

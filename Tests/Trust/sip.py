@@ -135,6 +135,15 @@ def uri_of(user, host):
     return f"sip:{user}@{host}"
 
 
+def hang_up(connection, how=socket.SHUT_RDWR):
+    """Closes it also when a reader waits in the kernel, who would keep the port."""
+    try:
+        connection.shutdown(how)
+    except OSError:
+        pass
+    connection.close()
+
+
 class Inbox:
     """What an agent received. Repetitions of a message (RFC 3261 timers) are kept aside."""
 
@@ -337,12 +346,7 @@ class Phone(Agent):
         self.socket.sendto(raw, request.source)
 
     def close(self):
-        # A reader that waits in the kernel would keep the port.
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.socket.close()
+        hang_up(self.socket)
 
 
 class Stream(Agent):
@@ -406,20 +410,12 @@ class Stream(Agent):
         self.send(raw)
 
     def close(self):
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.socket.close()
+        hang_up(self.socket)
 
     def reset(self):
         """Ends as a network that breaks: RST."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        try:
-            self.socket.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass
-        self.socket.close()
+        hang_up(self.socket, socket.SHUT_RD)
 
 
 class Listener(Inbox):
@@ -459,11 +455,7 @@ class Listener(Inbox):
             return list(self.streams)
 
     def close(self):
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.socket.close()
+        hang_up(self.socket)
         for stream in self.streams:
             stream.close()
 

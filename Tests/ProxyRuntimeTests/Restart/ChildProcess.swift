@@ -22,7 +22,7 @@ final class ChildProcess: Sendable {
 
     /// Blocks until it has ended. To be asked once at a time.
     ///
-    /// - Returns: the signal that ended it; 0 when it ended by itself, or was asked for before.
+    /// - Returns: its status, as `waitpid` has it; 0 when it was asked for before.
     func end() -> Int32 {
         if isReaped.withLock({ $0 }) { return 0 }
         var information = unsafe siginfo_t()
@@ -31,7 +31,7 @@ final class ChildProcess: Sendable {
             var status: Int32 = 0
             unsafe waitpid(id, &status, 0)
             isReaped = true
-            return status & 0x7f
+            return status
         }
     }
 }

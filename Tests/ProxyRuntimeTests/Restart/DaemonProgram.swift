@@ -13,6 +13,8 @@ final class DaemonProgram: Sendable {
     /// Where its HTTP API and its SIP over UDP are.
     let api: Endpoint
     let sip: Endpoint
+    /// What it said until it served.
+    let beginning: [String]
     private let control: String
     private let child: ChildProcess
     /// What it says; the end of it is `nil`.
@@ -57,6 +59,7 @@ final class DaemonProgram: Sendable {
             if line.contains("API listens") { api = Self.endpoint(after: "listener=", in: line) }
             if line.contains("started") { sip = Self.endpoint(after: "listener=udp:", in: line) }
         }
+        beginning = words
         self.api = try #require(api)
         self.sip = try #require(sip)
     }
@@ -92,7 +95,7 @@ final class DaemonProgram: Sendable {
     func ended() async throws -> Int32 {
         let child = child
         let end = Mailbox<Int32>()
-        Thread.detachNewThread { end.put(child.end()) }
+        Thread.detachNewThread { end.put(child.end() & 0x7f) }
         do {
             return try await end.next()
         } catch {
@@ -220,32 +223,46 @@ extension DaemonProgram {
         let complaint: String
     }
 
-    /// Runs a command of the program to its end.
+    /// Runs a command of the program to its end, which has to come within the limit.
     static func run(
         _ arguments: [String], program: String = "sippushd", input: String = "", in folder: StoreFolder,
-        variables: [String: String] = [:]
+        variables: [String: String] = [:], limit: Duration = .seconds(60)
     ) async throws -> Ended {
         let name = folder.folder + "/" + UUID().uuidString
         try Data(input.utf8).write(to: URL(filePath: name + ".in"))
-        let (child, errors) = try spawn(
+        let (number, errors) = try spawn(
             arguments, program: program, input: name + ".in", output: name + ".out", variables: variables)
+        let child = ChildProcess(number)
         let (status, complaint) = await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                var said: [UInt8] = []
-                var buffer = [UInt8](repeating: 0, count: 4096)
-                while true {
-                    let count = unsafe read(errors, &buffer, buffer.count)
-                    guard count > 0 else { break }
-                    said += buffer[..<count]
-                }
+                let complaint = text(from: errors, until: .now + limit)
                 close(errors)
-                var status: Int32 = 0
-                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
-                continuation.resume(returning: (status, String(decoding: said, as: UTF8.self)))
+                if complaint.isCut { child.send(SIGKILL) }
+                continuation.resume(returning: (child.end(), complaint))
             }
+        }
+        guard !complaint.isCut else {
+            throw Failure(sentence: "\(arguments) did not end within \(limit): \(complaint.text)")
         }
         let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
         // Ended by a signal it has no status of its own.
-        return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint)
+        return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint.text)
+    }
+
+    /// What comes up to the end, or as much as comes in time.
+    private static func text(
+        from descriptor: Int32, until deadline: ContinuousClock.Instant
+    ) -> (text: String, isCut: Bool) {
+        var said: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let left = (deadline - .now) / .milliseconds(1)
+            guard left > 0 else { return (String(decoding: said, as: UTF8.self), true) }
+            var waited = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard unsafe poll(&waited, 1, Int32(left.rounded(.up))) > 0 else { continue }
+            let count = unsafe read(descriptor, &buffer, buffer.count)
+            guard count > 0 else { return (String(decoding: said, as: UTF8.self), false) }
+            said += buffer[..<count]
+        }
     }
 }

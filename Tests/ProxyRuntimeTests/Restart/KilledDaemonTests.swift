@@ -1,12 +1,9 @@
-import Addressing
 import Crypto
 import Foundation
 import Glibc
 import JSON
 import LoopTesting
-import Reactor
 import SIPGrammar
-import TestSupport
 import Testing
 import Timekeeping
 
@@ -80,7 +77,7 @@ struct KilledDaemonTests {
     @Test func `reports, removals, registrations and REGISTERs survive`() async throws {
         for round in 0..<Self.rounds {
             let daemon = try await DaemonProgram(settings: settings, in: folder)
-            let answers = Mailbox<String?>()
+            let answers = Mailbox<String>()
             let journal = Journal(until: Int.random(in: 30...150)) { daemon.kill() }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // A client is through when the daemon has gone; one that fails before takes it along.
@@ -101,7 +98,7 @@ struct KilledDaemonTests {
                 let signal = try await daemon.ended()
                 #expect(signal == SIGKILL)
                 // Over UDP nobody sees that.
-                answers.put(nil)
+                answers.put("")
                 try await group.waitForAll()
             }
             let again = try await DaemonProgram(settings: settings, in: folder)
@@ -200,39 +197,15 @@ struct KilledDaemonTests {
     }
 
     private func register(
-        _ name: String, at daemon: DaemonProgram, _ answers: Mailbox<String?>, _ journal: Journal
+        _ name: String, at daemon: DaemonProgram, _ answers: Mailbox<String>, _ journal: Journal
     ) async throws {
-        try await withLoop { loop in
-            let socket = try await Bench(loop).run { bench in
-                let socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
-                try socket.receive { batch in
-                    for index in 0..<batch.count {
-                        answers.put(
-                            batch.withBytes(at: index) { bytes in
-                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
-                            })
-                    }
-                }
-                return Held(socket: socket)
-            }
+        try await ProgramPhone.with(daemon, answers: answers) { phone in
             for number in 0... {
                 let user = "\(name)n\(number)"
-                await Bench(loop).run { _ in
-                    let local = socket.socket.local
-                    socket.socket.queue(
-                        SIPText.register(
-                            user: user, from: local, callID: user, cseq: 1, branch: user,
-                            contact: "<sip:\(user)@\(local)>"), to: daemon.sip)
-                }
-                guard let answer = try await answers.next() else { break }
+                let answer = try await phone.register(user)
+                guard !answer.isEmpty else { break }
                 if answer.hasPrefix("SIP/2.0 200") { await journal.register(user) }
             }
-            await Bench(loop).run { _ in socket.socket.close() }
         }
-    }
-
-    /// - `@unchecked Sendable` because it is used on its loop alone.
-    private struct Held: @unchecked Sendable {
-        let socket: UDPSocket
     }
 }

@@ -129,31 +129,37 @@ def per_caller(t):
     return f"8 calls of one proved user with changing Froms woke {woken} phones (call.pushes-per-caller: 4); another user wakes his"
 
 
-@probe("T11.3", "a-share-of-the-calls", "narrow")
-def share(t):
-    """limits.calls-per-account is 20: one account fills what it gets, others still get through."""
-    t.needs("limits.calls-per-account")
-    greedy = t.phone()
+def flood_of_calls(t, greedy, count, body=b""):
+    """Proved calls of one account to a phone that sleeps; gives the requests and the statuses of those that were refused."""
     name, password = t.registered(greedy)
-    phone, target, _, token = sleeper(t)
-    statuses = []
+    _, target, _, _ = sleeper(t)
     requests = []
-    for _ in range(45):
-        request = greedy.make("INVITE", f"sip:{target}@example.net", name)
-        answer = greedy.exchange(request, 3)
+    for _ in range(count):
+        request = greedy.make("INVITE", f"sip:{target}@example.net", name, body=body)
+        answer = greedy.exchange(request.copy(), 3)
         check(answer, "no answer to INVITE")
         again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
         greedy.send(again)
         requests.append(again)
     time.sleep(1)
+    statuses = []
     for request in requests:
         answer = greedy.response(request.call_id, "INVITE", 0.02)
         if answer:
             greedy.send(greedy.ack_failure(request, answer))
             statuses.append(answer.status)
+    return requests, statuses
+
+
+@probe("T11.3", "a-share-of-the-calls", "narrow")
+def share(t):
+    """limits.calls-per-account is 20: one account fills what it gets, others still get through."""
+    t.needs("limits.calls-per-account")
+    greedy = t.phone()
+    requests, statuses = flood_of_calls(t, greedy, 45)
     refused = len(statuses)
-    check(refused >= 25, f"one account has {len(requests) - refused} calls")
     held = len(requests) - refused
+    check(refused >= 25, f"one account has {held} calls")
     other, other_target, _, other_token = sleeper(t)
     caller, request = call(t, other_target)
     through = t.suite.provider.wait(other_token, timeout=3)
@@ -175,23 +181,7 @@ def share(t):
 def share_bytes(t):
     t.needs("limits.held-bytes")
     greedy = t.stream()
-    name, password = t.registered(greedy)
-    phone, target, _, token = sleeper(t)
-    body = "v=0\r\n" + "a=x\r\n" * 12000
-    requests, refused = [], []
-    for _ in range(19):
-        request = greedy.make("INVITE", f"sip:{target}@example.net", name, body=body)
-        answer = greedy.exchange(request.copy(), 3)
-        check(answer, "no answer to INVITE")
-        again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
-        greedy.send(again)
-        requests.append(again)
-    time.sleep(1)
-    for request in requests:
-        answer = greedy.response(request.call_id, "INVITE", 0.02)
-        if answer:
-            refused.append(answer.status)
-            greedy.send(greedy.ack_failure(request, answer))
+    requests, refused = flood_of_calls(t, greedy, 19, body="v=0\r\n" + "a=x\r\n" * 12000)
     check(refused, f"one account holds {len(requests)} bodies of 60 KB; its share is 1 MiB")
     _, other_target, _, other_token = sleeper(t)
     caller, request = call(t, other_target)
