@@ -231,6 +231,7 @@ package final class Daemon {
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
         do {
+            try lock.watch(on: loop, log: log)
             try store.start()
             try push.start()
             try dialogKeys.start(for: shard, on: loop)

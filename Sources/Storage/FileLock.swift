@@ -7,11 +7,18 @@ package final class FileLock: @unchecked Sendable {
     private var descriptor: Int32
 
     /// Why the lock was not taken.
-    package enum Failure: Error, Hashable, Sendable {
+    package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
         /// Another process has it: its number, where the file tells, and what it said of itself.
         case held(by: Int32?, activity: String)
         /// What the system says.
         case system(String)
+
+        package var description: String {
+            switch self {
+            case .held(let process, _): "process \(process.map { "\($0)" } ?? "of unknown number") has it"
+            case .system(let reason): reason
+            }
+        }
     }
 
     /// - Parameters:
@@ -19,11 +26,28 @@ package final class FileLock: @unchecked Sendable {
     ///   - activity: one word for whoever finds the lock taken.
     /// - Throws: who has it, or what the system says.
     package init(path: String, activity: String) throws(Failure) {
+        descriptor = try Self.take(path, activity)
+    }
+
+    /// Locks the file that has the name now, where somebody has taken that from the locked one: whoever came next would
+    /// lock the other.
+    ///
+    /// - Returns: whether that had to be done.
+    /// - Throws: as when it was taken first; the old lock stays.
+    package func renew(path: String, activity: String) throws(Failure) -> Bool {
+        guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
+        let renewed = try Self.take(path, activity)
+        close(descriptor)
+        descriptor = renewed
+        return true
+    }
+
+    private static func take(_ path: String, _ activity: String) throws(Failure) -> Int32 {
         while true {
             let opened = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard opened >= 0 else { throw .system(Self.reason) }
+            guard opened >= 0 else { throw .system(reason) }
             guard flock(opened, LOCK_EX | LOCK_NB) == 0 else {
-                let failure = errno == EWOULDBLOCK ? Self.holder(opened) : .system(Self.reason)
+                let failure = errno == EWOULDBLOCK ? holder(opened) : .system(reason)
                 close(opened)
                 throw failure
             }
@@ -35,12 +59,11 @@ package final class FileLock: @unchecked Sendable {
             let text = Array("\(getpid()) \(activity)\n".utf8)
             guard unsafe pwrite(opened, text, text.count, 0) == text.count, ftruncate(opened, off_t(text.count)) == 0
             else {
-                let reason = Self.reason
+                let reason = reason
                 close(opened)
                 throw .system(reason)
             }
-            descriptor = opened
-            return
+            return opened
         }
     }
 

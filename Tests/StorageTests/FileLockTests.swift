@@ -24,6 +24,23 @@ struct FileLockTests {
         second.release()
     }
 
+    @Test func `a file that lost its name is locked anew under it, and not when another has taken that`() throws {
+        let first = try FileLock(path: path, activity: "a")
+        #expect(try !first.renew(path: path, activity: "a"))
+        try FileManager.default.removeItem(atPath: path)
+        #expect(try first.renew(path: path, activity: "a"))
+        let own = ProcessInfo.processInfo.processIdentifier
+        let held = FileLock.Failure.held(by: own, activity: "a")
+        #expect(throws: held) { try FileLock(path: path, activity: "b") }
+        try FileManager.default.removeItem(atPath: path)
+        let second = try FileLock(path: path, activity: "b")
+        #expect(throws: FileLock.Failure.held(by: own, activity: "b")) { try first.renew(path: path, activity: "a") }
+        second.release()
+        #expect(try first.renew(path: path, activity: "a"))
+        first.release()
+        #expect(try !first.renew(path: path, activity: "a"))
+    }
+
     @Test func `the lock ends with its last owner`() throws {
         do { _ = try FileLock(path: path, activity: "a") }
         _ = try FileLock(path: path, activity: "b")

@@ -36,6 +36,8 @@ actor StoreSession {
     /// The files that the connection writes to, as they were named when it was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
+    /// Somebody has removed the write-ahead log, and what was in it is in this connection alone.
+    private var holdsRemovedLog = false
 
     init(
         loop: EventLoop, path: String, settings: StoreWriterSettings, intake: Locked<StoreIntake>,
@@ -79,6 +81,16 @@ actor StoreSession {
     }
 
     // MARK: What happened
+
+    /// The first look: a disk that takes nothing is told of at once, and not when the first phone has been refused.
+    func started() {
+        do throws(StoreError) {
+            try findRoom()
+        } catch {
+            dropConnection()
+            noteFailure(error)
+        }
+    }
 
     /// Changes wait that nobody waits for; they go with the next that somebody does, or when their time is over.
     func changesGather() {
@@ -213,7 +225,7 @@ actor StoreSession {
             if delayed > 0 { deferred.clear() }
             return .stored(missing: missing, delayed: delayed)
         } catch {
-            connection = nil
+            dropConnection()
             return .failed(error)
         }
     }
@@ -233,15 +245,22 @@ actor StoreSession {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // Somebody has removed the write-ahead log, which this connection still holds: its content goes into the file.
+        // The log that this connection still holds goes into the file; a long reader or a full disk may be in the way.
+        holdsRemovedLog = true
         try StoreError.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
             guard logged == copied else { throw SQLError(code: .busy, message: "the log could not be saved") }
         }
+        holdsRemovedLog = false
         files = nil
         log.error("somebody removed the store's write-ahead log; what was in it is saved", [.path: .text(path)])
         self.connection = nil
         checkpointer.reopen()
+    }
+
+    /// After a failure the next change opens the database anew.
+    private func dropConnection() {
+        if !holdsRemovedLog { connection = nil }
     }
 
     private func armFileCheck() {
@@ -257,7 +276,7 @@ actor StoreSession {
         do throws(StoreError) {
             try keepInPlace(try openConnection())
         } catch {
-            connection = nil
+            dropConnection()
             noteFailure(error)
         }
     }
@@ -295,19 +314,12 @@ actor StoreSession {
         if probeTimer?.deadline == nil { probeTimer?.arm(at: loop.now + settings.probeInterval) }
     }
 
-    /// Tries whether there is room for some changes, so that nobody's have to be lost to find out.
     private func probe() {
         guard let since = failingSince else { return }
         do throws(StoreError) {
-            let connection = try openConnection()
-            try StoreError.wrapping { () throws(SQLError) in
-                // A log that is copied to its end starts again from the beginning, which needs no room.
-                _ = try? connection.checkpoint(.passive)
-                try connection.takeRoom(settings.probeSize)
-            }
-            try keepInPlace(connection)
+            try findRoom()
         } catch {
-            connection = nil
+            dropConnection()
             return armProbe()
         }
         let (waiting, lost) = (deferred.count, deferred.lost)
@@ -322,6 +334,17 @@ actor StoreSession {
                 .duration: .duration(loop.now - since), .count: .number(waiting), .suppressed: .number(lost),
                 .path: .text(path),
             ])
+    }
+
+    /// Tries whether there is room for some changes, so that nobody's have to be lost to find out.
+    private func findRoom() throws(StoreError) {
+        let connection = try openConnection()
+        try StoreError.wrapping { () throws(SQLError) in
+            // A log that is copied to its end starts again from the beginning, which needs no room.
+            _ = try? connection.checkpoint(.passive)
+            try connection.takeRoom(settings.probeSize)
+        }
+        try keepInPlace(connection)
     }
 
     // MARK: Checkpoints

@@ -42,6 +42,7 @@ package final class StoreWriter: Sendable {
             loop: loop, path: path, settings: settings, intake: intake, figures: counted, health: health,
             checkpointer: checkpointer, log: log, onResults: onResults)
         checkpointer.open()
+        loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
             try loop.start(name: "store")
             try checkpointLoop.start(name: "checkpoint")

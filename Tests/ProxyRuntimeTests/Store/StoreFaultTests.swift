@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import ProxyRuntime
 import Registration
+import Storage
 import Telemetry
 import Testing
 import Timekeeping
@@ -46,6 +47,31 @@ struct StoreFaultTests {
         }
         let reader = try StoreReader(path: path, mayMigrate: true)
         try reader.checkIntegrity()
+    }
+
+    /// What is in a log that somebody removed must outlast whoever keeps it from being copied: here a long reader.
+    @Test func `a log that is removed while it cannot be saved is kept until it can`() async throws {
+        var settings = StoreWriterSettings()
+        settings.probeInterval = .milliseconds(20)
+        let store = try ObservedWriter(folder.path, settings)
+        let row = { (id: UInt64) in StoreChange.binding(.upsert(.sample(id))) }
+        #expect(await store.write([row(1)]) == true)
+        var options = ConnectionOptions()
+        options.access = .readOnly
+        let reader = try Connection(path: folder.path, options: options)
+        try reader.execute("BEGIN")
+        #expect(try reader.integer("SELECT count(*) FROM binding") == 1)
+        #expect(await store.write([row(2)]) == true)
+        for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.path + suffix) }
+        #expect(await store.write([row(3)]) == false)
+        while store.writer.failure == nil { try await Task.sleep(for: .milliseconds(5)) }
+        try reader.execute("COMMIT")
+        while store.writer.failure != nil { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(await store.write([row(4)]) == true)
+        let stored = Set(try folder.read().bindings.map(\.id.rawValue))
+        #expect(stored.isSuperset(of: [1, 2, 4]))
+        store.writer.stop()
+        #expect(Set(try folder.read().bindings.map(\.id.rawValue)) == stored)
     }
 
     @Test func `a path that is no file is refused at the start`() throws {
