@@ -71,6 +71,9 @@ package struct NextHop: Hashable, Sendable {
         guard let hop = NextHop(text) else {
             throw SettingComplaint("expected sip:host[:port][;transport=udp|tcp]")
         }
+        guard !hop.isSecure, hop.transport.map({ $0 == .udp || $0 == .tcp }) ?? true else {
+            throw SettingComplaint("expected sip: over udp or tcp: TLS and WebSocket are not spoken yet")
+        }
         return hop
     } print: { hop in
         var text = (hop.isSecure ? "sips:" : "sip:") + hop.host.string

@@ -103,6 +103,13 @@ package struct DaemonSettings: SettingsGroup {
     package func complaints() -> [SettingComplaint] {
         var found: [SettingComplaint] = []
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        // A name without a transport is asked for what is spoken here.
+        if let transport = upstream.flatMap({ $0.numeric?.0 ?? $0.transport }),
+            !listen.contains(where: { $0.transport == transport })
+        {
+            let name = transport.parameterName
+            found.append(SettingComplaint("expected a \(name) address under listen to reach it from", key: "upstream"))
+        }
         if admin.listen.contains(where: { $0.port != 0 && api.listen.contains($0) }) {
             found.append(SettingComplaint("expected other addresses than those of api.listen", key: "admin"))
         }

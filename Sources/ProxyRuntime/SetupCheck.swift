@@ -12,6 +12,7 @@ package enum SetupCheck {
         check.push(settings.push)
         check.listener(settings.api.certFile, settings.api.keyFile, "api")
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
+        check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
         return check.found
     }
 
@@ -38,6 +39,9 @@ package enum SetupCheck {
                     key(app.keyFile, "key-file")
                     certificate(app.certFile, app.certKeyFile, "cert-file")
                     authority(app.caFile)
+                    guard app.feedback.endpoint != nil else { continue }
+                    certificate(app.feedback.certFile, app.feedback.certKeyFile, "cert-file")
+                    authority(app.feedback.caFile)
                 }
             }
             if push.fcm.enabled {
@@ -85,9 +89,9 @@ package enum SetupCheck {
             }
         }
 
-        private mutating func authority(_ path: String?) {
+        mutating func authority(_ path: String?, _ name: String = "ca-file") {
             guard let path else { return }
-            attempt(path, "ca-file") { date in
+            attempt(path, name) { date in
                 _ = try TLSContext.client(authority: .file(path))
                 let ends = try PEM.file(path).certificateEnds()
                 if let last = ends.max(), last <= date { throw Ended(date: last) }

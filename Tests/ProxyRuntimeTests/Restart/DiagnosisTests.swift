@@ -39,18 +39,59 @@ struct DiagnosisTests {
                     key-file: \(junk)
                     topics: [com.example.phone]
                     ca-file: /none/ca.pem
+                    feedback:
+                      endpoint: feedback.example.net:2196
+                      cert-file: /none/cert.pem
+                      cert-key-file: /none/key.pem
+                      ca-file: /none/other.pem
                   fcm:
                     enabled: true
                     service-account-file: \(folder.folder)/none.json
+                api:
+                  device-registration:
+                    webhook-ca-file: /none/webhook.pem
                 """))
         #expect(ended.status == 1)
         let lines = ended.complaint.split(separator: "\n").map(String.init)
         for (line, words) in [
-            (10, "key-file: "), (10, "\(junk): "), (12, "ca-file: /none/ca.pem: "), (15, "none.json: "),
+            (10, "key-file: "), (10, "\(junk): "), (12, "ca-file: /none/ca.pem: "), (15, "cert-file: /none/cert.pem"),
+            (17, "ca-file: /none/other.pem"), (20, "none.json: "), (23, "webhook-ca-file: /none/webhook.pem"),
         ] {
             #expect(lines.contains { $0.contains(".yaml:\(line):") && $0.contains(words) }, "\(line) of \(lines)")
         }
-        #expect(lines.count == 4)
+        #expect(lines.count == 7)
+    }
+
+    @Test func `serve says at its start what it will miss later`() async throws {
+        let settings = DaemonProgram.settings(
+            folder,
+            """
+              device-registration:
+                webhook-ca-file: /none/webhook.pem
+            push:
+              acrobits:
+                enabled: true
+                ca-file: /none/ca.pem
+            """)
+        try await DaemonProgram.with(settings: settings, in: folder) { daemon in
+            for words in ["webhook-ca-file: /none/webhook.pem: ", "ca-file: /none/ca.pem: "] {
+                #expect(
+                    daemon.beginning.contains { $0.contains(" warning ") && $0.contains(words) }, "\(daemon.beginning)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("sips:pbx.example.org", "TLS and WebSocket are not spoken yet"),
+        ("sip:pbx.example.org;transport=tls", "TLS and WebSocket are not spoken yet"),
+        ("sip:pbx.example.org;transport=ws", "TLS and WebSocket are not spoken yet"),
+        ("sip:pbx.example.org;transport=tcp", "expected a tcp address under listen"),
+        ("sip:192.0.2.10", nil), ("sip:pbx.example.org", nil), ("sip:pbx.example.org;transport=udp", nil),
+    ])
+    func `an upstream that nothing could be sent to is refused`(upstream: String, complaint: String?) async throws {
+        let ended = try await run("check-config", settings("upstream: \(upstream)\n"))
+        #expect(ended.status == (complaint == nil ? 0 : 1), "\(ended)")
+        if let complaint { #expect(ended.complaint.contains(":5:") && ended.complaint.contains(complaint), "\(ended)") }
     }
 
     @Test func `an expired certificate, another's key, an empty file and a folder are told in plain words`()
