@@ -13,8 +13,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         renew(pass, now: now)
-        guard let hop = dialogHop(pass, next) else {
-            refuse(incoming, .temporarilyUnavailable, now: now)
+        guard let hop = dialogHop(pass, next, now: now) else {
+            refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
             return
         }
         forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
@@ -27,7 +27,8 @@ extension ProxyEngine {
         guard request.maxForwards != 0, request.uri.scheme != .sips,
             case .dialog(let pass, let next) = route(of: request),
             isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
-            let flow = dialogHop(pass, next), let listener = identity.listener(flow.listener),
+            let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
+            let listener = identity.listener(flow.listener),
             let number = transactions.makeClientTransaction()
         else { return }
         // The number makes the Via unique; no transaction is started with it.
@@ -59,7 +60,7 @@ extension ProxyEngine {
         switch route(of: incoming.request) {
         case .dialog(let pass, let next):
             guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
-                let hop = dialogHop(pass, next)
+                let hop = dialogHop(pass, next, now: now)
             else { break }
             forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
             return
@@ -147,13 +148,17 @@ extension ProxyEngine {
     // MARK: Where to
 
     /// The flow to one end of the dialog; `nil` when there is none at present.
-    private func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next) -> Flow? {
+    private func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
+        // No hop is protected (T9.9).
+        guard !next.isSecure else { return nil }
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
             let present = bindings.binding(binding)?.flow
-            guard let flow = [present, side.flow].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
-                return nil
+            // A connection that has ended since is known by the binding alone.
+            let first = present == side.flow.closed ? nil : side.flow
+            guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
+                return returnFlow(to: binding, now: now)
             }
             // Behind a trusted edge the edge says where the phone is.
             return isTrusted(flow.remote) ? place(next, insteadOf: flow, pass) : flow
@@ -166,6 +171,16 @@ extension ProxyEngine {
             else { return nil }
             return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
         }
+    }
+
+    /// Where a registered phone without pushes is called back when its connection is gone (T9.2).
+    private func returnFlow(to binding: BindingID, now: Moment) -> Flow? {
+        guard let target = bindings.forkTarget(binding, now: now.instant),
+            case .connection(let place) = hop(to: target),
+            let listener = identity.listener(
+                for: place.transport, to: place.endpoint.address, preferring: target.flow.listener)
+        else { return nil }
+        return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
     /// No connection is ever opened to the place that a phone once came from: nobody listens there.

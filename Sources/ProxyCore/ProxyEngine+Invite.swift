@@ -21,6 +21,11 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
+            // Its Route is followed, and no hop is protected (T9.9).
+            guard !next.isSecure else {
+                refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+                return
+            }
             deliverToUser(incoming, next, home: home, sender: .peer, now: now)
             return
         }

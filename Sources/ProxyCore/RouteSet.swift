@@ -15,6 +15,9 @@ enum RouteSet {
         /// Where to send: the first Route, else the Request-URI.
         var target: SIPURI { routes.first?.uri ?? requestURI }
 
+        /// It may go over a protected hop only (RFC 5630).
+        var isSecure: Bool { requestURI.scheme == .sips || target.scheme == .sips }
+
         /// Route values for ``RequestEdits/routes``: `nil` when the rows stay as they are.
         var rows: [ByteString]? { changed ? texts : nil }
 

@@ -16,12 +16,16 @@ private struct Call {
     let answer: SIPResponse
     let phone: Flow
 
-    init(_ bench: EngineBench, phone: Flow = EngineBench.udp(EngineBench.phone)) throws {
+    init(
+        _ bench: EngineBench, phone: Flow = EngineBench.udp(EngineBench.phone), token: String? = "tok1",
+        contact: String? = nil
+    ) throws {
         self.bench = bench
         self.phone = phone
-        bench.register(on: phone)
-        bench.invite()
-        delivered = try #require(sentRequest(bench.register(cseq: 2, on: phone)))
+        bench.register(token: token, on: phone, contact: contact)
+        let called = bench.invite()
+        let woken = token.map { bench.register(token: $0, cseq: 2, on: phone) }
+        delivered = try #require(sentRequest(woken ?? called))
         let ok = SIPText.response(200, to: delivered, tag: "b", contact: "sip:bob@192.0.2.5:40000")
         answer = try #require(sentResponse(bench.receive(ok, on: phone)))
         sent = try #require(readRequest(bench.inviteText()))
@@ -55,10 +59,16 @@ extension EngineBench {
 
     @discardableResult
     fileprivate func register(
-        token: String? = "tok1", callID: String = "r1", cseq: Int = 1, on flow: Flow, expires: Int = 3600
+        token: String? = "tok1", callID: String = "r1", cseq: Int = 1, on flow: Flow, expires: Int = 3600,
+        contact: String? = nil
     ) -> [ProxyAction] {
+        let text = registerText(token: token, callID: callID, cseq: cseq, from: flow.remote, expires: expires)
         let first = receive(
-            registerText(token: token, callID: callID, cseq: cseq, from: flow.remote, expires: expires), on: flow)
+            contact.map { contact in
+                Array(
+                    String(decoding: text, as: UTF8.self)
+                        .replacing("<sip:bob@\(flow.remote)>", with: contact).utf8)
+            } ?? text, on: flow)
         return first + commitAll(in: first)
     }
 }
@@ -199,6 +209,143 @@ struct DialogTrustTests {
         #expect(story(later.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
     }
 
+    @Test func `one without pushes is called back at its Contact's port, as a new call would be (T9.2)`() throws {
+        let bench = EngineBench()
+        let call = try Call(bench, phone: EngineBench.tcpPhone, token: nil)
+        bench.engine.flowClosed(EngineBench.tcpPhone, now: bench.now)
+        bench.take()
+        let connection = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone)
+        #expect(bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).flows == [connection])
+        #expect(bench.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow).flows == [connection])
+        // Not where that is a trusted peer that shares the address.
+        let shared = EngineBench { $0.trusted += [TrustedPeer("192.0.2.5:5099")].compactMap { $0 } }
+        let other = try Call(shared, phone: EngineBench.tcpPhone, token: nil, contact: "<sip:bob@192.0.2.5:5099>")
+        shared.engine.flowClosed(EngineBench.tcpPhone, now: shared.now)
+        shared.take()
+        #expect(story(shared.receive(other.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
+    }
+
+    @Test func `a phone with a token whose connection is gone is 480 until it comes again`() throws {
+        let call = try Call(EngineBench(), phone: EngineBench.tcpPhone)
+        call.bench.engine.flowClosed(EngineBench.tcpPhone, now: call.bench.now)
+        call.bench.take()
+        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["480 info > pbx"])
+        #expect(call.bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).isEmpty)
+    }
+
+    // MARK: Edges and spirals
+
+    /// The edge answers for the phone behind it, also from another port, and its Record-Route says where the phone is.
+    @Test(arguments: [true, false])
+    func `a call along a Path goes on along the edge's Record-Route`(isTrusted: Bool) throws {
+        let edge = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0004), 5062))
+        let registrant = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0003), 5060))
+        let bench = EngineBench { settings in
+            settings.trusted += ["10.0.0.3", isTrusted ? "10.0.0.4" : "10.0.0.5"].compactMap { TrustedPeer($0) }
+        }
+        let first = bench.receive(
+            bench.registerText(token: nil, extra: ["Path: <sip:t0ken@10.0.0.4:5062;lr>"]), on: registrant)
+        _ = bench.commitAll(in: first)
+        let called = bench.invite()
+        #expect(called.flows.last == edge)
+        let delivered = try #require(sentRequest(called))
+        let ok = String(
+            decoding: SIPText.response(200, to: delivered, tag: "b", contact: "sip:bob@192.0.2.5:40000"),
+            as: UTF8.self)
+        let recorded = ok.replacing(
+            "\r\nRecord-Route: ", with: "\r\nRecord-Route: <sip:t0ken@10.0.0.4:5062;lr>\r\nRecord-Route: ",
+            maxReplacements: 1)
+        let answer = try #require(sentResponse(bench.receive(Array(recorded.utf8), on: edge)))
+        let sent = try #require(readRequest(bench.inviteText()))
+        for method in ["ACK", "INFO"] {
+            let out = bench.receive(
+                SIPText.dialogRequest(
+                    method, cseq: method == "ACK" ? 1 : 2, invite: sent, answer: answer, at: EngineBench.pbx,
+                    branch: "e\(method)"), on: EngineBench.pbxFlow)
+            #expect(out.flows == [edge])
+            #expect(
+                try #require(sentRequest(out)).frame.values(of: .route).map(\.string) == [
+                    "<sip:t0ken@10.0.0.4:5062;lr>"
+                ])
+        }
+        func fromPhone(_ number: Int) -> [UInt8] {
+            SIPText.bytes(
+                [
+                    "INFO sip:103@10.0.0.2:5060 SIP/2.0", "Via: SIP/2.0/UDP 10.0.0.4:5062;branch=z9hG4bKx\(number)",
+                    "From: \(answer.frame.firstValue(of: .to)?.string ?? "")",
+                    "To: \(delivered.frame.firstValue(of: .from)?.string ?? "")", "Call-ID: \(delivered.callID)",
+                    "CSeq: \(number) INFO", "Max-Forwards: 70",
+                ] + delivered.frame.values(of: .recordRoute).map { "Route: \($0)" })
+        }
+        #expect(story(bench.receive(fromPhone(20), on: edge)) == ["info > pbx"])
+        let otherPort = EngineBench.udp(Endpoint(edge.remote.address, 40_404))
+        #expect(story(bench.receive(fromPhone(21), on: otherPort)) == ["info > pbx"])
+        #expect(story(bench.receive(fromPhone(22), on: EngineBench.stranger)).first?.hasPrefix("403") == true)
+    }
+
+    /// One phone calls another through a PBX that is a proxy: the dialog comes through here twice, with two tokens.
+    @Test func `in a spiral each token leads one half of the way, and neither past the PBX`() throws {
+        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
+        let caller = EngineBench.udp(Endpoint(IPAddress(v4: 0xc000_0206), 40_000))
+        let callee = EngineBench.udp(EngineBench.phone)
+        bench.register(user: "103", callID: "ra", from: caller.remote)
+        bench.register(user: "bob", token: nil, callID: "rb", from: callee.remote)
+
+        /// The PBX sends on what it got, and takes its Via off again.
+        func throughPBX(_ out: [ProxyAction], _ number: Int) throws -> [ProxyAction] {
+            #expect(out.flows.last == EngineBench.pbxFlow)
+            let text = try #require(out.texts.last)
+            let via = "Via: SIP/2.0/UDP 10.0.0.2:5060;branch=z9hG4bKpbx\(number)\r\n"
+            guard let end = text.firstRange(of: "\r\n") else { return [] }
+            let sentOn =
+                text.hasPrefix("SIP/2.0")
+                ? String(text[..<end.upperBound]) + text[end.upperBound...].drop { $0 != "\r\n" }.dropFirst()
+                : String(text[..<end.upperBound]) + via + text[end.upperBound...]
+            return bench.receive(Array(sentOn.utf8), on: EngineBench.pbxFlow)
+        }
+
+        let invite = SIPText.invite(to: "bob", from: "103", at: caller.remote, callID: "spiral", branch: "s1")
+        let called = try throughPBX(bench.receive(invite, on: caller), 1)
+        #expect(story(called) == ["100 invite > pbx", "invite > phone"])
+        let delivered = try #require(sentRequest(called))
+        let tokens = delivered.frame.values(of: .recordRoute).map(\.string)
+        #expect(tokens.count == 2 && tokens.first != tokens.last)
+        let ok = SIPText.response(200, to: delivered, tag: "b", contact: "sip:bob@192.0.2.5:40000")
+        let answered = try throughPBX(bench.receive(ok, on: callee), 1)
+        #expect(answered.flows == [caller])
+        let (sent, answer) = (try #require(readRequest(invite)), try #require(sentResponse(answered)))
+        #expect(answer.frame.values(of: .recordRoute).map(\.string) == tokens)
+
+        func fromCaller(_ method: String, _ number: Int) -> [UInt8] {
+            SIPText.dialogRequest(
+                method, cseq: number, invite: sent, answer: answer, at: caller.remote, branch: "c\(method)\(number)")
+        }
+        func fromCallee(_ method: String, _ number: Int, routes: [String]) -> [UInt8] {
+            SIPText.bytes(
+                [
+                    "\(method) sip:103@\(caller.remote) SIP/2.0",
+                    "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bKd\(method)\(number)",
+                    "From: \(answer.frame.firstValue(of: .to)?.string ?? "")",
+                    "To: \(sent.frame.firstValue(of: .from)?.string ?? "")", "Call-ID: spiral",
+                    "CSeq: \(number) \(method)", "Max-Forwards: 70",
+                ] + routes.map { "Route: \($0)" })
+        }
+        for (number, method) in ["ACK", "INFO", "BYE"].enumerated() {
+            let half = bench.receive(fromCaller(method, number + 1), on: caller)
+            #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[0]])
+            let whole = try throughPBX(half, 10 + number)
+            #expect(whole.flows.last == callee)
+            #expect(try #require(sentRequest(whole)).frame.values(of: .route).isEmpty)
+        }
+        let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
+        #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
+        #expect(try throughPBX(half, 20).flows.last == caller)
+        // The other half's token is the PBX's to show.
+        let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
+        #expect(story(skipping) == ["403 bye > phone"])
+        #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])
+    }
+
     // MARK: How long
 
     @Test func `it ends, unless traffic in its second half renews it (T20.5)`() throws {
@@ -248,6 +395,24 @@ struct DialogTrustTests {
         }
         let back = call.bench.receive(call.fromPBX("INFO", 5, large), on: EngineBench.pbxFlow).flows
         #expect(back == [EngineBench.udp(EngineBench.phone)])
+    }
+
+    @Test func `nothing goes to ourselves, wherever a phone seems to have moved`() throws {
+        let call = try Call(EngineBench())
+        call.bench.register(cseq: 3, on: EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0001), 5060)))
+        #expect(call.bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).isEmpty)
+        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["482 info > pbx"])
+    }
+
+    @Test func `a Route that asks for TLS is not followed without (T9.9)`() throws {
+        let call = try Call(EngineBench())
+        let secure: (String) -> String = {
+            $0.replacing("Content-Length:", with: "Route: <sips:192.0.2.5;lr>\r\nContent-Length:")
+        }
+        let out = call.bench.receive(call.fromPBX("INFO", 2, secure), on: EngineBench.pbxFlow)
+        #expect(story(out) == ["480 info > pbx"])
+        #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
+        #expect(call.bench.receive(call.fromPBX("ACK", 1, secure), on: EngineBench.pbxFlow).isEmpty)
     }
 
     @Test func `a Route behind ours leads to trusted places and never to ourselves`() throws {

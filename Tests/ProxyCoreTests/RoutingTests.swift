@@ -279,6 +279,14 @@ struct RoutingTests {
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
     }
 
+    @Test func `a sips Route of a trusted peer is 480 with a Warning`() throws {
+        let bench = EngineBench()
+        bench.register(token: nil)
+        let out = bench.invite(extra: ["Route: <sip:10.0.0.1:5060;lr>", "Route: <sips:10.0.0.2;lr>"])
+        #expect(story(out) == ["480 invite > pbx"])
+        #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
+    }
+
     @Test func `a sips contact is not taken, and an old one gets nothing`() throws {
         let bench = EngineBench()
         let out = bench.receive(registerText(contact: "<sips:bob@192.0.2.5>"))

@@ -2,7 +2,7 @@
 
 import time
 
-from sip import Listener, Phone, Stream, credentials, fresh
+from sip import Dialog, Listener, Phone, Stream, credentials, fresh
 from suite import check, probe
 
 
@@ -137,6 +137,61 @@ def new_connection(t):
     check(not other.caught(), f"the Contact's own address got {other.caught()}")
     end(caller, request)
     return "without push: a new connection to the Contact's port at the source address of the REGISTER"
+
+
+@probe("T20.4", "back-to-the-source", "direct")
+def dialog_to_the_source(t):
+    """Inside a call as for a new one: without push, the Contact's port at the source address of the REGISTER."""
+    host = t.address()
+    listener = t.own(Listener(host, 0))
+    stream = t.stream(host)
+    name, password = t.daemon.user()
+    other = t.trap()
+    contact = f"<sip:{name}@{other.host}:{listener.port};transport=tcp>"
+    answer = stream.register(name, password, contact=contact)
+    check(answer and answer.status == 200, f"control: {answer}")
+    caller, request = call(t, name)
+    invite = stream.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE on the connection of the REGISTER")
+    stream.respond(invite, 200, tag="b", contact=contact)
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"control: the caller got {answer}")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    check(stream.request("ACK", request.call_id, 3), "control: no ACK on the connection of the REGISTER")
+    stream.reset()
+    time.sleep(0.2)
+    bye = dialog.make("BYE")
+    caller.send(bye)
+    got = listener.request("BYE", bye.call_id, 4)
+    check(got, f"the BYE did not come on a new connection ({caller.response(bye.call_id, 'BYE', 0.5)})")
+    got.source.respond(got, 200)
+    answer = caller.response(bye.call_id, "BYE")
+    check(answer and answer.status == 200, f"the answer to the BYE: {answer}")
+    # With push it waits for the phone to come by itself: a request in a call wakes nobody.
+    sleepy = t.stream(host)
+    sleepy_name, _ = t.registered(
+        sleepy, contact=f"<sip:USER@{host}:{listener.port};transport=tcp;pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}>")
+    caller, request = call(t, sleepy_name)
+    time.sleep(0.2)
+    sleepy.send(b"\r\n\r\n")
+    invite = sleepy.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE after a keep-alive")
+    sleepy.respond(invite, 200, tag="s")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"control: the caller got {answer}")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    sleepy.request("ACK", request.call_id, 3)
+    sleepy.reset()
+    time.sleep(0.2)
+    bye = dialog.make("BYE")
+    caller.send(bye)
+    answer = caller.response(bye.call_id, "BYE")
+    check(answer and answer.status == 480, f"a BYE to a phone with push whose connection is gone: {answer}")
+    check(not listener.request("BYE", bye.call_id, 0.3), "a connection was opened to a phone with push")
+    check(not other.caught(), f"the Contact's own address got {other.caught()}")
+    return "BYE after the connection was reset: without push on a new connection to the source of the REGISTER, with push 480"
 
 
 @probe("T9.3", "path", "direct")
