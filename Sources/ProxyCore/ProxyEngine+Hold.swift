@@ -55,6 +55,8 @@ extension ProxyEngine {
     /// An ordinary contact has registered: calls that wait for devices of its user which have only been reported go there,
     /// each once, unless the contact has them already. Of several such devices it is taken for one whose push has left.
     func reportedReturned(as contact: BindingID, of aor: AddressOfRecord, now: Moment) {
+        // A REGISTER of many contacts asks this for each, and hardly anybody has one.
+        guard bindings.hasReportedDevice(aor) else { return }
         let reported = bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {

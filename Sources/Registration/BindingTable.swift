@@ -73,6 +73,15 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
+    /// Whether the user has a device that was only reported: nothing but a push can be sent to it.
+    package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
+        var isFound = false
+        forEachSlot(of: aor) { slot in
+            if self[slot].flow == .nowhere { isFound = true }
+        }
+        return isFound
+    }
+
     package func binding(_ id: BindingID) -> Binding? { slot(of: id).map { self[$0] } }
 
     /// It keeps its place beyond its granted time, and calls to it wake the device (rules R7, R11).

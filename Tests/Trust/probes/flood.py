@@ -59,10 +59,10 @@ def contacts(t):
     name, password = t.daemon.user()
     phone = t.stream()
 
-    def register(turn):
+    def register(turn, contacts=12):
         request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", fields=[("Expires", "600")],
                              call_id=call_id, cseq=2 * turn + 1)
-        for number in range(12):
+        for number in range(contacts):
             # They differ in the last one alone, and each time stand in another order.
             some = [f"p{index}=value{index}" for index in range(49)] + [f"which=a{number}"]
             some = some[turn % 50:] + some[:turn % 50]
@@ -73,12 +73,19 @@ def contacts(t):
 
     call_id, count = fresh("many"), 50
     register(0)
-    before = t.daemon.work()
-    for turn in range(1, count + 1):
-        register(turn)
-    cost = (t.daemon.work() - before) / count * 1000
-    check(cost <= 2, f"a REGISTER of 12 contacts with 50 parameters takes {cost:.1f} ms of processor time")
-    return f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {cost:.2f} ms of processor time"
+
+    def cost(first, contacts):
+        before = t.daemon.work()
+        for turn in range(first, first + count):
+            register(turn, contacts)
+        return (t.daemon.work() - before) / count * 1000
+
+    many, none = cost(1, 12), cost(1 + count, 0)
+    # Where others have the processor, too, everything takes longer.
+    check(many <= max(2, 4 * none), f"a REGISTER of 12 contacts with 50 parameters takes {many:.1f} ms of processor time, "
+                                    f"one without {none:.1f}")
+    return (f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {many:.2f} ms of processor time; "
+            f"one without {none:.2f}")
 
 
 def amplification(t, wait=6.0):
