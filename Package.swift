@@ -111,7 +111,7 @@ let package = Package(
             "TestSupport",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
-                "Addressing", "Timekeeping",
+                "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),

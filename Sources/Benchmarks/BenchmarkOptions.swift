@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, memory, allocations, push
+        case register, hold, slow, api, memory, allocations, push, days
     }
 
     /// Which of the two ways pushes take.
@@ -33,6 +33,9 @@ package struct BenchmarkOptions: Sendable {
     package var authority: String?
     package var client = Client.nghttp2
     package var pushes = 100_000
+    /// Simulated days to play.
+    package var seeds: Range<UInt64> = 0..<1000
+    package var tellsStory = false
 
     /// - Parameters:
     ///   - words: the command line without the program's name.
@@ -58,6 +61,13 @@ package struct BenchmarkOptions: Sendable {
             case "--url": url = try Self.value(word, &rest)
             case "--authority": authority = try Self.value(word, &rest)
             case "--pushes": pushes = try Self.number(word, &rest)
+            case "--story": tellsStory = true
+            case "--seeds":
+                let text = try Self.value(word, &rest)
+                guard let seeds = Self.seeds(text) else {
+                    throw BenchmarkError("--seeds needs two numbers like 0-999, the smaller one first, not \(text)")
+                }
+                self.seeds = seeds
             case "--client":
                 let text = try Self.value(word, &rest)
                 guard let client = Client(rawValue: text) else {
@@ -71,8 +81,8 @@ package struct BenchmarkOptions: Sendable {
                 names.append(name)
             }
         }
-        // Pushes need somebody who takes them.
-        if names.isEmpty { names = Name.allCases.filter { $0 != .push || url != nil } }
+        // Pushes need somebody who takes them, and days measure nothing.
+        if names.isEmpty { names = Name.allCases.filter { $0 != .days && ($0 != .push || url != nil) } }
     }
 
     package static let help = """
@@ -91,6 +101,8 @@ package struct BenchmarkOptions: Sendable {
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
+          days         simulated days, within this process: what happened on them, and whatever must never happen; only
+                       when it is named. The digest of two builds is the same when the same happened to every call
 
         Options:
           --requests N    register: REGISTERs of each kind in a round (default 30000)
@@ -105,17 +117,25 @@ package struct BenchmarkOptions: Sendable {
           --authority FILE  push: the authority of its certificate (default: the system's)
           --client NAME   push: nghttp2, as the daemon does it, or curl (default nghttp2)
           --pushes N      push: pushes in a round (default 100000)
+          --seeds A-B     days: the first and the last one (default 0-999)
+          --story         days: a line for each message and push, to see what happened on a day
           --limits FILE   allocations: fail when there are more than the file allows
           --daemon FILE   the program to measure (default: sippushd beside this one)
           --json          lines of JSON instead of a table
 
-        It ends with 1 when a call was lost or a limit is exceeded.
+        It ends with 1 when a call was lost, a limit is exceeded or a day shows what must never happen.
 
         """
 
     private static func value(_ option: String, _ rest: inout ArraySlice<String>) throws(BenchmarkError) -> String {
         guard let value = rest.popFirst() else { throw BenchmarkError("\(option) needs a value; see --help") }
         return value
+    }
+
+    private static func seeds(_ text: String) -> Range<UInt64>? {
+        let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { UInt64($0) }
+        guard ends.count == 2, let first = ends[0], let last = ends[1], first <= last, last < .max else { return nil }
+        return first..<last + 1
     }
 
     private static func number(_ option: String, _ rest: inout ArraySlice<String>) throws(BenchmarkError) -> Int {

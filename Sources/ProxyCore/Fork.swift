@@ -221,10 +221,14 @@ package struct Fork: Sendable {
         return .takeBack(earlier)
     }
 
-    /// The transaction that was taken back is over; false when the fork wants its answer all the same.
-    package mutating func takenBack(_ branch: Int) -> Bool {
+    /// The device has answered a transaction that was taken back; false when the fork wants its answer all the same. Of
+    /// several before the present one, nobody knows by which the device had the request until it says so.
+    package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
         guard phase == .proceeding, branches[branch].isToRepeat else { return false }
         branches[branch].isToRepeat = false
+        if case .calling(let present) = branches[branch].state, present != client {
+            branches[branch].former.append(present)
+        }
         branches[branch].state = .sleeping
         return true
     }

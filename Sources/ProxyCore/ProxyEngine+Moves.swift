@@ -49,7 +49,7 @@ extension ProxyEngine {
         sayFarewells(to: device, now: now)
         for fork in called.forks(of: device) {
             guard let context = forks[fork], let target = bindings.forkTarget(device, now: now.instant),
-                target.isReachable
+                isAwake(target)
             else { continue }
             guard context.fork.acceptsBranches else {
                 tellEndThere(target, context, now: now)
@@ -136,6 +136,8 @@ extension ProxyEngine {
     package func flowClosed(_ flow: Flow, now: Moment) {
         bindings.flowClosed(flow)
         life?.forgot(flow)
+        // What was read from it before it ended says nothing of its phones any more.
+        if flow.isConnection { for device in called.waiting(on: flow) { called.unwatch(device) } }
         for client in transactions.clients(on: flow) where !goesBackToSleep(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
@@ -160,10 +162,10 @@ extension ProxyEngine {
         guard branch.state == .calling(client), let device = branch.addressee,
             let target = bindings.forkTarget(device, now: now.instant)
         else { return false }
-        // A phone without push parameters may listen where its Contact says (T9.2).
-        if target.pushToken == nil, !leg.alternatives.isEmpty, !leg.hasArrived { return false }
         legs[client]?.isLost = true
         context.fork.recalled(leg.branch)
+        // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
+        if target.pushToken == nil, !leg.hasArrived, sendElsewhere(leg, context, now: now) { return true }
         waitAgain(for: target, fork: leg.fork, branch: leg.branch, context, now: now)
         return true
     }
@@ -234,8 +236,8 @@ extension ProxyEngine {
     /// The transaction that the phone met first is over: the INVITE goes out once more.
     ///
     /// - Returns: whether it was that transaction.
-    func wasTakenBack(_ leg: ClientLeg, now: Moment) -> Bool {
-        guard let context = forks[leg.fork], context.fork.takenBack(leg.branch) else { return false }
+    func wasTakenBack(_ client: ClientTransactionID, _ leg: ClientLeg, now: Moment) -> Bool {
+        guard let context = forks[leg.fork], context.fork.takenBack(leg.branch, client) else { return false }
         repeatCall(leg, context, now: now)
         return true
     }

@@ -28,7 +28,8 @@ extension ProxyEngine {
             change(leg.fork, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
         } else if isFormer(client, leg) {
             formerSpoke(response.status, client, leg, now: now)
-        } else if wasTakenBack(leg, now: now) {
+            _ = wasTakenBack(client, leg, now: now)
+        } else if wasTakenBack(client, leg, now: now) {
             return
         } else if response.status == .loopDetected, metTwice(leg, now: now) {
             return
@@ -59,7 +60,7 @@ extension ProxyEngine {
         guard let leg = legs[client] else { return farewellEnded(client, now: now) }
         stopTimerC(of: client)
         if isFormer(client, leg) { return formerSpoke(status, client, leg, now: now) }
-        if wasTakenBack(leg, now: now) { return }
+        if wasTakenBack(client, leg, now: now) { return }
         if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
         if !leg.hasArrived, retry(client, leg, now: now) { return }
         if status == .requestTimeout, staysSilent(leg, now: now) { return }
@@ -81,10 +82,16 @@ extension ProxyEngine {
 
     /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.
     private func retry(_ client: ClientTransactionID, _ leg: ClientLeg, now: Moment) -> Bool {
-        guard !leg.alternatives.isEmpty, let context = forks[leg.fork], context.fork.acceptsBranches,
-            let edits = leg.edits, let incoming = revive(context)
-        else { return false }
+        guard let context = forks[leg.fork], context.fork.acceptsBranches, sendElsewhere(leg, context, now: now) else {
+            return false
+        }
         legs[client] = nil
+        return true
+    }
+
+    /// Sends the request of a leg to the next of its addresses; false when there is none.
+    func sendElsewhere(_ leg: ClientLeg, _ context: ForkContext, now: Moment) -> Bool {
+        guard !leg.alternatives.isEmpty, let edits = leg.edits, let incoming = revive(context) else { return false }
         transmit(
             incoming, edits, fork: leg.fork, branch: leg.branch, to: leg.alternatives, device: leg.device, now: now)
         return true

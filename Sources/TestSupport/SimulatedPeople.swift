@@ -21,6 +21,8 @@ package struct SimulatedPhone {
     var isAcknowledged = false
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
+    /// The transaction of the REGISTER that it answered so.
+    var acknowledged: ByteString?
     var registrations = 0
     /// REGISTERs sent again on the present flow, as apps do that are told of the network twice.
     var refreshes = 0
@@ -32,6 +34,8 @@ package struct SimulatedPhone {
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
+    /// Transactions of INVITEs that it met a second time.
+    var metTwice = Set<ByteString?>()
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport) {
         self.number = number
@@ -90,6 +94,8 @@ package struct SimulatedCall {
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
     var wasAnswered = false
+    /// A phone has declined for everybody.
+    var wasDeclined = false
     /// A connection broke under an INVITE, which may have arrived all the same: what that phone answers comes too late.
     var lostAPhone = false
     /// How often each phone was told by a push that it missed this call.

@@ -16,10 +16,13 @@ extension SimulatedWorld {
             if response.cseq.method == .register, response.status.isSuccess,
                 response.callID.string == phones[phone].registerCallID
             {
-                let isBack = phones[phone].isAcknowledged
+                // The 200 to a REGISTER that was sent again says nothing new.
+                let isNew = phones[phone].acknowledged != response.via.branch
+                let isBack = phones[phone].isAcknowledged && isNew
+                phones[phone].acknowledged = response.via.branch
                 phones[phone].acknowledgedFlow = flow
                 phones[phone].isAcknowledged = true
-                if !isBack { phones[phone].firstRegistered = now.instant }
+                if phones[phone].firstRegistered == .distantFuture { phones[phone].firstRegistered = now.instant }
                 if isBack { expectCalls(at: phone, on: flow) }
             }
         case .request(let request) where request.method == .invite:
@@ -28,11 +31,14 @@ extension SimulatedWorld {
             let earlier = phones[phone].invited[callID] ?? []
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
+                let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
                 // Once, and again only for a phone that has moved, or has said that it met the call twice.
-                if let known, known.flow == flow, !phones[phone].refused.contains(callID) {
+                if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }
-                if earlier.count > 12 { violate("\(phones[phone].name) got \(callID) again and again") }
+                if earlier.count > 3 * (1 + Set(earlier.map(\.flow)).count) {
+                    violate("\(phones[phone].name) got \(callID) again and again")
+                }
                 phones[phone].invited[callID, default: []].append((branch, flow))
                 if !phones[phone].isOrdinary, phones[phone].acknowledgedFlow != flow {
                     violate("\(phones[phone].name) got \(callID) before its REGISTER's 200")
@@ -73,18 +79,13 @@ extension SimulatedWorld {
                     let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,
                     !call.gaveUp, !call.wasAnswered, !call.sawCrash, since - call.startedAt < .seconds(29),
                     !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
-                    !world.isDeclined(call)
+                    !call.wasDeclined
                 else { return }
                 if phone.invited[call.callID]?.contains(where: { $0.flow == flow }) != true {
                     world.violate("\(phone.name) came back and did not get \(call.callID)")
                 }
             }
         }
-    }
-
-    /// A phone has declined for everybody.
-    private func isDeclined(_ call: SimulatedCall) -> Bool {
-        phones.contains { $0.user == call.user && $0.dialogs[call.callID]?.final == 603 }
     }
 
     /// What reached the daemon from a phone, as the bucket's rules see it (A21).
@@ -96,6 +97,7 @@ extension SimulatedWorld {
         if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) {
             calls[index].wasAnswered = true
         }
+        if response.status.statusClass == 6 { calls[index].wasDeclined = true }
         if response.status.code >= 300 { phones[phone].refused.insert(response.callID.string) }
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)

@@ -12,6 +12,7 @@ extension SimulatedWorld {
         for _ in 0..<copies(on: flow) {
             at(random.milliseconds(5...60)) { world in
                 guard !flow.transport.isReliable || world.generation == generation else { return }
+                world.tell("from", bytes, on: flow)
                 switch world.reader.read(bytes) {
                 case .request(let request): world.engine.requestReceived(request, on: flow, now: world.now)
                 case .response(let response):
@@ -31,6 +32,7 @@ extension SimulatedWorld {
         for _ in 0..<copies(on: flow) {
             at(random.milliseconds(5...60)) { world in
                 guard !flow.transport.isReliable || world.generation == generation else { return }
+                world.tell("keep-alive from", [], on: flow)
                 world.engine.flowAlive(flow, now: world.now)
                 world.drain()
             }
@@ -43,12 +45,14 @@ extension SimulatedWorld {
         at(delay) { world in
             guard world.generation == generation else { return }
             world.halfOpen.remove(flow.connection)
+            world.tell("end of", [], on: flow)
             world.engine.flowClosed(flow, now: world.now)
             world.drain()
         }
     }
 
     func proxySent(_ bytes: [UInt8], on flow: Flow) {
+        tell("to", bytes, on: flow)
         let message = reader.read(bytes)
         if case .unusable(let unusable) = message { violate("the daemon sent what cannot be read: \(unusable.reason)") }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
@@ -58,6 +62,7 @@ extension SimulatedWorld {
             let engine = engine
             at(.milliseconds(1)) { world in
                 guard world.engine === engine else { return }
+                world.tell("not sent to", [], on: flow)
                 world.engine.sendFailed(on: flow, now: world.now)
                 world.drain()
             }

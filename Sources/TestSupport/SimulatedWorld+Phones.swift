@@ -100,7 +100,9 @@ extension SimulatedWorld {
                 }
                 switch dialog.final {
                 // The same call by another way, while it rings or is answered (RFC 3261 section 8.2.2.2).
-                case nil, 200?: return answer(.loopDetected)
+                case nil, 200?:
+                    phones[phone].metTwice.insert(request.via.branch)
+                    return answer(.loopDetected)
                 // It was taken back, and comes again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
@@ -126,6 +128,7 @@ extension SimulatedWorld {
         case .ack:
             // A failure's has the INVITE's branch; a 482 has no dialog.
             let dialog = phones[phone].dialogs[key]
+            if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
                 phones[phone].dialogs[key]?.isAcknowledged = true
             }

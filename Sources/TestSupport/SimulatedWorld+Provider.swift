@@ -8,6 +8,7 @@ extension SimulatedWorld {
     func pushRequested(_ request: PushRequest) {
         let engine = engine
         timeline.pushAsked(request.id, now: now.instant)
+        tell("push \(request.id.rawValue) to \(request.token.prid): \(request.message)")
         engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
         engine.pushNoted(request.id, .sent, now: now)
         let fails = !isQuiet && random.chance(plan.pushFailure)
@@ -17,6 +18,7 @@ extension SimulatedWorld {
         }
         at(random.milliseconds(30...300)) { world in
             guard world.engine === engine, !world.cancelledPushes.contains(request.id) else { return }
+            world.tell("push \(request.id.rawValue) \(fails ? "fails" : "is taken")")
             if fails, let phone, case .incomingCall(let call) = request.message {
                 world.phones[phone].unpushed.insert(call.callID.string)
             }

@@ -38,14 +38,15 @@ package final class SimulatedWorld {
         package init() {}
     }
 
-    package let plan: Plan
+    package private(set) var plan = Plan()
     package internal(set) var random: SeededGenerator
     package private(set) var now = Moment(
         instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     package var violations: [String] = []
 
     package private(set) var engine: ProxyEngine
-    private let makeEngine: (StoredState, UnixTime) -> ProxyEngine
+    private let seed: UInt64
+    private let story: ((String) -> Void)?
     let reader = SimulatedReader()
     private(set) var disk = SimulatedDisk()
     var timeline = SimulatedTimeline()
@@ -66,11 +67,15 @@ package final class SimulatedWorld {
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
-    package init(seed: UInt64, plan: Plan = Plan(), makeEngine: @escaping (StoredState, UnixTime) -> ProxyEngine) {
-        self.plan = plan
+    /// - Parameters:
+    ///   - seed: names the day. On every fourth, phones whose flow shows life are called at once, and pushed beside.
+    ///   - story: hears a line of everything that passes between the daemon and the others.
+    package init(seed: UInt64, story: ((String) -> Void)? = nil) {
+        self.seed = seed
+        self.story = story
+        plan.ringsLiveFlows = seed % 4 == 3
         random = SeededGenerator(seed: seed)
-        self.makeEngine = makeEngine
-        engine = makeEngine(StoredState(), now.date)
+        engine = Self.engine(StoredState(), seed, plan, startedAt: now.date)
         for user in 0..<plan.users {
             for device in 0..<Int.random(in: plan.devicesPerUser, using: &random) {
                 let isOrdinary = random.chance(plan.ordinaryDevices)
@@ -80,6 +85,14 @@ package final class SimulatedWorld {
                         number: phones.count, user: "u\(user)", name: "u\(user)d\(device)", isOrdinary: isOrdinary,
                         transport: transport))
             }
+        }
+    }
+
+    private static func engine(
+        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, startedAt date: UnixTime
+    ) -> ProxyEngine {
+        EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
+            if plan.ringsLiveFlows { $0.ringLiveFlowWithin = .seconds(300) }
         }
     }
 
@@ -143,6 +156,25 @@ package final class SimulatedWorld {
         agenda.add(event, at: now.instant + delay)
     }
 
+    // MARK: The story
+
+    func tell(_ line: @autoclosure () -> String) {
+        if let story { story("\(now.instant.nanoseconds / 1_000_000) \(line())") }
+    }
+
+    /// What is to be told of a message.
+    func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
+        guard story != nil else { return }
+        let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
+        let name = phone.map { phones[$0].name } ?? (flow.remote == Self.pbx ? "pbx" : "nobody")
+        let rows = String(decoding: bytes, as: UTF8.self).split(separator: "\r\n").prefix { !$0.isEmpty }
+        let first = rows.first ?? ""
+        let others = rows.filter { row in ["Via", "Call-ID", "CSeq", "Reason"].contains { row.hasPrefix("\($0):") } }
+        tell(
+            "\(what) \(name) (\(flow.transport.parameterName) \(flow.connection) \(flow.remote)): \(first) "
+                + others.joined(separator: " | "))
+    }
+
     // MARK: The daemon
 
     func drain() {
@@ -187,12 +219,14 @@ package final class SimulatedWorld {
 
     /// The process dies; what was not committed is gone, and so are all connections.
     private func crash() {
+        tell("the daemon dies")
         generation += 1
         for index in calls.indices where !calls[index].isOver { calls[index].sawCrash = true }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        engine = makeEngine(disk.restored(), now.date)
+        cancelledPushes = []
+        engine = Self.engine(disk.restored(), seed, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         engine.restored(now: now)
         phoneOn = [:]
@@ -204,36 +238,5 @@ package final class SimulatedWorld {
             }
         }
         drain()
-    }
-}
-
-extension SimulatedWorld {
-    /// What the day was made of: a day on which nothing happened proves nothing.
-    package struct Statistics {
-        package var answered = 0
-        package var refused = 0
-        package var cancelled = 0
-        package var unanswered = 0
-        package var withoutFinal = 0
-        package var reports = 0
-        package var pushes = 0
-        package var records = 0
-    }
-
-    package var statistics: Statistics {
-        var found = Statistics()
-        for call in calls {
-            switch call.finals.first?.code {
-            case 200: found.answered += 1
-            case 487: found.cancelled += 1
-            case 480, 408: found.unanswered += 1
-            case nil: found.withoutFinal += 1
-            default: found.refused += 1
-            }
-            found.reports += call.reports.values.reduce(0, +)
-        }
-        found.pushes = phones.reduce(0) { $0 + $1.pushes }
-        found.records = timeline.records.count
-        return found
     }
 }

@@ -3,6 +3,7 @@ import PushDelivery
 import Registration
 import SIPGrammar
 import Testing
+import TestSupport
 import Timekeeping
 
 @Suite struct `Tokens that died or changed` {

@@ -1,22 +1,12 @@
 import Addressing
-import Crypto
 import ProxyCore
 import Registration
 import SIPGrammar
 import SIPMessage
 import TestSupport
 
-/// Real hashes in an engine of tests.
+/// Users with passwords, and phones that know them.
 enum TestDigest {
-    static let functions = DigestFunctions(
-        hash: { algorithm, bytes in
-            switch algorithm {
-            case .md5: HashAlgorithm.md5.digest(of: bytes)
-            case .sha256: HashAlgorithm.sha256.digest(of: bytes)
-            case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
-            }
-        }, code: { HashAlgorithm.sha256.digest(of: Array("key".utf8) + $0) })
-
     /// Users of one domain, whose password is their name backwards.
     static func users(_ names: String..., domain: String = "example.net") -> UserDirectory {
         var users = UserDirectory()
@@ -24,7 +14,7 @@ enum TestDigest {
             users.add(
                 DigestUser(
                     name: ByteString(name), realm: ByteString(domain), password: ByteString(String(name.reversed())),
-                    algorithms: DigestAlgorithm.allCases, functions: functions))
+                    algorithms: DigestAlgorithm.allCases, functions: .forTests))
         }
         return users
     }
@@ -54,7 +44,7 @@ enum TestDigest {
         let (theirRealm, nonce) = (value("realm", row), value("nonce", row))
         let algorithm = DigestAlgorithm(rawValue: value("algorithm", row)) ?? .md5
         func hash(_ text: String) -> String {
-            String(decoding: Hex.encode(functions.hash(algorithm, Array(text.utf8))), as: UTF8.self)
+            String(decoding: Hex.encode(DigestFunctions.forTests.hash(algorithm, Array(text.utf8))), as: UTF8.self)
         }
         let ha1 = hash("\(user):\(theirRealm):\(password ?? String(user.reversed()))")
         let nc = "0000000\(count)"

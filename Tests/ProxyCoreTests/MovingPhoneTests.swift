@@ -81,9 +81,9 @@ private final class Bench {
                 // That a connection has proved itself is another matter.
                 return story([action]).first.flatMap { $0.hasPrefix("proved") ? nil : $0 }
             }
-            let place = Int(flow.remote.port) - 40_000
+            let place = flow.remote.port == 5060 ? "contact" : "\(Int(flow.remote.port) - 40_000)"
             guard let request = readRequest(bytes) else {
-                return story([action]).first?.replacing("phone", with: "\(place)")
+                return story([action]).first?.replacing("phone", with: place)
             }
             if request.method == .invite, !invites.contains(where: { $0.via.branch == request.via.branch }) {
                 invites.append(request)
@@ -301,6 +301,39 @@ struct MovingPhoneTests {
         #expect(phone.closed().isEmpty)
         #expect(phone.register(at: 1, token: nil).contains("invite > 1"))
         #expect(phone.answer(200, to: phone.invites.last) == ["200 invite > pbx"])
+    }
+
+    @Test func `an ordinary contact that had the INVITE when its connection ended answers that one`() {
+        let phone = Bench(.tcp)
+        phone.register(token: nil)
+        _ = phone.call()
+        // It may also listen at its Contact's port.
+        #expect(phone.closed() == ["invite > contact"])
+        #expect(phone.register(at: 1, token: nil).contains("invite > 1"))
+        #expect(phone.answer(482, to: phone.invites.last) == ["ack > 1"])
+        // It has it by the first of three, which is taken back as soon as that may be, and gets it again.
+        #expect(phone.answer(180, to: phone.invites.first) == ["cancel > 1"])
+        #expect(phone.answer(487, to: phone.invites.first) == ["ack > 1", "invite > 1"])
+        #expect(phone.answer(200, to: phone.invites.last) == ["200 invite > pbx"])
+    }
+
+    @Test func `an ordinary contact that answers the INVITE it had when its connection ended has the call`() {
+        let phone = Bench(.tcp)
+        phone.register(token: nil)
+        _ = phone.call()
+        _ = phone.closed()
+        phone.register(at: 1, token: nil)
+        #expect(phone.answer(200, to: phone.invites.first).first == "200 invite > pbx")
+    }
+
+    @Test func `what was read from a connection before it ended does no harm`() {
+        let phone = Bench(.tcp)
+        phone.register()
+        _ = phone.pass(.seconds(60))
+        _ = phone.call()
+        _ = phone.closed()
+        #expect(phone.keepAlive().isEmpty)
+        #expect(phone.register(at: 1).contains("invite > 1"))
     }
 
     @Test func `a phone that says nothing is found where it registers`() {

@@ -1,11 +1,11 @@
 import Glibc
-import Synchronization
+import Reactor
 
 /// A process that is killed with its last owner, if it has not ended before.
 final class ChildProcess: Sendable {
     let id: pid_t
     /// Its number may be another's then.
-    private let isReaped = Mutex(false)
+    private let isReaped = Locked(false)
 
     init(_ id: pid_t) { self.id = id }
 

@@ -1,5 +1,6 @@
 import Crypto
 package import ProxyCore
+package import Registration
 
 extension DialogSeal {
     /// With a key that is the same in every run, and otherwise as the daemon's.
@@ -16,4 +17,16 @@ extension DialogSeal {
                 sealer.open(text, with: callID, tag).map { Opened(plain: $0.plain, digest: $0.digest) }
             })
     }
+}
+
+extension DigestFunctions {
+    /// Real hashes.
+    package static let forTests = DigestFunctions(
+        hash: { algorithm, bytes in
+            switch algorithm {
+            case .md5: HashAlgorithm.md5.digest(of: bytes)
+            case .sha256: HashAlgorithm.sha256.digest(of: bytes)
+            case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
+            }
+        }, code: { HashAlgorithm.sha256.digest(of: Array("key".utf8) + $0) })
 }

@@ -1,16 +1,15 @@
 import Addressing
-import ProxyCore
+package import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
 import SIPMessage
-import Telemetry
-import TestSupport
-import Timekeeping
+package import Telemetry
+package import Timekeeping
 
 /// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
-enum EngineFixture {
-    static func engine(
+package enum EngineFixture {
+    package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent,
         startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
         _ change: (inout ProxySettings) -> Void = { _ in }
@@ -34,16 +33,9 @@ enum EngineFixture {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, digest: TestDigest.functions)
+            }, digest: .forTests)
         return ProxyEngine(
             settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
             startedAt: date)
-    }
-
-    /// Not secure, but a function of every byte: enough for a network in which nobody lies.
-    private static func code(_ bytes: [UInt8]) -> [UInt8] {
-        var value: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in bytes { value = (value ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return (0..<16).map { UInt8(truncatingIfNeeded: value >> (UInt64($0 % 8) * 8)) }
     }
 }
