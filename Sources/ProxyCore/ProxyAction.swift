@@ -13,10 +13,12 @@ package enum ProxyAction: Sendable {
     case flowProved(Flow, account: Int?)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([StoredChange], CommitTicket)
-    /// Write these changes soon; nobody waits for them.
+    /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
     case record([StoredChange])
-    /// Write these changes when there is nothing better to do; losing them harms nobody.
-    case recordLate([StoredChange])
+    /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.
+    case refresh([StoredBinding])
+    /// Write this into the timeline, unless too much else waits.
+    case trace([TimelineChange])
     /// Tell whoever reported a device, or its removal, what became of it.
     case reported(ReportTicket, ReportResult)
     /// Hand a push to its provider; its end comes back as ``ProxyEngine/pushFinished(_:outcome:now:)``.
@@ -31,16 +33,19 @@ package enum ProxyAction: Sendable {
 package enum StoredChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
-    /// A row that the engine never reads back.
-    indirect case timeline(TimelineRecord)
-    /// A row for a call under way, which leaves with the complete record.
-    indirect case callOpened(TimelineRecord)
-    /// Pushes of a device that were read, whose rows are written already.
-    case pushesRead([PushCode], device: UInt64, at: UnixTime)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
     /// A dialog whose traffic has moved its end.
     case dialogRenewed(UInt64, until: UnixTime)
+}
+
+/// A row that the engine never reads back.
+package enum TimelineChange: Sendable {
+    indirect case record(TimelineRecord)
+    /// A row for a call under way, which leaves with the complete record.
+    indirect case callOpened(TimelineRecord)
+    /// Pushes of a device that were read, whose rows are written already.
+    case pushesRead([PushCode], device: UInt64, at: UnixTime)
 }
 
 /// Names one commit the engine waits for.

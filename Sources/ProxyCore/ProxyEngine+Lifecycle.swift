@@ -68,6 +68,6 @@ extension ProxyEngine {
 
     private func tellRows(_ codes: [PushCode], of device: BindingID, now: Moment) {
         guard timeline.isOn, !codes.isEmpty else { return }
-        act(.record([.pushesRead(codes, device: device.rawValue, at: now.date)]))
+        act(.trace([.pushesRead(codes, device: device.rawValue, at: now.date)]))
     }
 }

@@ -290,7 +290,7 @@ extension ProxyEngine {
     /// Writes some of what was refreshed; the rest has its turn soon, so that calls do not wait behind it.
     func bookkeepingDue(now: Moment) {
         let ids = refreshedLately.prefix(Self.bookkeepingBatch)
-        act(.recordLate(ids.compactMap { bindings.stored($0, now: now) }.map { .binding(.upsert($0)) }))
+        act(.refresh(ids.compactMap { bindings.stored($0, now: now) }))
         refreshedLately.subtract(ids)
         if !refreshedLately.isEmpty { _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingPause) }
     }

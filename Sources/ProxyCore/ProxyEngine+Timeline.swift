@@ -39,7 +39,7 @@ extension ProxyEngine {
     /// Calls that have not been over at once are written down with others: a crash shall not make them vanish.
     func openingsDue() {
         let records = timeline.openings()
-        if !records.isEmpty { act(.record(records.map { .callOpened($0) })) }
+        if !records.isEmpty { act(.trace(records.map { .callOpened($0) })) }
     }
 
     private static let openingsDelay: Duration = .milliseconds(100)
@@ -74,7 +74,7 @@ extension ProxyEngine {
     ) {
         guard timeline.isOn else { return }
         let id = PushID(rawValue: nextNumber())
-        act(.record([.timeline(record(id, code, notification, target.id, of: aor, omission, now: now))]))
+        act(.trace([.record(record(id, code, notification, target.id, of: aor, omission, now: now))]))
     }
 
     private func record(
@@ -104,29 +104,29 @@ extension ProxyEngine {
         record.end = .notOffered
         record.endStatus = status.code
         record.steps.ended = 0
-        act(.record([.timeline(record)]))
+        act(.trace([.record(record)]))
     }
 
     /// REGISTERs came from these devices; what they change is not written yet.
     func traceRegistered(_ devices: [BindingID], now: Moment) {
         for device in devices {
-            for id in waitingTraces(of: device) { timeline.registered(id, now: now.instant) }
+            forEachWaitingTrace(of: device) { timeline.registered($0, now: now.instant) }
         }
     }
 
     /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
     func traceLife(_ device: BindingID, by sign: TimelineRecord.SignOfLife) {
-        for id in waitingTraces(of: device) { timeline.showedLife(id, by: sign) }
+        forEachWaitingTrace(of: device) { timeline.showedLife($0, by: sign) }
     }
 
     /// The records of calls that wait for it and have not been sent to it yet.
-    private func waitingTraces(of device: BindingID) -> [PushID] {
-        guard timeline.isOn else { return [] }
-        return called.forks(of: device).compactMap { fork in
+    private func forEachWaitingTrace(of device: BindingID, _ body: (PushID) -> Void) {
+        guard timeline.isOn else { return }
+        for fork in called.forks(of: device) {
             guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),
-                !fork.branches[branch].hasMoved
-            else { return nil }
-            return fork.branches[branch].trace
+                !fork.branches[branch].hasMoved, let id = fork.branches[branch].trace
+            else { continue }
+            body(id)
         }
     }
 
@@ -180,10 +180,10 @@ extension ProxyEngine {
     /// The daemon stops: what is under way is written down as it stands.
     package func stopped(now: Moment) {
         let records = timeline.stopped(now: now.instant)
-        if !records.isEmpty { act(.record(records.map { .timeline($0) })) }
+        if !records.isEmpty { act(.trace(records.map { .record($0) })) }
     }
 
     private func keep(_ record: TimelineRecord?) {
-        if let record { act(.record([.timeline(record)])) }
+        if let record { act(.trace([.record(record)])) }
     }
 }

@@ -86,8 +86,8 @@ final class DialogKeys: @unchecked Sendable {
         guard isDue(at: now) else { return }
         do throws(CryptoError) {
             let key = try Key(number: nextNumber, at: now)
-            store.write([.addSecret(key.secret)]) { [weak self] isStored in
-                if isStored { self?.take(key) }
+            store.commit([.addSecret(key.secret)]) { [weak self] result in
+                if result.isStored { self?.take(key) }
             }
         } catch {
             log.error("no new key for dialogs, the old one stays", [.error: .described(error)])

@@ -33,7 +33,7 @@ struct SimulatedDisk {
             case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
             case .delete(let ref): buckets[change.aor]?[ref] = nil
             }
-        case .timeline, .callOpened, .deadToken, .pushesRead, .dialogRenewed: break
+        case .deadToken, .dialogRenewed: break
         }
     }
 

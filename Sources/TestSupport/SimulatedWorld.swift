@@ -193,9 +193,14 @@ package final class SimulatedWorld {
         case .commit(let changes, let ticket):
             disk.queue(changes, ticket)
             planCommit()
-        case .record(let changes), .recordLate(let changes):
-            for case .timeline(let record) in changes { recorded(record) }
+        case .record(let changes):
             disk.queue(changes, nil)
+            planCommit()
+        case .refresh(let rows):
+            disk.queue(rows.map { .binding(.upsert($0)) }, nil)
+            planCommit()
+        case .trace(let changes):
+            for case .record(let record) in changes { recorded(record) }
             planCommit()
         case .push(let request): pushRequested(request)
         case .reported: break

@@ -171,8 +171,8 @@ struct EngineStoryTests {
         #expect(story(second) == ["commit"])
         _ = bench.commitAll(in: second)
         let late = bench.pass(.seconds(11)).compactMap { action -> Int? in
-            guard case .recordLate(let changes) = action else { return nil }
-            return changes.count
+            guard case .refresh(let rows) = action else { return nil }
+            return rows.count
         }
         #expect(late == [1])
     }

@@ -243,7 +243,7 @@ extension [ProxyAction] {
     /// Of pushes whose rows are to be told that they were read.
     var readCodes: [PushCode] {
         flatMap { action -> [PushCode] in
-            guard case .record(let changes) = action else { return [] }
+            guard case .trace(let changes) = action else { return [] }
             return changes.flatMap { change -> [PushCode] in
                 guard case .pushesRead(let codes, _, _) = change else { return [] }
                 return codes

@@ -43,9 +43,9 @@ import Timekeeping
 
     private func records(_ actions: [ProxyAction]) -> [TimelineRecord] {
         actions.flatMap { action -> [TimelineRecord] in
-            guard case .record(let changes) = action else { return [] }
+            guard case .trace(let changes) = action else { return [] }
             return changes.compactMap { change in
-                guard case .timeline(let record) = change else { return nil }
+                guard case .record(let record) = change else { return nil }
                 return record
             }
         }

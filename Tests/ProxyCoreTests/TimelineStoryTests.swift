@@ -305,8 +305,8 @@ extension [ProxyAction] {
     /// The records of the timeline that are to be written.
     var records: [TimelineRecord] {
         flatMap { action -> [TimelineRecord] in
-            guard case .record(let changes) = action else { return [] }
-            return changes.compactMap { if case .timeline(let record) = $0 { record } else { nil } }
+            guard case .trace(let changes) = action else { return [] }
+            return changes.compactMap { if case .record(let record) = $0 { record } else { nil } }
         }
     }
 

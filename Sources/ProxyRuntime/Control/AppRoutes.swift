@@ -24,8 +24,8 @@ struct AppRoutes {
             throw ServiceProblem(400, "the app cannot be added", detail: error.description)
         }
         if let conflict = apps.conflict(with: app) { throw ServiceProblem(409, conflict) }
-        store.write([.addApp(app)]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([.addApp(app)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             apps.add(app)
             call.answerDone()
         }
@@ -37,8 +37,8 @@ struct AppRoutes {
         }
         let name = app.name
         guard !app.isFixed else { throw ServiceProblem(409, "\(name) stands in the settings") }
-        store.write([.removeApp(name: name)]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([.removeApp(name: name)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             apps.remove(name)
             call.answerDone()
         }

@@ -73,8 +73,8 @@ extension ControlRoutes {
         let calls = withEngine { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
         let shard = shard
-        store.write(calls.map { .bucket(aor, .delete($0.callRef)) }) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit(calls.map { .bucket(aor, .delete($0.callRef)) }) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             shard.assumeIsolated { shard in
                 shard.withEngine { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
             }

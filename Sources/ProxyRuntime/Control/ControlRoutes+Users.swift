@@ -68,8 +68,8 @@ extension ControlRoutes {
         _ change: StoreChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
     ) {
         let shard = shard
-        store.write([change]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([change]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             shard.assumeIsolated { $0.withEngine { engine, _ in tell(engine) } }
             call.answerDone()
         }

@@ -94,8 +94,8 @@ struct ControlRoutes {
             throw ServiceProblem(409, "\(name) is not configured")
         }
         let shard = shard
-        store.write([.switchProvider(provider, isOn: isOn)]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([.switchProvider(provider, isOn: isOn)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             shard.assumeIsolated { shard in
                 shard.withEngine { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
             }

@@ -22,8 +22,8 @@ struct KeyRoutes {
         }
         guard keys[key.name] == nil else { throw ServiceProblem(409, "a key is called \(key.name) already") }
         guard !keys.isFull else { throw ServiceProblem(409, "there are \(APIKeyRing.limit) keys already") }
-        store.write([.addKey(key)]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([.addKey(key)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             keys.add(key)
             call.answerDone()
         }
@@ -32,8 +32,8 @@ struct KeyRoutes {
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
         let name = call.parameter()
         guard keys[name] != nil else { throw ServiceProblem(404, "no key is called \(name)") }
-        store.write([.removeKey(name: name)]) { isStored in
-            guard isStored else { return call.answer(.notStored) }
+        store.commit([.removeKey(name: name)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
             keys.remove(name)
             call.answerDone()
         }

@@ -143,7 +143,7 @@ package struct OfflineStore {
             let writer = try StoreWriter(path: path, log: .silent) { results in
                 isStored.withLock { $0 = results.allSatisfy(\.isStored) }
             }
-            let isTaken = writer.submit([change], for: StoreTicket(rawValue: 1))
+            let isTaken = writer.commit([change], for: .service(1))
             writer.stop()
             guard isTaken, isStored.withLock({ $0 }) else {
                 throw StartError("store \(path) takes no changes\(writer.failure.map { ": \($0)" } ?? "")")

@@ -1,3 +1,4 @@
+package import ProxyCore
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -48,16 +49,17 @@ package enum StoreChange: Hashable, Sendable {
     case pruneDialogRenewals(before: UnixTime)
 }
 
-/// Names the changes that were submitted together; the submitter's own number.
-package struct StoreTicket: RawRepresentable, Hashable, Sendable {
-    package let rawValue: UInt64
-
-    package init(rawValue: UInt64) { self.rawValue = rawValue }
+/// Names changes that were submitted together, by whoever waits for them.
+package enum StoreTicket: Hashable, Sendable {
+    case engine(CommitTicket)
+    /// A service's own number.
+    case service(UInt64)
 }
 
-/// What became of the changes of one ticket.
+/// What became of changes that were submitted together.
 package struct StoreResult: Hashable, Sendable {
-    package let ticket: StoreTicket
+    /// `nil` for changes that nobody waits for.
+    package let ticket: StoreTicket?
     /// All of them are on the disk, and a loss of power does not take them back; or none counts.
     package let isStored: Bool
     /// The rows that the changes are about were there.

@@ -4,9 +4,9 @@ internal import Registration
 /// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
 struct StoreIntake {
     struct Entry: Sendable {
-        let ticket: StoreTicket
+        /// `nil` when nobody waits for them.
+        let ticket: StoreTicket?
         let changes: [StoreChange]
-        let isAwaited: Bool
     }
 
     /// What one transaction writes: first the entries in order, then the lazy rows.
@@ -43,7 +43,7 @@ struct StoreIntake {
         for case .binding(let change) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        let wanted: Call = entry.isAwaited ? .now : .soon
+        let wanted: Call = entry.ticket != nil ? .now : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted
         return wanted

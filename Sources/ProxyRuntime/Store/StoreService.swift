@@ -37,7 +37,7 @@ package final class StoreService: @unchecked Sendable {
     private final class Relay: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
         /// Those who wait for changes of their own.
-        var waiting: [StoreTicket: (StoreResult) -> Void] = [:]
+        var waiting: [UInt64: (StoreResult) -> Void] = [:]
         private let log: Log
 
         init(log: Log) { self.log = log }
@@ -45,23 +45,19 @@ package final class StoreService: @unchecked Sendable {
         func arrived(_ results: [StoreResult]) {
             var commits: [CommitResult] = []
             for result in results {
-                if result.ticket == StoreService.unawaited {
-                    if !result.isStored { log.error("changes that nobody waits for were not stored") }
-                } else if result.ticket.rawValue & StoreService.ownMark != 0 {
-                    waiting.removeValue(forKey: result.ticket)?(result)
-                } else {
-                    commits.append(
-                        CommitResult(ticket: CommitTicket(result.ticket.rawValue), succeeded: result.isStored))
+                switch result.ticket {
+                case .engine(let ticket): commits.append(CommitResult(ticket: ticket, succeeded: result.isStored))
+                case .service(let number): waiting.removeValue(forKey: number)?(result)
+                case nil where !result.isStored: log.error("changes that nobody waits for were not stored")
+                case nil: break
                 }
             }
             if !commits.isEmpty { finished(commits) }
         }
     }
 
-    static let unawaited = StoreTicket(rawValue: 0)
-    /// Set in the tickets of ``write(_:finished:)``; the engine's count from 1.
-    private static let ownMark: UInt64 = 1 << 63
-    private var lastOwnTicket = ownMark
+    /// Of the services.
+    private var lastTicket: UInt64 = 0
 
     package init(
         path: String, timeline settings: TimelineSettings = TimelineSettings(), loop: EventLoop, log: Log
@@ -122,7 +118,7 @@ package final class StoreService: @unchecked Sendable {
         } catch {
             throw StartError("store \(path): \(error)")
         }
-        if !gone.isEmpty { _ = writer.submit(gone, for: Self.unawaited) }
+        if !gone.isEmpty { _ = writer.record(gone) }
     }
 
     /// Hands over the pushes that were not read, those of each device in the order in which they were asked for.
@@ -226,49 +222,38 @@ package final class StoreService: @unchecked Sendable {
 
     // MARK: Changes
 
+    /// Changes of the engine, on the disk before ``finished`` says so.
     func commit(_ changes: [StoredChange], _ ticket: CommitTicket) {
-        guard !writer.submit(changes.map(Self.change), for: StoreTicket(rawValue: ticket.number)) else { return }
-        // Told later: the engine is in the middle of its own work now.
-        loop.post { [relay] in
-            relay.arrived([StoreResult(ticket: StoreTicket(rawValue: ticket.number), isStored: false)])
-        }
+        commit(changes.map(Self.change), for: .engine(ticket))
     }
 
-    func record(_ changes: [StoredChange]) {
-        switch changes.first {
-        case .timeline, .callOpened, .pushesRead: timeline.write(changes.map(Self.change))
-        case .binding, .bucket, .deadToken, .dialogRenewed, nil: record(changes.map(Self.change))
-        }
+    /// Changes of a service, whose `finished` is called on the loop, never from within.
+    func commit(_ changes: [StoreChange], finished: @escaping (StoreResult) -> Void) {
+        lastTicket += 1
+        relay.waiting[lastTicket] = finished
+        commit(changes, for: .service(lastTicket))
     }
 
-    /// The same for changes that are not the engine's.
+    private func commit(_ changes: [StoreChange], for ticket: StoreTicket) {
+        guard !writer.commit(changes, for: ticket) else { return }
+        // Told later: whoever asks is in the middle of other work now.
+        loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
+    }
+
+    /// Changes that are on the disk soon; nobody hears of it.
+    func record(_ changes: [StoredChange]) { record(changes.map(Self.change)) }
+
     func record(_ changes: [StoreChange]) {
-        if !writer.submit(changes, for: Self.unawaited, isAwaited: false) {
+        if !writer.record(changes) {
             log.error("the store takes no more changes", [.count: .number(changes.count)])
         }
     }
 
-    func recordLate(_ changes: [StoredChange]) {
-        let rows = changes.compactMap { change -> StoredBinding? in
-            guard case .binding(.upsert(let row)) = change else { return nil }
-            return row
-        }
-        _ = writer.submitLazily(rows)
-    }
+    /// Rows whose loss harms nobody.
+    func refresh(_ rows: [StoredBinding]) { _ = writer.refresh(rows) }
 
-    /// Writes changes of a service. `finished` is called on the loop, never from within: whether they are on the disk.
-    func write(_ changes: [StoreChange], finished: @escaping (Bool) -> Void) {
-        submit(changes) { finished($0.isStored) }
-    }
-
-    /// The same for changes of rows that may not be there.
-    func submit(_ changes: [StoreChange], finished: @escaping (StoreResult) -> Void) {
-        lastOwnTicket += 1
-        let ticket = StoreTicket(rawValue: lastOwnTicket)
-        relay.waiting[ticket] = finished
-        guard !writer.submit(changes, for: ticket) else { return }
-        loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
-    }
+    /// What may be lost when there is too much of it.
+    func trace(_ changes: [TimelineChange]) { timeline.write(changes.map(Self.change)) }
 
     var figures: CounterSet {
         var figures = writer.figures
@@ -286,12 +271,16 @@ package final class StoreService: @unchecked Sendable {
         switch change {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
-        case .timeline(let record): .timeline(record)
-        case .callOpened(let record): .callOpened(record)
         case .deadToken(let dead): .deadToken(dead)
-        case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)
         case .dialogRenewed(let digest, let until):
             .dialogRenewal(StoredDialogRenewal(digest: digest, until: until))
+        }
+    }
+    private static func change(_ change: TimelineChange) -> StoreChange {
+        switch change {
+        case .record(let record): .timeline(record)
+        case .callOpened(let record): .callOpened(record)
+        case .pushesRead(let codes, let device, let date): .pushesRead(codes, device: device, at: date)
         }
     }
 }

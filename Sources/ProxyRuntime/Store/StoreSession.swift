@@ -181,7 +181,8 @@ actor StoreSession {
         onResults(
             entries.map { entry in
                 StoreResult(
-                    ticket: entry.ticket, isStored: missing != nil, isFound: missing?.contains(entry.ticket) != true)
+                    ticket: entry.ticket, isStored: missing != nil,
+                    isFound: entry.ticket.map { missing?.contains($0) != true } ?? true)
             })
     }
 
@@ -212,7 +213,7 @@ actor StoreSession {
                     for entries in [waiting, batch.entries] {
                         for entry in entries {
                             for change in entry.changes where !(try connection.apply(change)) {
-                                missing.insert(entry.ticket)
+                                if let ticket = entry.ticket { missing.insert(ticket) }
                             }
                         }
                     }
@@ -289,9 +290,9 @@ actor StoreSession {
         if isOver {
             deferred.clear()
         } else {
-            deferred.add(batch.entries.filter { !$0.isAwaited }, limit: settings.deferralLimit)
+            deferred.add(batch.entries.filter { $0.ticket == nil }, limit: settings.deferralLimit)
         }
-        report(batch.entries.filter { isOver || $0.isAwaited }, missing: nil)
+        report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }
         // Not again before the next interval.
         isLazyDue = false

@@ -5,8 +5,8 @@ package import Telemetry
 
 /// Writes changes to the store on a thread of its own and says when they are on the disk.
 ///
-/// Order of use: read everything with ``StoreReader``, then make the writer, submit, ``stop()``. Changes are written in
-/// the order in which they were submitted. `submit` may be called from any thread and never waits.
+/// Order of use: read everything with ``StoreReader``, then make the writer, commit, record and refresh, ``stop()``. Changes are written in
+/// the order in which they were submitted, which any thread may do and which never waits.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
     private let checkpointLoop: EventLoop
@@ -51,17 +51,24 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes, to be written in the order of submission.
+    /// Queues changes that somebody waits for, to be written in the order of submission.
     ///
     /// - Parameters:
     ///   - changes: written together; at least one.
     ///   - ticket: comes back with the result.
-    ///   - isAwaited: somebody waits for the result; otherwise the changes may wait a moment for company, so that they
-    ///     cost no sync of their own.
     /// - Returns: `false` when too many changes wait already or the writer has stopped; then there will be no result, and
     ///   the caller answers 503.
-    package func submit(_ changes: [StoreChange], for ticket: StoreTicket, isAwaited: Bool = true) -> Bool {
-        let entry = StoreIntake.Entry(ticket: ticket, changes: changes, isAwaited: isAwaited)
+    package func commit(_ changes: [StoreChange], for ticket: StoreTicket) -> Bool {
+        add(StoreIntake.Entry(ticket: ticket, changes: changes))
+    }
+
+    /// Queues changes that nobody waits for, in the same order. They may wait a moment for company, so that they cost no
+    /// sync of their own; a failing disk does not lose them.
+    ///
+    /// - Returns: `false` when too many changes wait already or the writer has stopped.
+    package func record(_ changes: [StoreChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
+
+    private func add(_ entry: StoreIntake.Entry) -> Bool {
         guard let call = intake.withLock({ $0.add(entry, limit: settings.queueLimit) }) else { return false }
         switch call {
         case .none: break
@@ -72,11 +79,11 @@ package final class StoreWriter: Sendable {
     }
 
     /// Queues rows that may be lost in a crash, such as a refreshed expiry; written within seconds, the newest of each
-    /// binding. A later ``submit(_:for:)`` of the same binding takes their place.
+    /// binding. A later ``commit(_:for:)`` or ``record(_:)`` of the same binding takes their place.
     ///
     /// - Parameter rows: bindings that are in the store.
     /// - Returns: `false` when too many wait already, or the writer has stopped; then none of them was taken.
-    package func submitLazily(_ rows: [StoredBinding]) -> Bool {
+    package func refresh(_ rows: [StoredBinding]) -> Bool {
         guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
         if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
         return true

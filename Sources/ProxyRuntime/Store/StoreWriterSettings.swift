@@ -2,13 +2,13 @@
 package struct StoreWriterSettings: Hashable, Sendable {
     /// Changes in one transaction; what one ticket brings stays together.
     package var batchLimit = 2000
-    /// Changes that may wait; beyond it ``StoreWriter/submit(_:for:)`` refuses.
+    /// Changes that may wait; beyond it ``StoreWriter/commit(_:for:)`` refuses.
     package var queueLimit = 50_000
     /// How long changes that nobody waits for gather before they are written.
     package var gatherInterval: Duration = .milliseconds(20)
     /// How long lazy rows may wait.
     package var lazyInterval: Duration = .seconds(5)
-    /// Lazy rows that may wait; beyond it ``StoreWriter/submitLazily(_:)`` refuses.
+    /// Lazy rows that may wait; beyond it ``StoreWriter/refresh(_:)`` refuses.
     package var lazyLimit = 50_000
     /// Pages of the write-ahead log after which it is copied into the file, beside the writing.
     package var checkpointPages = 8192

@@ -53,7 +53,7 @@ final class TimelineWriting {
             changes.append(pruning(limit: 2 * added))
             added = 0
         }
-        if !writer.submit(changes, for: StoreService.unawaited, isAwaited: false) { drop(records) }
+        if !writer.record(changes) { drop(records) }
     }
 
     private func drop(_ records: [StoreChange]) {
@@ -63,7 +63,7 @@ final class TimelineWriting {
 
     private func timerFired() {
         if writer.queueLength < Self.queueLimit {
-            _ = writer.submit([pruning(limit: Self.intervalBatch)], for: StoreService.unawaited, isAwaited: false)
+            _ = writer.record([pruning(limit: Self.intervalBatch)])
         }
         timer?.arm(at: loop.now + Self.interval)
     }

@@ -66,7 +66,7 @@ struct APIKeyTests {
         let kept = try key("kept", secret, [.tokensRead, .pushes])
         let writer = try ObservedWriter(folder.path)
         for change in [StoreChange.addKey(kept), .addKey(try key("gone", secret)), .removeKey(name: "gone")] {
-            #expect(writer.writer.submit([change], for: StoreTicket(rawValue: 1)))
+            #expect(writer.writer.commit([change], for: .service(1)))
         }
         writer.writer.stop()
         var keys: [APIKey] = []

@@ -200,9 +200,9 @@ struct DeadTokenServiceTests {
             // In the order of submission: what comes after it is written after it.
             let isWritten = Mailbox<Bool>()
             await Bench(loop).run { _ in
-                client.kept.store.write([
+                client.kept.store.commit([
                     .deadToken(Self.dead("new", recorded: 4_000_000_000))
-                ]) { isWritten.put($0) }
+                ]) { isWritten.put($0.isStored) }
             }
             let wasWritten = try await isWritten.next()
             #expect(wasWritten)

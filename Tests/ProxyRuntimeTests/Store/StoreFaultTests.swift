@@ -86,13 +86,13 @@ private func writeUntilKilled(path: String, journal: String, first: UInt64) thro
     let end = first + UInt64.random(in: 100...3000)
     let log = Log(level: .error, sink: StandardErrorSink()) { UnixTime(milliseconds: 0) }
     let writer = try StoreWriter(path: path, log: log) { results in
-        var ids = results.filter(\.isStored).map(\.ticket.rawValue)
+        var ids = results.filter(\.isStored).compactMap(\.number)
         _ = unsafe write(descriptor, &ids, ids.count * 8)
         if ids.contains(where: { $0 >= end }) { kill(getpid(), SIGKILL) }
     }
     var id = first
     while true {
-        if writer.submit([.binding(.upsert(.sample(id)))], for: StoreTicket(rawValue: id)) { id += 1 }
+        if writer.commit([.binding(.upsert(.sample(id)))], for: .service(id)) { id += 1 }
     }
 }
 

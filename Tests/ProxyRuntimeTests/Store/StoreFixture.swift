@@ -87,8 +87,8 @@ final class ObservedWriter: Sendable {
 
     /// The same with all that the writer says.
     func submit(_ changes: [StoreChange]) async -> StoreResult? {
-        let ticket = StoreTicket(rawValue: UInt64.random(in: .min ... .max))
-        guard writer.submit(changes, for: ticket) else { return nil }
+        let ticket = StoreTicket.service(.random(in: .min ... .max))
+        guard writer.commit(changes, for: ticket) else { return nil }
         for await result in results where result.ticket == ticket { return result }
         return nil
     }
@@ -126,4 +126,9 @@ extension BucketEntry {
             callRef: CallRef(rawValue: callRef), caller: ByteString("100"), date: UnixTime(seconds: 1_700_000_000),
             devices: devices, isOver: true)
     }
+}
+
+extension StoreResult {
+    /// Of the tests' own tickets.
+    var number: UInt64? { if case .service(let number)? = ticket { number } else { nil } }
 }

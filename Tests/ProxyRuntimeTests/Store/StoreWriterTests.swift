@@ -55,10 +55,10 @@ struct StoreWriterTests {
             .switchProvider(.apns, isOn: true),
         ]
         for (index, change) in changes.enumerated() {
-            #expect(store.writer.submit([change], for: StoreTicket(rawValue: UInt64(index))))
+            #expect(store.writer.commit([change], for: .service(UInt64(index))))
         }
         let results = await store.results(changes.count)
-        #expect(results.map(\.ticket.rawValue) == (0..<UInt64(changes.count)).map { $0 })
+        #expect(results.map(\.number) == (0..<UInt64(changes.count)).map { $0 })
         #expect(results.count { !$0.isStored } == 0)
         let content = try folder.read()
         #expect(content.bindings == [.sample(1, cseq: 2)])
@@ -79,7 +79,7 @@ struct StoreWriterTests {
         let store = try ObservedWriter(folder.path)
         for id in 1...5000 {
             #expect(
-                store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id))))
+                store.writer.commit([.binding(.upsert(.sample(UInt64(id))))], for: .service(UInt64(id))))
         }
         _ = await store.results(5000)
         #expect(store.writer.figures[.storeChange] == 5000)
@@ -95,8 +95,8 @@ struct StoreWriterTests {
         let store = try ObservedWriter(folder.path, settings)
         for id in 1...10 {
             #expect(
-                store.writer.submit(
-                    [.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: 0), isAwaited: false))
+                store.writer.record(
+                    [.binding(.upsert(.sample(UInt64(id))))]))
         }
         #expect(store.writer.figures[.storeQueue] == 10)
         #expect(await store.write([.binding(.upsert(.sample(11)))]) == true)
@@ -108,7 +108,7 @@ struct StoreWriterTests {
     @Test func `changes that nobody waits for are written although nothing else comes`() async throws {
         let store = try ObservedWriter(folder.path)
         let row = StoreChange.binding(.upsert(.sample(1)))
-        #expect(store.writer.submit([row], for: StoreTicket(rawValue: 0), isAwaited: false))
+        #expect(store.writer.record([row]))
         #expect(await store.results(1).map(\.isStored) == [true])
         #expect(try folder.read().bindings.count == 1)
         store.writer.stop()
@@ -120,7 +120,7 @@ struct StoreWriterTests {
         settings.batchLimit = 20
         let store = try ObservedWriter(folder.path, settings)
         for id in 1...4000 {
-            _ = store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id)))
+            _ = store.writer.commit([.binding(.upsert(.sample(UInt64(id))))], for: .service(UInt64(id)))
         }
         _ = await store.results(4000)
         // 200 commits of some pages each would make it larger than this without a copy.
@@ -140,15 +140,15 @@ struct StoreWriterTests {
         #expect(await store.write([row, row, row]) == true)
         store.writer.stop()
         #expect(await store.write([row]) == nil)
-        #expect(!store.writer.submitLazily([.sample(2)]))
+        #expect(!store.writer.refresh([.sample(2)]))
     }
 
     @Test func `stopping writes what waits and leaves one file`() async throws {
         let store = try ObservedWriter(folder.path)
         for id in 1...3000 {
-            _ = store.writer.submit([.binding(.upsert(.sample(UInt64(id))))], for: StoreTicket(rawValue: UInt64(id)))
+            _ = store.writer.commit([.binding(.upsert(.sample(UInt64(id))))], for: .service(UInt64(id)))
         }
-        #expect(store.writer.submitLazily([.sample(1, cseq: 9)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 9)]))
         store.writer.stop()
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.folder) == ["store.db"])
         let content = try folder.read()
@@ -210,7 +210,7 @@ struct StoreLazyTests {
     @Test func `they are written by themselves after the interval`() async throws {
         let store = try writer(interval: .milliseconds(1))
         #expect(await store.write([.binding(.upsert(.sample(1)))]) == true)
-        #expect(store.writer.submitLazily([.sample(1, cseq: 5)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 5)]))
         while try folder.read().bindings.first?.cseq != 5 { await Task.yield() }
         store.writer.stop()
     }
@@ -218,8 +218,8 @@ struct StoreLazyTests {
     @Test func `they wait while the interval runs, and the newest of a binding counts`() async throws {
         let store = try writer(interval: .seconds(3600))
         #expect(await store.write([.binding(.upsert(.sample(1)))]) == true)
-        #expect(store.writer.submitLazily([.sample(1, cseq: 5)]))
-        #expect(store.writer.submitLazily([.sample(1, cseq: 6)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 5)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 6)]))
         #expect(await store.write([.binding(.upsert(.sample(2)))]) == true)
         #expect(try folder.read().bindings.first?.cseq == 1)
         store.writer.stop()
@@ -229,7 +229,7 @@ struct StoreLazyTests {
     @Test func `they never come back over a later change of the same binding`() async throws {
         let store = try writer(interval: .seconds(3600))
         #expect(await store.write([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))]) == true)
-        #expect(store.writer.submitLazily([.sample(1, cseq: 5), .sample(2, cseq: 5)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 5), .sample(2, cseq: 5)]))
         #expect(
             await store.write([.binding(.delete(BindingID(rawValue: 1))), .binding(.upsert(.sample(2, cseq: 7)))])
                 == true)
@@ -239,8 +239,8 @@ struct StoreLazyTests {
 
     @Test func `beyond the limit they are refused`() throws {
         let store = try writer(interval: .seconds(3600))
-        #expect(store.writer.submitLazily((1...10).map { .sample($0) }))
-        #expect(!store.writer.submitLazily([.sample(11)]))
+        #expect(store.writer.refresh((1...10).map { .sample($0) }))
+        #expect(!store.writer.refresh([.sample(11)]))
         store.writer.stop()
     }
 }

@@ -99,11 +99,11 @@ final class DeviceRequestQueue: @unchecked Sendable {
         guard !requests.isEmpty else { return done(true) }
         guard count + requests.count <= Self.limit else { throw .tooManyRequests }
         count += requests.count
-        store.write(requests.map { .deviceRequest($0) }) { [weak self] isStored in
+        store.commit(requests.map { .deviceRequest($0) }) { [weak self] result in
             guard let self else { return }
             count -= requests.count
-            done(isStored)
-            guard isStored else { return }
+            done(result.isStored)
+            guard result.isStored else { return }
             for request in requests { enqueue(request) }
             startWaiting()
         }
@@ -146,9 +146,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func finish(
         _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [StoreChange] = []
     ) {
-        store.write(changes + [.deviceRequestFinished(request, outcome, at: date)]) { [weak self] isStored in
+        store.commit(changes + [.deviceRequestFinished(request, outcome, at: date)]) { [weak self] result in
             guard let self else { return }
-            guard isStored else { return postpone(request, line, orEndWith: nil) }
+            guard result.isStored else { return postpone(request, line, orEndWith: nil) }
             if case .failed(let failure) = outcome {
                 log.info(
                     "device registration failed",

@@ -54,7 +54,7 @@ extension DeviceCodes {
         do throws(CryptoError) {
             if let stored, stored.count == keyLength { return try DeviceCodes(key: stored) }
             let key = try RandomBytes.make(keyLength)
-            store.write([.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))]) { _ in }
+            store.commit([.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))]) { _ in }
             return try DeviceCodes(key: key)
         } catch {
             throw StartError("no key for device codes: \(error)")

@@ -77,7 +77,7 @@ struct LifecycleRoutes {
 
     /// Answers when it is on the disk: success has no body.
     private func submit(_ change: StoreChange, of call: ServiceCall) {
-        store.submit([change]) { result in
+        store.commit([change]) { result in
             if !result.isStored {
                 call.answer(
                     ServiceProblem(503, "the store cannot be written now").response(fields: [
