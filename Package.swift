@@ -91,7 +91,8 @@ let package = Package(
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module(
-            "PushSandbox", ["HTTP2", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
+            "PushSandbox",
+            ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -106,12 +107,13 @@ let package = Package(
         // Tests
         // What the tests of everything that lives on an event loop share.
         .target(
-            name: "LoopTesting", dependencies: ["Reactor"], path: "Tests/LoopTesting", swiftSettings: strict),
+            name: "LoopTesting", dependencies: ["HTTPClient", "Reactor"], path: "Tests/LoopTesting",
+            swiftSettings: strict),
         module(
             "TestSupport",
             [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Crypto", "SIPMessage", "SIPGrammar",
-                "Addressing", "Telemetry", "Timekeeping",
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "SIPMessage",
+                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
@@ -120,10 +122,13 @@ let package = Package(
         tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
         tests(
             "HTTPClientTests",
-            ["HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+            ["TestSupport", "HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests(
             "HTTPServerTests",
-            ["HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing",
+                "Timekeeping",
+            ]),
         tests("JSONTests", ["JSON", "SIPGrammar"]),
         tests(
             "ProxyCoreTests",
@@ -141,9 +146,9 @@ let package = Package(
         tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
         tests(
             "PushSandboxTests",
-            ["PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
-        tests("ReactorTests", ["LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("ResolverTests", ["Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+            ["TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
+        tests("ReactorTests", ["TestSupport", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests("ResolverTests", ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
         tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
             "RegistrationTests",
@@ -152,11 +157,11 @@ let package = Package(
                 "Timekeeping", "Settings",
             ]),
         tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
-        tests("SIPMessageTests", ["SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("SIPTransactionsTests", ["SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("SIPMessageTests", ["TestSupport", "SIPMessage", "SIPGrammar", "Addressing"]),
+        tests("SIPTransactionsTests", ["TestSupport", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
-        tests("StorageTests", ["Storage"]),
-        tests("TelemetryTests", ["Telemetry", "SIPGrammar", "Timekeeping"]),
-        tests("TimekeepingTests", ["Timekeeping"]),
+        tests("StorageTests", ["TestSupport", "Storage"]),
+        tests("TelemetryTests", ["TestSupport", "Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]
 )

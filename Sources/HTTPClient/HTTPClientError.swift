@@ -30,14 +30,6 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.wasSent = wasSent
     }
 
-    /// Whether the same request may succeed on another attempt.
-    package var isRetriable: Bool {
-        switch code {
-        case .resolve, .connect, .timeout, .reset: true
-        case .tls, .badResponse, .bodyTooLarge, .invalidRequest, .cancelled, .failed: false
-        }
-    }
-
     /// For operators, without the server, which they need to know as well.
     package var sentence: String {
         let words =

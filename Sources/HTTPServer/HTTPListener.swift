@@ -66,16 +66,6 @@ package final class HTTPListener: @unchecked Sendable {
         self.handler = handler
     }
 
-    /// A server whose handler is a task; its answer is sent when the task gives it.
-    package convenience init(
-        on loop: EventLoop, limits: Limits = Limits(),
-        respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
-    ) throws(SystemError) {
-        try self.init(on: loop, limits: limits) { request, reply in
-            Task { reply.send(await respond(request)) }
-        }
-    }
-
     // MARK: Sockets
 
     /// Listens on one more address, with TLS if a context is given; gives it with the port that was chosen for port 0.
@@ -193,8 +183,6 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Requests that were received and not yet answered.
     package var waitingCount: Int { waiting.count }
-
-    package var connectionCount: Int { connections.count }
 
     /// Requests since the start, those that were refused before they were complete included.
     package private(set) var requestCount: UInt64 = 0

@@ -67,14 +67,6 @@ package final class DNSResolver: @unchecked Sendable {
         advance(Search(query, completion))
     }
 
-    /// Looks for the server, from any task.
-    package func candidates(for query: ServerQuery) async throws(ResolverError) -> [ServerCandidate] {
-        let outcome: Result<[ServerCandidate], ResolverError> = await withCheckedContinuation { continuation in
-            loop.post { self.resolve(query) { continuation.resume(returning: $0) } }
-        }
-        return try outcome.get()
-    }
-
     /// Ends all searches with `closed`.
     package func close() {
         loop.checkThread()

@@ -92,11 +92,6 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// The connection is closed, or the address cannot be reached: ends the transactions without a final response.
-    package mutating func transportFailed(on flow: Flow, now: Instant, into out: inout [TransactionOutput]) {
-        for slot in flows.slots(on: flow, in: clients.records) { transportFailed(slot, now: now, into: &out) }
-    }
-
     /// Those that were sent on this flow and are not over.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }

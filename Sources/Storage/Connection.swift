@@ -64,8 +64,6 @@ internal import CSQLite
 
     /// Rows changed by the last statement that changes rows.
     package var changes: Int { unsafe Int(sqlite3_changes64(handle.raw)) }
-
-    package var lastInsertedRowID: Int64 { unsafe sqlite3_last_insert_rowid(handle.raw) }
 }
 
 // MARK: Care
@@ -96,20 +94,6 @@ extension Connection {
     /// Pages in the write-ahead log after the last commit of this connection. Only with ``ConnectionOptions/autoCheckpoint``
     /// at 0; it starts again from 1 when a commit finds everything copied.
     package var pagesInLog: Int { handle.pagesInLog }
-
-    /// What `PRAGMA integrity_check` finds; empty when all is well.
-    package func integrityProblems() throws(SQLError) -> [String] {
-        var problems: [String] = []
-        do {
-            let check = try statement("PRAGMA integrity_check")
-            while try check.step() { problems.append(check.text(0)) }
-        } catch {
-            // Some damage stops the check itself.
-            guard case .corrupt = error.code else { throw error }
-            problems.append(error.message)
-        }
-        return problems == ["ok"] ? [] : problems
-    }
 
     /// The value of a query for one number, such as a pragma; `nil` when it gives no row.
     package func integer(_ sql: String) throws(SQLError) -> Int64? {

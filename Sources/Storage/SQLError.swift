@@ -22,9 +22,7 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let inputOutput = SQLResultCode(rawValue: SQLITE_IOERR)
     package static let outOfMemory = SQLResultCode(rawValue: SQLITE_NOMEM)
     package static let misuse = SQLResultCode(rawValue: SQLITE_MISUSE)
-    package static let notADatabase = SQLResultCode(rawValue: SQLITE_NOTADB)
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
-    package static let tooBig = SQLResultCode(rawValue: SQLITE_TOOBIG)
 }
 
 /// What SQLite refused, with the SQL but never with the values bound to it: they may be secrets.

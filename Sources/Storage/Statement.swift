@@ -59,10 +59,6 @@ internal import CSQLite
         note(unsafe sqlite3_bind_int64(raw, position(index), integer))
     }
 
-    package func bind(_ index: Int, double: Double) {
-        note(unsafe sqlite3_bind_double(raw, position(index), double))
-    }
-
     package func bindNull(_ index: Int) { note(unsafe sqlite3_bind_null(raw, position(index))) }
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
@@ -107,8 +103,6 @@ internal import CSQLite
     // MARK: Columns
 
     package func integer(_ column: Int) -> Int64 { unsafe sqlite3_column_int64(raw, position(column)) }
-
-    package func double(_ column: Int) -> Double { unsafe sqlite3_column_double(raw, position(column)) }
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 

@@ -2,6 +2,7 @@ import HTTP2
 import HTTPClient
 import LoopTesting
 import Reactor
+import TestSupport
 import Testing
 
 @Suite("HTTP/2 against a server that often changes its mind", .timeLimit(.minutes(1)))
@@ -20,7 +21,7 @@ struct FickleServerTests {
     @Test(arguments: [1, 2, 3] as [UInt64])
     func `no request is lost and none is done twice`(seed: UInt64) async throws {
         let count = 1500
-        let record = Locked(Record(random: SeededGenerator(state: seed)))
+        let record = Locked(Record(random: SeededGenerator(seed: seed)))
         try await HTTP2Fixture.with(streams: 50) { fixture in
             await fixture.server.setPolicy { arrival, connection, server in
                 record.withLock { record in
@@ -73,18 +74,5 @@ struct FickleServerTests {
             }
             #expect(answered > count / 2)
         }
-    }
-}
-
-/// SplitMix64.
-struct SeededGenerator: RandomNumberGenerator, Sendable {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -144,7 +144,6 @@ struct HTTP2MessageTests {
             let error = try await fixture.failed()
             #expect(error.code == .reset)
             #expect(error.wasSent)
-            #expect(error.isRetriable)
         }
     }
 
@@ -183,7 +182,6 @@ struct HTTP2MessageTests {
                 let refused = try await fixture.failed()
                 #expect(refused.code == .connect)
                 #expect(!refused.wasSent)
-                #expect(refused.isRetriable)
             }
         }
     }

@@ -5,6 +5,7 @@ import Glibc
 import HTTPClient
 import LoopTesting
 import Reactor
+import TestSupport
 import Testing
 
 /// Against `nghttpd`, where it is installed.
@@ -105,20 +106,17 @@ final class NGHTTPD {
     let url: String
     let authorityFile: String
     private let process: pid_t
-    private let folder: URL
+    private let folder: TemporaryFolder
 
     private static let candidates = ["/usr/bin/nghttpd", "/usr/sbin/nghttpd"]
     static var isInstalled: Bool { candidates.contains { FileManager.default.isExecutableFile(atPath: $0) } }
 
     init(isPlain: Bool) async throws {
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("nghttpd-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        folder = try TemporaryFolder()
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
-        let (key, certificate) = (folder.appendingPathComponent("key"), folder.appendingPathComponent("certificate"))
-        try Data(identity.key).write(to: key)
-        try Data(identity.certificate).write(to: certificate)
-        try Data("text".utf8).write(to: folder.appendingPathComponent("file"))
-        authorityFile = certificate.path
+        let key = try folder.write(identity.key, to: "key")
+        authorityFile = try folder.write(identity.certificate, to: "certificate")
+        try folder.write(Array("text".utf8), to: "file")
 
         let endpoint = try await withLoop { loop in
             await Bench(loop).run { bench in
@@ -137,7 +135,7 @@ final class NGHTTPD {
         process = try Self.start(
             program,
             ["-a", "127.0.0.1", "-d", folder.path]
-                + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key.path, certificate.path]))
+                + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key, authorityFile]))
         try await waitForListener(at: endpoint)
     }
 
@@ -189,6 +187,5 @@ final class NGHTTPD {
         kill(process, SIGKILL)
         var status: Int32 = 0
         while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
-        try? FileManager.default.removeItem(at: folder)
     }
 }

@@ -5,6 +5,7 @@ import HTTPClient
 import HTTPServer
 import LoopTesting
 import Reactor
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -305,11 +306,9 @@ struct HTTPListenerTests {
     @Test func `TLS is spoken with the certificate of the moment`() async throws {
         let first = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let second = try SelfSignedCertificate(hosts: ["127.0.0.1"])
-        let folder = NSTemporaryDirectory() + "http-server-test-" + UUID().uuidString
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        try Data(first.certificate).write(to: URL(filePath: folder + "/first"))
-        try Data(second.certificate).write(to: URL(filePath: folder + "/second"))
+        let folder = try TemporaryFolder()
+        try folder.write(first.certificate, to: "first")
+        try folder.write(second.certificate, to: "second")
         try await withLoop { loop in
             let bench = Bench(loop)
             let (listener, endpoint, session) = try await bench.run { bench in
@@ -321,7 +320,7 @@ struct HTTPListenerTests {
             }
             func status(trusting authority: String) async throws -> Int {
                 var request = HTTPClientRequest(url: "https://\(endpoint)/")
-                request.authorityFile = "\(folder)/\(authority)"
+                request.authorityFile = folder.file(authority)
                 // A connection for each authority.
                 request.group = authority
                 return try await session.response(to: request).status
@@ -392,7 +391,9 @@ struct HTTPListenerTests {
 
     @Test func `a control socket serves its user and leaves no file`() async throws {
         try await withLoop { loop in
-            let path = "/tmp/http-server-test-\(UInt64.random(in: 0 ... .max)).sock"
+            let folder = try TemporaryFolder()
+            defer { folder.remove() }
+            let path = folder.file("socket")
             let bench = Bench(loop)
             let listener = try await bench.run { bench in
                 let listener = try HTTPListener(on: bench.loop, respond: Self.echo)
@@ -434,5 +435,17 @@ private final class Dripper: @unchecked Sendable {
         count += 1
         connection?.send(Array("G".utf8))
         timer?.arm(at: loop.now + .milliseconds(10))
+    }
+}
+
+extension HTTPListener {
+    /// A server whose handler is a task; its answer is sent when the task gives it.
+    fileprivate convenience init(
+        on loop: EventLoop, limits: Limits = Limits(),
+        respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
+    ) throws(SystemError) {
+        try self.init(on: loop, limits: limits) { request, reply in
+            Task { reply.send(await respond(request)) }
+        }
     }
 }

@@ -5,6 +5,7 @@ import JSON
 import LoopTesting
 import PushSandbox
 import Reactor
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -75,9 +76,9 @@ private struct Bench {
     let plain: String
 
     static func with(_ body: (Bench) async throws -> Void) async throws {
-        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
+        let home = try TemporaryFolder()
+        defer { home.remove() }
+        let folder = URL(filePath: home.path)
         try await withLoop { loop in
             let sandbox = Sandbox(loop)
             let addresses = try await sandbox.start(authorityFile: folder.appending(path: "ca.pem"))

@@ -2,6 +2,7 @@ import Addressing
 import Glibc
 import LoopTesting
 import Reactor
+import TestSupport
 import Testing
 
 @Suite("Stream connection", .timeLimit(.minutes(1)))
@@ -240,7 +241,9 @@ struct StreamConnectionTests {
 
     @Test func `a Unix-domain socket serves its user only and leaves no file`() async throws {
         try await withBench { bench in
-            let path = "/tmp/reactor-test-\(getpid())-\(UInt32.random(in: 0 ... .max)).sock"
+            let folder = try TemporaryFolder()
+            defer { folder.remove() }
+            let path = folder.file("socket")
             #expect(try !UnixSocket.isListening(at: path))
             try await bench.listen(unixPath: path)
             var status = stat()

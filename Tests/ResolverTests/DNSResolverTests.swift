@@ -2,6 +2,7 @@ import Addressing
 import LoopTesting
 import Reactor
 import Resolver
+import TestSupport
 import Testing
 
 @Suite("DNS resolver", .timeLimit(.minutes(1)))
@@ -16,7 +17,7 @@ struct DNSResolverTests {
             let bench = Bench(loop)
             let resolver = try await bench.run { bench in
                 try DNSResolver(
-                    on: bench.loop, servers: [endpoint], timeout: timeout, tries: 1, random: SeededGenerator(state: 1))
+                    on: bench.loop, servers: [endpoint], timeout: timeout, tries: 1, random: SeededGenerator(seed: 1))
             }
             try await body(resolver, server)
             await bench.run { _ in resolver.close() }
@@ -153,5 +154,14 @@ struct DNSResolverTests {
             let result = try await released.next()
             #expect(result == .failure(.closed))
         }
+    }
+}
+
+extension DNSResolver {
+    fileprivate func candidates(for query: ServerQuery) async throws(ResolverError) -> [ServerCandidate] {
+        let outcome: Result<[ServerCandidate], ResolverError> = await withCheckedContinuation { continuation in
+            loop.post { self.resolve(query) { continuation.resume(returning: $0) } }
+        }
+        return try outcome.get()
     }
 }

@@ -1,5 +1,6 @@
 import Addressing
 import Resolver
+import TestSupport
 import Testing
 
 @Suite("Locating SIP servers (RFC 3263)")
@@ -12,7 +13,7 @@ struct ServerSelectionTests {
     private func locate(
         _ query: ServerQuery, _ answers: [DNSQuestion: DNSAnswer] = [:], seed: UInt64 = 1
     ) -> (outcome: Result<[ServerCandidate], ResolverError>, asked: [DNSQuestion]) {
-        var random = SeededGenerator(state: seed)
+        var random = SeededGenerator(seed: seed)
         var known: [DNSQuestion: DNSAnswer] = [:]
         var asked: [DNSQuestion] = []
         while true {
@@ -213,18 +214,5 @@ struct ServerSelectionTests {
         let (outcome, asked) = locate(ServerQuery(host: "a"), answers)
         #expect((try? outcome.get())?.count == ServerSelection.candidateLimit)
         #expect(asked.count <= 1 + 4 + 16)
-    }
-}
-
-/// SplitMix64.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -1,5 +1,6 @@
 import SIPGrammar
 import SIPMessage
+import TestSupport
 import Testing
 
 @Suite("Cutting streams into messages")
@@ -97,7 +98,7 @@ struct StreamFramerTests {
 
     @Test(arguments: 0..<40 as Range<UInt64>)
     func `pieces make no difference`(seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         var stream: [UInt8] = []
         for _ in 0..<20 {
             switch random.next() % 6 {
@@ -125,18 +126,5 @@ struct StreamFramerTests {
             case (let frame, let read): Issue.record("\(torture.name): \(frame), \(read)")
             }
         }
-    }
-}
-
-/// A small random sequence that is the same everywhere.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
     }
 }

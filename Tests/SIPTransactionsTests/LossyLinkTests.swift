@@ -1,6 +1,7 @@
 import Addressing
 import SIPGrammar
 import SIPTransactions
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -41,7 +42,7 @@ private struct World {
         case timers
     }
 
-    private var random: SplitMix
+    private var random: SeededGenerator
     private let lossPercent: UInt64
     private let flow: Flow
     private var now = start
@@ -58,7 +59,7 @@ private struct World {
     private var alive: Set<ServerTransactionID> = []
 
     init(seed: UInt64, lossPercent: UInt64, isReliable: Bool) {
-        random = SplitMix(state: seed)
+        random = SeededGenerator(seed: seed)
         self.lossPercent = lossPercent
         flow = isReliable ? tcp : udp
     }

@@ -71,7 +71,9 @@ final class TableFixture {
         table.cancel(id, reasons: reasons.map { ByteString($0) }, now: now, into: &out)
     }
 
-    func transportFailed(on flow: Flow) { table.transportFailed(on: flow, now: now, into: &out) }
+    func transportFailed(on flow: Flow) {
+        for id in table.clients(on: flow) { transportFailed(id) }
+    }
 
     func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
 

@@ -1,6 +1,7 @@
 import Addressing
 import SIPGrammar
 import SIPTransactions
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -247,7 +248,7 @@ struct TransactionTableClientTests {
 
     @Test(arguments: UInt64(1)...10)
     func `a failing flow takes exactly its own transactions, whatever came and went before`(seed: UInt64) throws {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         let one = Endpoint(IPAddress(v4: 0x0a00_0000), 5060)
         let two = Endpoint(IPAddress(v4: 0x0a00_0000), 5061)
         let flows = [

@@ -1,6 +1,7 @@
 import Addressing
 import SIPGrammar
 import SIPTransactions
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -250,7 +251,7 @@ struct TransactionTableServerTests {
     }
 
     @Test func `the index finds every key through growth and removals`() throws {
-        var random = SplitMix(state: 99)
+        var random = SeededGenerator(seed: 99)
         let fixture = TableFixture()
         var live: [Int: ServerTransactionID] = [:]
         for number in 0..<5000 {
@@ -265,18 +266,5 @@ struct TransactionTableServerTests {
             fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bK\($0)"), on: tcp) != .absorbed
         }
         #expect(missing.isEmpty)
-    }
-}
-
-/// A seeded generator (SplitMix64), so that a failure can be repeated.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import Storage
+import TestSupport
 import Testing
 
 /// SQLite's locks on the file say to other processes that it is in use. They belong to the process: whoever opens and closes

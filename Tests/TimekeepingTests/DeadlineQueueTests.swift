@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -96,7 +97,7 @@ struct DeadlineQueueTests {
     /// The model keeps a plain list; both must agree on what comes out and when to look again.
     @Test(arguments: UInt64(1)...40)
     func `agrees with a sorted list`(seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         var queue = DeadlineQueue<Int>()
         var model: [Int: (due: Int64, id: DeadlineID)] = [:]
         var now = Instant(nanoseconds: Int64(truncatingIfNeeded: random.next() >> 8) * (seed % 2 == 0 ? 1 : -1))
@@ -139,7 +140,7 @@ struct DeadlineQueueTests {
 
     @Test(arguments: UInt64(1)...10)
     func `comes out sorted by tick`(seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         var queue = DeadlineQueue<Int>()
         var dues: [Int64] = []
         _ = queue.popExpired(now: start)
@@ -150,18 +151,5 @@ struct DeadlineQueueTests {
         }
         let popped = drained(&queue, now: start + .seconds(86_400 * 30))
         #expect(popped == dues.indices.sorted { (dues[$0], $0) < (dues[$1], $1) })
-    }
-}
-
-/// A seeded generator (SplitMix64), so that a failure can be repeated.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
     }
 }

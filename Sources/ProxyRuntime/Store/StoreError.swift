@@ -4,8 +4,6 @@ package import Storage
 package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)
-    /// What the integrity check found.
-    case damaged([String])
     /// Another file has its name now, or none.
     case replaced
     /// No thread or event loop could be made.
@@ -15,7 +13,6 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .sql(let error): error.description
         case .migration(let error): error.description
-        case .damaged(let problems): "the store is damaged: " + problems.prefix(3).joined(separator: "; ")
         case .replaced:
             "the file was removed or replaced while the daemon uses it; put it back, or start the daemon anew"
         case .system(let problem): problem
@@ -29,7 +26,7 @@ extension StoreError {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem
         case .replaced, .system: true
-        case .migration, .damaged: false
+        case .migration: false
         }
     }
 

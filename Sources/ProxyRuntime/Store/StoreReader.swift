@@ -142,12 +142,6 @@ package struct StoreReader: ~Copyable {
         return notes
     }
 
-    /// Reads the whole file; a minute for some million rows.
-    package func checkIntegrity() throws(StoreError) {
-        let problems = try StoreError.wrapping { () throws(SQLError) in try connection.integrityProblems() }
-        guard problems.isEmpty else { throw .damaged(problems) }
-    }
-
     private mutating func forEachRow(of sql: String, _ body: (Statement) -> Bool) throws(StoreError) {
         unreadableRows += try StoreError.wrapping { () throws(SQLError) in
             var unreadable = 0

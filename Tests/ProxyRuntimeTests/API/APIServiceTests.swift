@@ -6,6 +6,7 @@ import HTTPServer
 import LoopTesting
 import Reactor
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 

@@ -6,6 +6,7 @@ import PushDelivery
 import SIPGrammar
 import Storage
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

@@ -4,6 +4,7 @@ import LoopTesting
 import Reactor
 import Storage
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 

@@ -1,5 +1,6 @@
 import Foundation
 import PushDelivery
+import TestSupport
 
 /// Keys and files for one test, removed with it. The keys guard nothing.
 struct TestFolder {
@@ -74,10 +75,9 @@ struct TestFolder {
 }
 
 func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
-    let folder = TestFolder(path: NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString)
-    try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(atPath: folder.path) }
-    try await body(folder)
+    let folder = try TemporaryFolder()
+    defer { folder.remove() }
+    try await body(TestFolder(path: folder.path))
 }
 
 extension PushSettings {

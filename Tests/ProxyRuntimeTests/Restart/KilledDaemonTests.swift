@@ -117,8 +117,7 @@ struct KilledDaemonTests {
             again.kill()
             _ = try await again.ended()
         }
-        let reader = try StoreReader(path: folder.path, mayMigrate: true)
-        try reader.checkIntegrity()
+        try folder.checkIntegrity()
     }
 
     @Test(.timeLimit(.minutes(1))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {

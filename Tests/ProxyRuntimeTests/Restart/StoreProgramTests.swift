@@ -104,7 +104,7 @@ struct StoreProgramTests {
                 #expect(count == 1, "\(user)")
             }
         }
-        try StoreReader(path: folder.path, mayMigrate: true).checkIntegrity()
+        try folder.checkIntegrity()
     }
 
     @Test func `a second daemon and commands past the first are refused by file and process`() async throws {

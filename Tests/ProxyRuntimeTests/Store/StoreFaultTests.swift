@@ -4,6 +4,7 @@ import ProxyRuntime
 import Registration
 import Storage
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -29,8 +30,7 @@ struct StoreFaultTests {
                 acknowledged[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             }
             #expect(ids.count >= 100)
-            let reader = try StoreReader(path: path, mayMigrate: true)
-            try reader.checkIntegrity()
+            try folder.checkIntegrity()
             let stored = Set(try folder.read().bindings.map(\.id.rawValue))
             #expect(ids.allSatisfy(stored.contains))
             // What earlier rounds acknowledged is still there, too.
@@ -45,8 +45,7 @@ struct StoreFaultTests {
         await #expect(processExitsWith: .success) { [path = path as String] in
             try await fillDisk(path: path)
         }
-        let reader = try StoreReader(path: path, mayMigrate: true)
-        try reader.checkIntegrity()
+        try folder.checkIntegrity()
     }
 
     /// What is in a log that somebody removed must outlast whoever keeps it from being copied: here a long reader.

@@ -7,19 +7,19 @@ import Registration
 import SIPGrammar
 import Storage
 import Telemetry
+import TestSupport
+import Testing
 import Timekeeping
 
 /// A folder of its own with the path of a store in it; removed with the object, or earlier.
 final class StoreFolder: Sendable {
-    let folder = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
-    var path: String { folder + "/store.db" }
+    private let home: TemporaryFolder
+    var folder: String { home.path }
+    var path: String { home.file("store.db") }
 
-    init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
+    init() throws { home = try TemporaryFolder() }
 
-    deinit { remove() }
-
-    /// For whoever gives the object away to what may outlive the test.
-    func remove() { try? FileManager.default.removeItem(atPath: folder) }
+    func remove() { home.remove() }
 
     func read() throws -> StoreContent {
         var reader = try StoreReader(path: path, mayMigrate: false)
@@ -28,6 +28,12 @@ final class StoreFolder: Sendable {
 }
 
 extension StoreFolder {
+    /// Opens the file as the daemon does, and reads all of it.
+    func checkIntegrity() throws {
+        _ = try StoreReader(path: path, mayMigrate: true)
+        #expect(try Connection(path: path).integrityProblems().isEmpty)
+    }
+
     /// How many rows each table has; also while somebody writes.
     func rowCounts() throws -> [String: Int64] {
         var options = ConnectionOptions()

@@ -9,6 +9,7 @@ import PushDelivery
 import Reactor
 import SIPGrammar
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 

@@ -4,6 +4,7 @@ import LoopTesting
 import PushDelivery
 import Storage
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

@@ -5,6 +5,7 @@ import JSON
 import LoopTesting
 import Reactor
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

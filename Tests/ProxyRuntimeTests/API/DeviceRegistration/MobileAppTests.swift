@@ -3,6 +3,7 @@ import Foundation
 import HTTPClient
 import JSON
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

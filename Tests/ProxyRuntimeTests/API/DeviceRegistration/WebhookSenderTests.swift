@@ -5,6 +5,7 @@ import LoopTesting
 import PushSandbox
 import Reactor
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 

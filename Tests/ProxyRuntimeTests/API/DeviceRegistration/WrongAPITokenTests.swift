@@ -4,6 +4,7 @@ import Glibc
 import JSON
 import LoopTesting
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

@@ -3,6 +3,7 @@ import LoopTesting
 import PushDelivery
 import PushSandbox
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime

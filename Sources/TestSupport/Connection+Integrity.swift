@@ -1,0 +1,17 @@
+package import Storage
+
+extension Connection {
+    /// What `PRAGMA integrity_check` finds; empty when all is well.
+    package func integrityProblems() throws(SQLError) -> [String] {
+        var problems: [String] = []
+        do {
+            let check = try statement("PRAGMA integrity_check")
+            while try check.step() { problems.append(check.text(0)) }
+        } catch {
+            // Some damage stops the check itself.
+            guard case .corrupt = error.code else { throw error }
+            problems.append(error.message)
+        }
+        return problems == ["ok"] ? [] : problems
+    }
+}

@@ -1,0 +1,30 @@
+import Synchronization
+import Telemetry
+
+/// Keeps lines in memory.
+///
+/// - `@unchecked Sendable` because the lines are reached through the flag only. It spins: the thread sanitizer sees
+///   atomics, but on Linux not `Synchronization.Mutex`.
+package final class MemoryLogSink: LogSink, @unchecked Sendable {
+    private let isTaken = Atomic(false)
+    private var kept: [String] = []
+
+    package init() {}
+
+    package func write(_ line: [UInt8]) -> Bool {
+        take()
+        kept.append(String(decoding: line, as: UTF8.self))
+        isTaken.store(false, ordering: .releasing)
+        return true
+    }
+
+    package var lines: [String] {
+        take()
+        defer { isTaken.store(false, ordering: .releasing) }
+        return kept
+    }
+
+    private func take() {
+        while !isTaken.compareExchange(expected: false, desired: true, ordering: .acquiring).exchanged {}
+    }
+}

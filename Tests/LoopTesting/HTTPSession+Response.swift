@@ -1,0 +1,41 @@
+package import HTTPClient
+import Reactor
+
+extension HTTPSession {
+    /// Sends the request from any task. Cancelling the task cancels the request.
+    package nonisolated func response(
+        to request: HTTPClientRequest
+    ) async throws(HTTPClientError) -> HTTPClientResponse {
+        let slot = Locked(Slot())
+        let outcome: Result<HTTPClientResponse, HTTPClientError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                onLoop {
+                    let exchange = self.send(request) { continuation.resume(returning: $0) }
+                    let isCancelled = slot.withLock { slot in
+                        slot.exchange = exchange
+                        return slot.isCancelled
+                    }
+                    if isCancelled { exchange.cancel() }
+                }
+            }
+        } onCancel: {
+            onLoop {
+                let exchange = slot.withLock { slot in
+                    slot.isCancelled = true
+                    return slot.exchange
+                }
+                exchange?.cancel()
+            }
+        }
+        return try outcome.get()
+    }
+
+    private struct Slot {
+        var exchange: HTTPExchange?
+        var isCancelled = false
+    }
+
+    private nonisolated func onLoop(_ job: @escaping @Sendable () -> Void) {
+        if loop.isCurrent { job() } else { loop.post(job) }
+    }
+}
