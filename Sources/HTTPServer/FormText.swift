@@ -10,7 +10,7 @@ package enum FormText {
     }
 
     /// A `%` that no two hex digits follow stays as it is.
-    static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
+    package static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
         var index = text.startIndex

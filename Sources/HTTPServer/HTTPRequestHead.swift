@@ -1,6 +1,6 @@
 /// A request that is not taken, with the status that says so; the connection ends after it.
-struct HTTPFault: Error, Hashable, Sendable {
-    let status: Int
+package struct HTTPFault: Error, Hashable, Sendable {
+    package let status: Int
     /// A sentence for whoever wrote the client.
     let reason: String
 
@@ -13,20 +13,20 @@ struct HTTPFault: Error, Hashable, Sendable {
 /// Request line and header fields, read strictly (RFC 9112 sections 3 and 5).
 ///
 /// What two servers could read differently is refused: that is how requests are smuggled past a proxy in front (T14).
-struct HTTPRequestHead {
+package struct HTTPRequestHead {
     enum Body: Hashable {
         case length(Int)
         case chunked
     }
 
-    let method: String
-    let target: String
-    private(set) var fields: [HTTPField] = []
+    package let method: String
+    package let target: String
+    package private(set) var fields: [HTTPField] = []
     let body: Body
     /// The client wants to hear that its body is welcome before it sends it (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
     /// The connection may carry another request afterwards.
-    let staysOpen: Bool
+    package let staysOpen: Bool
 
     private static let methods: Set<String> = [
         "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY",

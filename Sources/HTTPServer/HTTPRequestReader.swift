@@ -1,9 +1,9 @@
 /// Cuts the bytes of a connection into requests (RFC 9112); pure, and fed in slices of any size.
 ///
 /// After a fault nothing more can be read: where the next request begins is not known.
-struct HTTPRequestReader {
+package struct HTTPRequestReader {
     /// What the bytes so far amount to.
-    enum Step {
+    package enum Step {
         case needsMore
         /// The head is there, the body is not, and the client waits to be asked for it.
         case wantsContinue
@@ -47,7 +47,7 @@ struct HTTPRequestReader {
     private static let lineFeed = UInt8(ascii: "\n")
     private static let sizeDigits = 8
 
-    init(headLimit: Int, bodyLimit: Int) {
+    package init(headLimit: Int, bodyLimit: Int) {
         self.headLimit = headLimit
         self.bodyLimit = bodyLimit
     }
@@ -61,7 +61,7 @@ struct HTTPRequestReader {
     }
 
     /// Reads on from `position`, which is moved behind what was used; stops after each request.
-    mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
+    package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
                 if let step = try finished() { return step }

@@ -1,8 +1,8 @@
-internal import Timekeeping
+package import Timekeeping
 
 extension HTTPResponse {
     /// The response as it is sent. Fields that would break out of their line are left out.
-    func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
+    package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(256 + body.count)
         out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(Self.text(of: date.civil))\r\n".utf8

@@ -10,14 +10,15 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text, without blanks.
+    /// The value as JSON text, without blanks: numbers as they were written, strings escaped anew.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    private func append(to out: inout [UInt8]) {
+    /// Recursive, but no deeper than the reader that made the value allowed.
+    package func append(to out: inout [UInt8]) {
         switch self {
         case .null: out += "null".utf8
         case .bool(let flag): out += (flag ? "true" : "false").utf8

@@ -71,15 +71,15 @@ package struct FeedbackList {
     }
 
     /// As it is put, so that what was not read yet can be seen.
-    var text: JSONText {
+    var text: JSONValue {
         let records = entries.map { entry in
-            JSONText.object([
-                ("token", JSONText(String(decoding: Hex.encode(entry.token), as: UTF8.self))),
-                ("time", JSONText(Int64(entry.time))),
+            JSONValue.members([
+                ("token", .string(String(decoding: Hex.encode(entry.token), as: UTF8.self))),
+                ("time", .number(Int64(entry.time))),
             ])
         }
-        return .object(
-            [("records", .array(records)), ("partial", JSONText(Int64(partial)))]
-                + (slice.map { [("slice", JSONText(Int64($0)))] } ?? []))
+        var members: [(String, JSONValue)] = [("records", .array(records)), ("partial", .number(Int64(partial)))]
+        if let slice { members.append(("slice", .number(Int64(slice)))) }
+        return .members(members)
     }
 }

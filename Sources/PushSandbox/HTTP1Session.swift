@@ -1,16 +1,22 @@
+import HTTPServer
 import Reactor
+import Timekeeping
 
 /// The server side of one HTTP/1.1 connection; answers one request at a time, in their order.
 ///
+/// Not an ``HTTPConnection``: which version is spoken is known after the handshake only, and faults need the connection.
 /// Lives on its connection's loop.
 final class HTTP1Session: SandboxSession {
     private let connection: StreamConnection
     private let mayControl: Bool
-    private var reader = HTTP1Reader()
-    private var isAnswering = false
+    private var reader = HTTPRequestReader(headLimit: SandboxRequest.headLimit, bodyLimit: SandboxRequest.bodyLimit)
+    /// What came behind the request that waits for its answer.
+    private var pending: [UInt8] = []
+    private var answering: HTTPRequestHead?
     private var isReading = false
-    private var staysOpen = true
     private let received: (SandboxRequest, Int32) -> Void
+
+    private static let pendingLimit = 2 * (SandboxRequest.headLimit + SandboxRequest.bodyLimit)
 
     /// `received` gets each request; its number means nothing here.
     init(_ connection: StreamConnection, mayControl: Bool, received: @escaping (SandboxRequest, Int32) -> Void) {
@@ -20,11 +26,8 @@ final class HTTP1Session: SandboxSession {
     }
 
     func take(_ bytes: Span<UInt8>) -> Bool {
-        do throws(HTTP1Reader.Fault) {
-            try reader.append(bytes)
-        } catch {
-            return refuse(error)
-        }
+        guard pending.count + bytes.count <= Self.pendingLimit else { return refuse(413) }
+        for index in bytes.indices { pending.append(bytes[index]) }
         return readOn()
     }
 
@@ -32,28 +35,31 @@ final class HTTP1Session: SandboxSession {
     private func readOn() -> Bool {
         isReading = true
         defer { isReading = false }
-        do throws(HTTP1Reader.Fault) {
-            while !isAnswering, connection.isOpen, let request = try reader.next() {
-                isAnswering = true
-                staysOpen = request.staysOpen
-                var seen = SandboxRequest(
-                    method: request.method, target: request.target, headers: request.headers, body: request.body,
-                    version: "http/1.1", connection: connection.id)
-                seen.repeatedHeaders = request.repeatedHeaders
-                seen.mayControl = mayControl
-                received(seen, 0)
+        var position = 0
+        defer { pending.removeFirst(position) }
+        while answering == nil, connection.isOpen {
+            switch reader.next(in: pending.span, from: &position) {
+            case .needsMore: return true
+            case .wantsContinue: connection.send(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8))
+            case .fault(let fault): return refuse(fault.status)
+            case .request(let head, let body):
+                answering = head
+                var request = SandboxRequest(
+                    method: head.method, target: head.target, fields: head.fields.map { ($0.name, $0.value) },
+                    body: body, version: "http/1.1", connection: connection.id)
+                request.mayControl = mayControl
+                received(request, 0)
             }
-            return true
-        } catch {
-            return refuse(error)
         }
+        return true
     }
 
     func answer(_ answer: SandboxAnswer, on number: Int32) {
-        guard isAnswering else { return }
-        isAnswering = false
-        send(answer)
-        guard staysOpen, answer.fault == nil else { return connection.close(flushing: true) }
+        guard let head = answering else { return }
+        answering = nil
+        let staysOpen = head.staysOpen && answer.fault == nil
+        send(answer, staysOpen: staysOpen)
+        guard staysOpen else { return connection.close(flushing: true) }
         // The loop that handed the request out goes on by itself.
         if !isReading, !readOn() { connection.close(flushing: true) }
     }
@@ -66,38 +72,14 @@ final class HTTP1Session: SandboxSession {
     /// Answers by the status alone.
     ///
     /// - Returns: false, as the connection has to end.
-    private func refuse(_ fault: HTTP1Reader.Fault) -> Bool {
-        staysOpen = false
-        send(SandboxAnswer(status: fault.status))
+    private func refuse(_ status: Int) -> Bool {
+        send(SandboxAnswer(status: status), staysOpen: false)
         return false
     }
 
-    private func send(_ answer: SandboxAnswer) {
-        var head = "HTTP/1.1 \(answer.status) \(Self.phrase(for: answer.status))\r\n"
-        for (name, value) in answer.headers.sorted(by: { $0.key < $1.key }) { head += "\(name): \(value)\r\n" }
-        // RFC 9110 section 8.6: not with 204.
-        if answer.status != 204 { head += "content-length: \(answer.body.count)\r\n" }
-        if !staysOpen || answer.fault != nil { head += "connection: close\r\n" }
-        connection.send(Array((head + "\r\n").utf8) + answer.body)
-    }
-
-    private static func phrase(for status: Int) -> String {
-        switch status {
-        case 200: "OK"
-        case 201: "Created"
-        case 202: "Accepted"
-        case 204: "No Content"
-        case 400: "Bad Request"
-        case 401: "Unauthorized"
-        case 403: "Forbidden"
-        case 404: "Not Found"
-        case 405: "Method Not Allowed"
-        case 410: "Gone"
-        case 413: "Content Too Large"
-        case 429: "Too Many Requests"
-        case 500: "Internal Server Error"
-        case 503: "Service Unavailable"
-        default: "Other"
-        }
+    private func send(_ answer: SandboxAnswer, staysOpen: Bool) {
+        let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }
+        let response = HTTPResponse(status: answer.status, fields: fields, body: answer.body)
+        connection.send(response.bytes(at: SystemClock.moment.date, staysOpen: staysOpen))
     }
 }

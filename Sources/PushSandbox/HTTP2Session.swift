@@ -71,15 +71,9 @@ final class HTTP2Session: SandboxSession {
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
         // What it is called in HTTP/1.1 is not among the fields.
-        var headers = [":authority": request.authority]
-        var repeatedHeaders: Set<String> = []
-        for (name, value) in request.fields {
-            if headers[name] == nil { headers[name] = value } else { repeatedHeaders.insert(name) }
-        }
         self.init(
-            method: request.method, target: request.path, headers: headers, body: request.body, version: "h2",
-            connection: connection)
-        self.repeatedHeaders = repeatedHeaders
+            method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
+            body: request.body, version: "h2", connection: connection)
         isBodyCut = request.isBodyCut
         mayControl = false
     }

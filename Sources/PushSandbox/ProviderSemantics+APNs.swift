@@ -22,9 +22,9 @@ extension ProviderSemantics {
             answer.headers["apns-id"] = id ?? Self.uuid(number)
         case .refused(let refusal):
             let word = refusal.reason.isEmpty ? Self.usualReason(for: refusal.status) : refusal.reason
-            var members = [("reason", JSONText(word))]
-            if refusal.status == 410 { members.append(("timestamp", JSONText(refusal.timestamp ?? clock()))) }
-            answer = SandboxAnswer(status: refusal.status, json: .object(members))
+            var members = [("reason", JSONValue.string(word))]
+            if refusal.status == 410 { members.append(("timestamp", .number(refusal.timestamp ?? clock()))) }
+            answer = SandboxAnswer(status: refusal.status, json: .members(members))
             answer.headers["apns-id"] = id
             reason = word
         }

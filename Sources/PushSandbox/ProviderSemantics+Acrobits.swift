@@ -29,7 +29,7 @@ extension ProviderSemantics {
         }
         var answer = SandboxAnswer(
             status: status,
-            json: .object([("code", JSONText(Int64(code))), ("response", JSONText(response))]))
+            json: .members([("code", .number(Int64(code))), ("response", .string(response))]))
         answer = effects.applied(to: answer)
         record(
             request, service: "acrobits", interface: isForm ? "form" : "json", token: token,
@@ -107,7 +107,7 @@ extension ProviderSemantics {
 
         init(form request: SandboxRequest) {
             isForm = true
-            texts = FormText.values(String(decoding: request.body, as: UTF8.self))
+            texts = SandboxRequest.formValues(request.body)
         }
     }
 }

@@ -1,3 +1,5 @@
+import JSON
+
 /// The control resources: what was pushed, and what is to fail.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
@@ -32,13 +34,13 @@ extension ProviderSemantics {
         do throws(FailurePlan.Fault) {
             let plan = try FailurePlan(json: request.body)
             guard plans[token] != nil || plans.count < Self.planLimit else {
-                return SandboxAnswer(status: 507, json: .object([("error", "too many plans")]))
+                return SandboxAnswer(status: 507, json: .members([("error", "too many plans")]))
             }
             plans[token] = plan
             return SandboxAnswer(status: 200, json: .object([]))
         } catch {
             return SandboxAnswer(
-                status: 400, json: .object([("error", "not a failure plan"), ("member", JSONText(error.member))]))
+                status: 400, json: .members([("error", "not a failure plan"), ("member", .string(error.member))]))
         }
     }
 
@@ -51,7 +53,7 @@ extension ProviderSemantics {
             return SandboxAnswer(status: 200, json: .object([]))
         } catch {
             return SandboxAnswer(
-                status: 400, json: .object([("error", "not a feedback list"), ("member", JSONText(error.member))]))
+                status: 400, json: .members([("error", "not a feedback list"), ("member", .string(error.member))]))
         }
     }
 }

@@ -26,7 +26,7 @@ extension ProviderSemantics {
         switch verdict {
         case .accepted(let id, _):
             answer = SandboxAnswer(
-                status: 200, json: .object([("name", JSONText("projects/\(project)/messages/\(id)"))]))
+                status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
             // A token that Apple calls dead by 410 is dead by 404 here.
             let status = refusal.status == 410 ? 404 : refusal.status
@@ -126,7 +126,7 @@ extension ProviderSemantics {
     }
 
     /// Both of Google's words: the general one and, in the details, FCM's own.
-    private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONText {
+    private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONValue {
         let general =
             switch reason {
             case "UNREGISTERED": "NOT_FOUND"
@@ -135,17 +135,17 @@ extension ProviderSemantics {
             case "THIRD_PARTY_AUTH_ERROR": "UNAUTHENTICATED"
             default: reason
             }
-        var members = [
-            ("code", JSONText(Int64(status))), ("message", JSONText(message.isEmpty ? reason : message)),
-            ("status", JSONText(general)),
+        var members: [(String, JSONValue)] = [
+            ("code", .number(Int64(status))), ("message", .string(message.isEmpty ? reason : message)),
+            ("status", .string(general)),
         ]
         if reason != "UNAUTHENTICATED" {
-            let detail = JSONText.object([
-                ("@type", "type.googleapis.com/google.firebase.fcm.v1.FcmError"), ("errorCode", JSONText(reason)),
+            let detail = JSONValue.members([
+                ("@type", "type.googleapis.com/google.firebase.fcm.v1.FcmError"), ("errorCode", .string(reason)),
             ])
             members.append(("details", .array([detail])))
         }
-        return .object([("error", .object(members))])
+        return .members([("error", .members(members))])
     }
 
     // MARK: Tokens
@@ -157,7 +157,7 @@ extension ProviderSemantics {
     /// `POST /token`: a signed assertion for an access token (RFC 7523 section 2.1).
     func grant(_ request: SandboxRequest) -> SandboxAnswer {
         guard request.method == "POST" else { return SandboxAnswer(status: 405, json: .object([])) }
-        let form = FormText.values(String(decoding: request.body, as: UTF8.self))
+        let form = SandboxRequest.formValues(request.body)
         guard form["grant_type"] == Self.grantType else {
             return Self.refused("unsupported_grant_type", "Invalid grant_type: \(form["grant_type"] ?? "")")
         }
@@ -171,8 +171,8 @@ extension ProviderSemantics {
         accessTokens[token] = now + Self.lifetime * 1000
         return SandboxAnswer(
             status: 200,
-            json: .object([
-                ("access_token", JSONText(token)), ("expires_in", JSONText(Self.lifetime)), ("token_type", "Bearer"),
+            json: .members([
+                ("access_token", .string(token)), ("expires_in", .number(Self.lifetime)), ("token_type", "Bearer"),
             ]))
     }
 
@@ -198,6 +198,6 @@ extension ProviderSemantics {
     private static func refused(_ error: String, _ description: String) -> SandboxAnswer {
         SandboxAnswer(
             status: 400,
-            json: .object([("error", JSONText(error)), ("error_description", JSONText(description))]))
+            json: .members([("error", .string(error)), ("error_description", .string(description))]))
     }
 }

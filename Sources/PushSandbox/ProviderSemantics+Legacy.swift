@@ -13,14 +13,14 @@ extension ProviderSemantics {
             record(
                 request, service: "fcm", interface: "legacy", token: token, type: type, status: status,
                 reason: reason)
-            return SandboxAnswer(status: status, json: .object([("error", JSONText(reason))]))
+            return SandboxAnswer(status: status, json: .members([("error", .string(reason))]))
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
         // A status that is none of a token's: it is the whole answer.
         var status = 200
         var renewed: Int64 = 0
-        let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONText) in
+        let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
             let refusal =
                 token.isEmpty
                 ? Refusal(status: 200, reason: "MissingRegistration")
@@ -28,12 +28,12 @@ extension ProviderSemantics {
             switch judge(token, refusal, &effects) {
             case .accepted(let id, let registrationID):
                 renewed += registrationID == nil ? 0 : 1
-                let canonical = registrationID.map { [("registration_id", JSONText($0))] } ?? []
-                return (token, nil, .object([("message_id", JSONText("0:\(id)"))] + canonical))
+                let canonical = registrationID.map { [("registration_id", JSONValue.string($0))] } ?? []
+                return (token, nil, .members([("message_id", .string("0:\(id)"))] + canonical))
             case .refused(let refusal):
                 let word = Self.word(for: refusal)
                 if word.isEmpty { status = refusal.status }
-                return (token, word.isEmpty ? "HTTP \(refusal.status)" : word, .object([("error", JSONText(word))]))
+                return (token, word.isEmpty ? "HTTP \(refusal.status)" : word, .members([("error", .string(word))]))
             }
         }
         let failures = results.count { $0.error != nil }
@@ -41,9 +41,9 @@ extension ProviderSemantics {
             to: status == 200
                 ? SandboxAnswer(
                     status: 200,
-                    json: .object([
-                        ("multicast_id", 1), ("success", JSONText(Int64(results.count - failures))),
-                        ("failure", JSONText(Int64(failures))), ("canonical_ids", JSONText(renewed)),
+                    json: .members([
+                        ("multicast_id", .number(1)), ("success", .number(Int64(results.count - failures))),
+                        ("failure", .number(Int64(failures))), ("canonical_ids", .number(renewed)),
                         ("results", .array(results.map(\.result))),
                     ])) : SandboxAnswer(status: status))
         for result in results {
@@ -87,7 +87,7 @@ extension ProviderSemantics {
         guard let data = message["data"] else { return nil }
         guard let members = data.members else { return "InvalidParameters" }
         guard !members.contains(where: { isReserved($0.key) }) else { return "InvalidDataKey" }
-        return JSONText(data).bytes.count <= 4096 ? nil : "MessageTooBig"
+        return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
     /// The error of one result; empty when the failure is one of the whole answer.

@@ -16,7 +16,7 @@ extension ProviderSemantics {
             answer.status = refusal.status
             if !refusal.isSuccess {
                 let word = refusal.reason.isEmpty ? "HTTP \(refusal.status)" : refusal.reason
-                answer = SandboxAnswer(status: refusal.status, json: .object([("reason", JSONText(word))]))
+                answer = SandboxAnswer(status: refusal.status, json: .members([("reason", .string(word))]))
                 reason = word
             } else if refusal.status == 204 {
                 answer = SandboxAnswer(status: 204)

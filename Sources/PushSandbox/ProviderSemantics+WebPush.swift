@@ -23,9 +23,9 @@ extension ProviderSemantics {
             let word = refusal.reason.isEmpty ? Self.usualWord(for: refusal.status) : refusal.reason
             answer = SandboxAnswer(
                 status: refusal.status,
-                json: .object([
-                    ("code", JSONText(Int64(refusal.status))), ("reason", JSONText(word)),
-                    ("message", JSONText(refusal.message)),
+                json: .members([
+                    ("code", .number(Int64(refusal.status))), ("reason", .string(word)),
+                    ("message", .string(refusal.message)),
                 ]))
             if refusal.status == 401 { answer.headers["www-authenticate"] = "vapid" }
             reason = word
@@ -156,8 +156,8 @@ extension ProviderSemantics {
 
     /// `PUT /sandbox/subscriptions/ID`, optionally with `{"vapid":KEY}` for the only sender it takes pushes from.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
-        func refusal(_ status: Int, _ error: JSONText) -> SandboxAnswer {
-            SandboxAnswer(status: status, json: .object([("error", error)]))
+        func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
+            SandboxAnswer(status: status, json: .members([("error", error)]))
         }
         guard (1...200).contains(id.utf8.count), id.utf8.allSatisfy({ Self.isURLBase64($0) || $0 == 0x2E }) else {
             return refusal(400, "an id has letters, digits, '-', '_' and '.'")
@@ -185,18 +185,18 @@ extension ProviderSemantics {
             let origin = webPushOrigin ?? request.origin ?? ""
             return SandboxAnswer(
                 status: 200,
-                json: .object([
-                    ("endpoint", JSONText("\(origin)/\(Self.webPushPath)/\(id)")),
+                json: .members([
+                    ("endpoint", .string("\(origin)/\(Self.webPushPath)/\(id)")),
                     ("p256dh", Self.base64(subscription.keys.publicKey)),
                     ("auth", Self.base64(subscription.authSecret)),
                 ]))
         } catch {
-            return refusal(500, JSONText(error.description))
+            return refusal(500, .string(error.description))
         }
     }
 
-    private static func base64(_ bytes: [UInt8]) -> JSONText {
-        JSONText(String(decoding: Base64.url.encode(bytes), as: UTF8.self))
+    private static func base64(_ bytes: [UInt8]) -> JSONValue {
+        .string(String(decoding: Base64.url.encode(bytes), as: UTF8.self))
     }
 }
 

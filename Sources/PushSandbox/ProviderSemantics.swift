@@ -1,4 +1,5 @@
 package import Crypto
+import HTTPServer
 import JSON
 
 /// What push providers and receivers of webhooks would say: checks requests as they do, keeps what was sent, fails as
@@ -41,7 +42,7 @@ package final class ProviderSemantics {
     }
 
     package func answer(_ request: SandboxRequest) -> SandboxAnswer {
-        let path = request.path.split(separator: "/").map { FormText.decoded($0) }
+        let path = request.path.utf8.split(separator: UInt8(ascii: "/")).map { FormText.decoded(Array($0)[...]) }
         if path.first == "sandbox", request.mayControl { return control(request, Array(path.dropFirst())) }
         if path.starts(with: ["3", "device"]), path.count <= 3 {
             return apns(request, token: path.count == 3 ? path[2] : "")
@@ -55,7 +56,7 @@ package final class ProviderSemantics {
         if path == ["pnm2", "send"] { return mediate(request) }
         if path == ["pnm2"] { return mediate(request, isForm: true) }
         if path.first == "hook", path.count >= 2 { return receive(request, name: path[1]) }
-        return SandboxAnswer(status: 404, json: .object([("reason", "BadPath")]))
+        return SandboxAnswer(status: 404, json: .members([("reason", "BadPath")]))
     }
 
     // MARK: Failing

@@ -34,19 +34,20 @@ package struct PushRecord: Sendable {
     /// One line, without its end.
     package var json: [UInt8] { text.bytes }
 
-    var text: JSONText {
-        let body = (try? JSONValue(Array(self.body.utf8))).map { JSONText($0) } ?? JSONText(self.body)
+    var text: JSONValue {
+        let body = (try? JSONValue(Array(self.body.utf8))) ?? .string(self.body)
         let headers = headers.merging(credential.isEmpty ? [:] : ["authorization": "sha256:" + credential]) { $1 }
-        return .object(
-            [
-                ("time", JSONText(time)), ("service", JSONText(service)), ("interface", JSONText(interface)),
-                ("token", JSONText(token)), ("type", JSONText(type)),
-                ("status", JSONText(Int64(status))),
-            ] + (reason.map { [("reason", JSONText($0))] } ?? [])
-                + (line.map { [("request", JSONText($0))] } ?? []) + [
-                    ("connection", JSONText(Int64(clamping: connection))), ("protocol", JSONText(version)),
-                    ("headers", .object(headers.sorted { $0.key < $1.key }.map { ($0.key, JSONText($0.value)) })),
-                    ("body", body),
-                ])
+        var members: [(String, JSONValue)] = [
+            ("time", .number(time)), ("service", .string(service)), ("interface", .string(interface)),
+            ("token", .string(token)), ("type", .string(type)), ("status", .number(Int64(status))),
+        ]
+        if let reason { members.append(("reason", .string(reason))) }
+        if let line { members.append(("request", .string(line))) }
+        members += [
+            ("connection", .number(Int64(clamping: connection))), ("protocol", .string(version)),
+            ("headers", .members(headers.sorted { $0.key < $1.key }.map { ($0.key, .string($0.value)) })),
+            ("body", body),
+        ]
+        return .members(members)
     }
 }

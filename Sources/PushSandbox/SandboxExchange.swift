@@ -1,3 +1,6 @@
+import HTTPServer
+import JSON
+
 /// A request to the stand-in, however it came.
 package struct SandboxRequest: Sendable {
     package let method: String
@@ -34,6 +37,21 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
+    /// With the header fields as they came.
+    init(
+        method: String, target: String, fields: [(name: String, value: String)], body: [UInt8], version: String,
+        connection: UInt64
+    ) {
+        var headers: [String: String] = [:]
+        var repeatedHeaders: Set<String> = []
+        for (name, value) in fields.map({ ($0.name.lowercased(), $0.value) }) {
+            if headers[name] == nil { headers[name] = value } else { repeatedHeaders.insert(name) }
+        }
+        self.init(
+            method: method, target: target, headers: headers, body: body, version: version, connection: connection)
+        self.repeatedHeaders = repeatedHeaders
+    }
+
     /// Still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
 
@@ -52,7 +70,12 @@ package struct SandboxRequest: Sendable {
     }
 
     /// Decoded.
-    var query: [String: String] { FormText.values(target.drop { $0 != "?" }.dropFirst()) }
+    var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
+
+    /// Names and values of a query or an HTML form; of repeated names the first counts.
+    static func formValues(_ text: [UInt8]) -> [String: String] {
+        Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
+    }
 }
 
 /// What the stand-in answers.
@@ -79,7 +102,7 @@ package struct SandboxAnswer: Sendable {
         self.body = body
     }
 
-    init(status: Int, json: JSONText, headers: [String: String] = [:]) {
+    init(status: Int, json: JSONValue, headers: [String: String] = [:]) {
         self.init(
             status: status, headers: headers.merging(["content-type": "application/json"]) { mine, _ in mine },
             body: json.bytes)

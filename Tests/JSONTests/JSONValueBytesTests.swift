@@ -8,15 +8,11 @@ struct JSONValueBytesTests {
         #"{"a":1,"a":2,"é😀":[false,true]}"#, #""\u2028""#,
     ])
     func `come back as they were`(text: String) throws {
-        let value = try JSONValue(Array(text.utf8))
-        var bytes: [UInt8] = []
-        bytes.append(json: value)
-        #expect(String(decoding: bytes, as: UTF8.self) == text)
+        #expect(String(decoding: try JSONValue(Array(text.utf8)).bytes, as: UTF8.self) == text)
     }
 
     @Test func `lose their blanks`() throws {
-        var bytes: [UInt8] = []
-        bytes.append(json: try JSONValue(Array(" { \"a\" : [ 1 , 2 ] } ".utf8)))
-        #expect(String(decoding: bytes, as: UTF8.self) == #"{"a":[1,2]}"#)
+        let value = try JSONValue(Array(" { \"a\" : [ 1 , 2 ] } ".utf8))
+        #expect(String(decoding: value.bytes, as: UTF8.self) == #"{"a":[1,2]}"#)
     }
 }

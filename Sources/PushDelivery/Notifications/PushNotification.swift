@@ -91,7 +91,7 @@ package struct CustomData: Hashable, Sendable {
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
-        json.append(json: value)
+        value.append(to: &json)
         guard json.count <= Self.longest else { return nil }
         self.json = json
     }
