@@ -1,4 +1,4 @@
-/// Durations and sizes as operators write them: a number and a unit.
+/// Durations as operators write them: a number and a unit.
 enum QuantityText {
     /// `300ms`, `30`, `30s`, `5m`, `1h`, `7d`; `nil` for anything else and beyond a hundred years.
     static func duration(_ text: String) -> Duration? {
@@ -27,30 +27,6 @@ enum QuantityText {
             return "\(seconds / length)\(unit)"
         }
         return "\(seconds)s"
-    }
-
-    /// `65536`, `64KiB`, `1MiB`, `2GiB`; `nil` for anything else.
-    static func size(_ text: String) -> Int? {
-        guard let (number, unit) = split(text) else { return nil }
-        let factor: Int64? =
-            switch unit {
-            case "": 1
-            case "KiB": 1 << 10
-            case "MiB": 1 << 20
-            case "GiB": 1 << 30
-            default: nil
-            }
-        guard let factor else { return nil }
-        let (total, overflow) = number.multipliedReportingOverflow(by: factor)
-        return overflow ? nil : Int(exactly: total)
-    }
-
-    static func text(size: Int) -> String {
-        for (unit, length) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
-        where size != 0 && size % length == 0 {
-            return "\(size / length)\(unit)"
-        }
-        return "\(size)"
     }
 
     private static func split(_ text: String) -> (number: Int64, unit: Substring)? {

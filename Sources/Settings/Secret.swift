@@ -8,7 +8,6 @@ package struct Secret: Hashable, Sendable {
 
     package func reveal() -> String { text }
 
-    package var isEmpty: Bool { text.isEmpty }
 }
 
 extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

@@ -103,14 +103,6 @@ extension Setting {
         value(key, path, .duration(in: range), help)
     }
 
-    /// Bytes.
-    package static func size(
-        _ key: String, in range: ClosedRange<Int> = 0...Int.max, _ path: SettingPath<Group, Int>,
-        _ help: String
-    ) -> Setting {
-        value(key, path, .size(in: range), help)
-    }
-
     package static func string(
         _ key: String, _ path: SettingPath<Group, String>, _ help: String
     ) -> Setting {

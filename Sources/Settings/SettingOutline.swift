@@ -15,8 +15,6 @@ indirect enum SettingOutline: Sendable {
     /// `text` is `nil` when there is no value; `example` is shown in its place.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
-    case optionalGroup([SettingLine]?, example: [SettingLine])
-    case groups([[SettingLine]], example: [SettingLine])
     case named([Named], example: Named)
 }
 

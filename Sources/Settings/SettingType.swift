@@ -94,26 +94,6 @@ extension SettingType<Duration> {
     }
 }
 
-extension SettingType<Int> {
-    /// Bytes, with `KiB`, `MiB` or `GiB`.
-    package static func size(in range: ClosedRange<Int> = 0...Int.max) -> SettingType {
-        var bounds = ""
-        if range.upperBound != Int.max {
-            bounds =
-                " from \(QuantityText.text(size: range.lowerBound)) to \(QuantityText.text(size: range.upperBound))"
-        }
-        let expected = "a size such as 65536, 64KiB or 1MiB" + bounds
-        return SettingType(name: "size") { node throws(SettingMismatch) in
-            guard let text = node.text, let value = QuantityText.size(text), range.contains(value) else {
-                throw .expected(expected, found: node)
-            }
-            return value
-        } print: {
-            QuantityText.text(size: $0)
-        }
-    }
-}
-
 extension SettingType<String> {
     /// Any text but the empty one.
     package static var string: SettingType { text(name: "text", expected: "a text") }

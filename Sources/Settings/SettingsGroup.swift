@@ -91,45 +91,6 @@ extension Setting {
         }
     }
 
-    /// A group that may be absent; a key with nothing behind it means none.
-    package static func group<Inner: SettingsGroup>(
-        _ key: String, _ path: SettingPath<Group, Inner?>, example: Inner = Inner(), _ help: String
-    ) -> Setting {
-        Setting(key, help) { node, group, problems in
-            group[keyPath: path] = node.isNull ? nil : Inner(reading: node, at: node.position, &problems)
-        } outline: { group in
-            .optionalGroup(group[keyPath: path]?.outline, example: example.outline)
-        }
-    }
-
-    /// A list of groups, which replaces the default list.
-    ///
-    /// - Parameters:
-    ///   - key: lower case with hyphens.
-    ///   - path: where the list goes; its initial value is the default.
-    ///   - limit: how many there may be.
-    ///   - example: the member shown in the sample when the default list is empty.
-    ///   - help: what the list is for.
-    /// - Returns: the setting.
-    package static func groups<Inner: SettingsGroup>(
-        _ key: String, _ path: SettingPath<Group, [Inner]>, atMost limit: Int = 100,
-        example: Inner = Inner(), _ help: String
-    ) -> Setting {
-        Setting(key, help) { node, group, problems in
-            guard let items = node.items else {
-                problems.report("\(key): expected a list of groups, found \(node.found)", at: node.position)
-                return
-            }
-            guard items.count <= limit else {
-                problems.report("\(key): expected at most \(limit) groups, found \(items.count)", at: node.position)
-                return
-            }
-            group[keyPath: path] = items.map { Inner(reading: $0, at: $0.position, &problems) }
-        } outline: { group in
-            .groups(group[keyPath: path].map(\.outline), example: example.outline)
-        }
-    }
-
     /// Groups under names that the operator chooses, which replace the default ones.
     ///
     /// - Parameters:

@@ -25,9 +25,6 @@ private struct ManualWriter {
             switch line.outline {
             case .value: continue
             case .group(let inner): group(line, "", inner, prefix: prefix)
-            case .optionalGroup(_, let inner): group(line, " Absent by default.", inner, prefix: prefix)
-            case .groups(let items, let example):
-                group(line, " A list of groups.", items.first ?? example, prefix: prefix, suffix: "[]")
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
                 group(line, " Groups under names of your choice.", lines, prefix: prefix, suffix: ".NAME")

@@ -5,7 +5,6 @@ struct ExampleSettings: SettingsGroup, Equatable {
     var isOpen = false
     var port: UInt16 = 5060
     var patience: Duration = .seconds(30)
-    var buffer = 65_536
     var domain: String?
     var names: [String] = []
     var pauses: [Duration] = [.seconds(1), .seconds(5)]
@@ -14,9 +13,7 @@ struct ExampleSettings: SettingsGroup, Equatable {
     var mode = Mode.strict
     var pair = Pair(left: 1, right: 2)
     var inner = Inner()
-    var extra: Inner?
-    var listeners: [Listener] = [Listener()]
-    var peers: [Peer] = []
+    var peers: [String: Peer] = [:]
     var providers: [String: Inner] = [:]
 
     enum Mode: String, CaseIterable {
@@ -44,20 +41,14 @@ struct ExampleSettings: SettingsGroup, Equatable {
         }
     }
 
-    struct Listener: SettingsGroup, Equatable {
-        var bind = "0.0.0.0:5060"
-        var inner = Inner()
-
-        static let schema: [Setting<Listener>] = [
-            .string("bind", \.bind, "Address and port."),
-            .group("inner", \.inner, "A group in a list."),
-        ]
-    }
-
     struct Peer: SettingsGroup, Equatable {
         var address = "192.0.2.1"
+        var inner = Inner()
 
-        static let schema: [Setting<Peer>] = [.string("address", \.address, "Where the peer is.").required()]
+        static let schema: [Setting<Peer>] = [
+            .string("address", \.address, "Where the peer is.").required(),
+            .group("inner", \.inner, "A group in a group."),
+        ]
     }
 
     static let pairType = SettingType<Pair>.parsed("left:right") { text throws(SettingComplaint) in
@@ -72,7 +63,6 @@ struct ExampleSettings: SettingsGroup, Equatable {
         .bool("open", \.isOpen, "Whether it is open."),
         .integer("port", in: 1...65_535, \.port, "The port."),
         .duration("hold-timeout", in: .seconds(1)...(.seconds(3600)), \.patience, "How long to wait."),
-        .size("buffer", \.buffer, "How much to keep."),
         .string("domain", \.domain, example: "sip.example.org", "The domain."),
         .list("names", \.names, example: "[anna, bob]", "Who may come in."),
         .list("pauses", of: .duration(), \.pauses, "Waits between tries."),
@@ -81,9 +71,7 @@ struct ExampleSettings: SettingsGroup, Equatable {
         .choice("mode", \.mode, "How strict | how odd."),
         .value("pair", \.pair, pairType, "Two numbers."),
         .group("inner", \.inner, "A group."),
-        .group("extra", \.extra, "A group that may be absent."),
-        .groups("listen", \.listeners, "A list of groups."),
-        .groups("peers", \.peers, atMost: 2, "A list that is empty."),
+        .named("peers", \.peers, atMost: 2, exampleName: "first", "Named groups with a required key."),
         .named("providers", \.providers, exampleName: "apple", "Named groups."),
     ]
 }

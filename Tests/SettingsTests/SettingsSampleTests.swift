@@ -23,45 +23,47 @@ struct SettingsSampleTests {
         #expect(throws: SettingsError.self) { try Strict(yaml: [], file: "f") }
     }
 
-    @Test func `taking the comment signs away leaves the defaults and the examples`() throws {
-        let lines = sample.split(separator: "\n").map { line -> String in
+    /// The sample's text without the comment signs before keys, and without help.
+    private func uncommented(_ sample: String) -> String {
+        sample.split(separator: "\n").map { line -> String in
             guard let hash = line.firstIndex(of: "#"), line[..<hash].allSatisfy({ $0 == " " }) else {
                 return String(line)
             }
             let rest = line[line.index(after: hash)...]
             return rest.isEmpty || rest.first == " " ? "" : String(line[..<hash]) + rest
-        }
+        }.joined(separator: "\n")
+    }
+
+    @Test func `taking the comment signs away leaves the defaults and the examples`() throws {
         var expected = ExampleSettings()
         expected.domain = "sip.example.org"
         expected.names = ["anna", "bob"]
-        expected.extra = .init()
-        expected.peers = [.init()]
+        expected.peers = ["first": .init()]
         expected.providers = ["apple": .init()]
-        #expect(try read(lines.joined(separator: "\n")).get() == expected)
+        #expect(try read(uncommented(sample)).get() == expected)
     }
 
-    @Test func `the effective settings read back as the same settings`() throws {
-        var settings = ExampleSettings()
-        settings.domain = "no"
-        settings.names = ["*.example.org", "a: b", "#x", "", "tab\t\"quoted\" \u{202E} \u{E000}"].filter { !$0.isEmpty }
-        settings.patience = .milliseconds(1500)
-        settings.buffer = 3 << 10
-        settings.extra = .init(low: 0, high: 0)
-        settings.listeners = []
-        settings.peers = [.init(address: "::1"), .init(address: "12")]
-        settings.providers = ["a b": .init(low: 5, high: 6)]
-        #expect(try read(settings.effective()).get() == settings)
+    @Test func `odd defaults read back as they are`() throws {
+        struct Odd: SettingsGroup, Equatable {
+            var names = ["*.example.org", "a: b", "#x", "no", "tab\t\"quoted\" \u{202E} \u{E000}"]
+            var pause: Duration = .milliseconds(1500)
+            var groups = ["a b": ExampleSettings.Inner(low: 5, high: 6), "12": .init(low: 0, high: 0)]
+            static let schema: [Setting<Odd>] = [
+                .list("names", \.names, "Names."), .duration("pause", \.pause, "A pause."),
+                .named("groups", \.groups, exampleName: "x", "Groups."),
+            ]
+        }
+        #expect(try Odd(yaml: Array(uncommented(Odd.sample(title: "t")).utf8), file: "f") == Odd())
     }
 
     @Test func `the manual has a row for every key`() {
         let manual = ExampleSettings.manual(title: "Settings", introduction: "All keys.")
         for row in [
             "| `port` | integer 1…65535 | `5060` | The port. |", "| `domain` | text | none | The domain. |",
-            "| `listen[].bind` | text | `0.0.0.0:5060` | Address and port. |",
-            "| `peers[].address` | text | required | Where the peer is. |",
+            "| `peers.NAME.address` | text | required | Where the peer is. |",
             "| `providers.NAME.low` | integer 0…100 | `1` | The low end. |",
             "| `mode` | strict, ecss10, listen | `strict` | How strict \\| how odd. |",
-            "## `listen[].inner`",
+            "## `peers.NAME.inner`",
         ] {
             #expect(manual.contains(row + "\n"), "\(row)")
         }

@@ -73,7 +73,7 @@ struct YAMLNodeTests {
     }
 
     @Test func `no damaged document ends the process`() {
-        let valid = Array(ExampleSettings.sample(title: "t").utf8) + Array("listen: [{bind: \"x\\u00e9\"}]".utf8)
+        let valid = Array(ExampleSettings.sample(title: "t").utf8) + Array("peers: {a: {address: \"x\\u00e9\"}}".utf8)
         var random = SystemRandomNumberGenerator()
         for _ in 0..<300 {
             var bytes = valid
