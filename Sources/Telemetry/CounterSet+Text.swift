@@ -31,14 +31,6 @@ extension CounterSet {
         return out
     }
 
-    /// Counters and gauges by name and labels, for a status page.
-    package var dictionary: [String: Int] {
-        var figures: [String: Int] = [:]
-        for counter in Counter.allCases { figures[counter.name.sample] = Int(clamping: self[counter]) }
-        for gauge in Gauge.allCases { figures[gauge.name.sample] = self[gauge] }
-        return figures
-    }
-
     /// Seconds with six decimals, without the rounding of a binary fraction.
     static func seconds(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components

@@ -1,33 +1,12 @@
-/// Takes figures from the rules; whoever does not care uses ``NoObserver``.
-package protocol TelemetryObserver {
-    mutating func count(_ counter: Counter, by amount: UInt64)
-    mutating func set(_ gauge: Gauge, to value: Int)
-    mutating func observe(_ timing: Timing, _ duration: Duration)
-}
-
-extension TelemetryObserver {
-    package mutating func count(_ counter: Counter, by amount: UInt64) {}
-    package mutating func set(_ gauge: Gauge, to value: Int) {}
-    package mutating func observe(_ timing: Timing, _ duration: Duration) {}
-
-    @inlinable
-    package mutating func count(_ counter: Counter) { count(counter, by: 1) }
-}
-
-/// Forgets everything.
-package struct NoObserver: TelemetryObserver, Sendable {
-    package init() {}
-}
-
 /// All figures of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
-package struct CounterSet: TelemetryObserver, Hashable, Sendable {
+package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
     private var timings = [Histogram](repeating: Histogram(), count: Timing.allCases.count)
 
     package init() {}
 
-    package mutating func count(_ counter: Counter, by amount: UInt64) { counters[counter.rawValue] &+= amount }
+    package mutating func count(_ counter: Counter, by amount: UInt64 = 1) { counters[counter.rawValue] &+= amount }
     package mutating func set(_ gauge: Gauge, to value: Int) { gauges[gauge.rawValue] = value }
     package mutating func observe(_ timing: Timing, _ duration: Duration) { timings[timing.rawValue].add(duration) }
 
@@ -69,16 +48,6 @@ package struct Histogram: Hashable, Sendable {
         for slot in counts.indices { counts[slot] &+= other.counts[slot] }
         total &+= other.total
         sum += other.sum
-    }
-
-    /// The upper bound of the slot that holds the given share of all durations, such as 0.99; zero when there are none.
-    package func quantile(_ share: Double) -> Duration {
-        var seen: UInt64 = 0
-        for (bound, count) in cumulative {
-            seen = count
-            if Double(seen) >= share * Double(total) { return total == 0 ? .zero : bound }
-        }
-        return Self.firstBound * (1 << Self.slots)
     }
 
     /// Each slot's upper bound with the number of durations up to it.

@@ -1,5 +1,6 @@
 import SIPGrammar
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -113,7 +114,7 @@ struct LogTests {
         let long = LogValue.bytes(ByteString([UInt8](repeating: UInt8(ascii: "x"), count: 5000)))
         let log = log(.debug, format)
         log.debug("m", [.reason: long, .count: 7])
-        log.debug("m", [.reason: long, .aor: long, .contact: long, .target: long, .count: 7])
+        log.debug("m", [.reason: long, .aor: long, .user: long, .target: long, .count: 7])
         #expect(sink.lines[0].contains("xx…\""))
         #expect(sink.lines[0].contains("7"))
         #expect(sink.lines.allSatisfy { $0.utf8.count <= 4096 })
@@ -133,8 +134,8 @@ struct LogTests {
 
     @Test func `secrets show their start and their length`() {
         let token = String(repeating: "abcdef01", count: 8)
-        log().info("m", [.token: .redacted(ByteString(token)), .code: .redacted(Redacted("hunter2"))])
-        #expect(sink.lines == ["2026-02-28T23:59:59.042Z info m token=\"abcd…(64)\" code=\"…(7)\"\n"])
+        log().info("m", [.token: .redacted(ByteString(token)), .reason: .redacted(Redacted("hunter2"))])
+        #expect(sink.lines == ["2026-02-28T23:59:59.042Z info m token=\"abcd…(64)\" reason=\"…(7)\"\n"])
         #expect(!String(reflecting: Redacted(token)).contains("abcdef"))
     }
 }
