@@ -6,19 +6,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     /// SHA-512 with its own initial values, cut to 256 bits (FIPS 180-4 section 5.3.6.2).
     case sha512_256
 
-    package var byteCount: Int {
-        switch self {
-        case .md5: 16
-        case .sha256, .sha512_256: 32
-        }
-    }
-
-    /// Whether OpenSSL offers it here; to be asked at start, before anything is hashed with it.
-    package var isAvailable: Bool { unsafe implementation.pointer != nil }
-
     /// The digest in binary.
-    ///
-    /// - Precondition: ``isAvailable``.
     package func digest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)
@@ -26,8 +14,6 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     }
 
     /// The digest in lower-case hex, as digest authentication compares it.
-    ///
-    /// - Precondition: ``isAvailable``.
     package func hexDigest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)

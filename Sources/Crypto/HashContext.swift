@@ -22,11 +22,6 @@ package struct HashContext: ~Copyable {
         precondition(code == 1, "an initialised digest takes any bytes")
     }
 
-    package mutating func update(_ byte: UInt8) {
-        let code = unsafe withUnsafeBytes(of: byte) { unsafe EVP_DigestUpdate(raw, $0.baseAddress, 1) }
-        precondition(code == 1, "an initialised digest takes any bytes")
-    }
-
     package mutating func finish() -> [UInt8] {
         let digest = unsafe [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { buffer, count in
             var written: UInt32 = 0

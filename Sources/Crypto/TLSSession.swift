@@ -49,11 +49,6 @@ package final class TLSSession: @unchecked Sendable {
     /// "TLSv1.3"
     package var version: String { unsafe String(cString: SSL_get_version(raw)) }
 
-    package var cipher: String {
-        guard let name = unsafe SSL_CIPHER_get_name(SSL_get_current_cipher(raw)) else { return "none" }
-        return unsafe String(cString: name)
-    }
-
     /// Why the peer's certificate was refused; `nil` when it was not.
     package var verificationFailure: String? {
         let code = unsafe SSL_get_verify_result(raw)

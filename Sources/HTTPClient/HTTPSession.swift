@@ -102,9 +102,6 @@ package final class HTTPSession: @unchecked Sendable {
         for group in groups.values { group.close(HTTPClientError(.cancelled)) }
     }
 
-    /// Requests under way.
-    package var activeCount: Int { groups.values.reduce(0) { $0 + $1.activeCount } }
-
     private func group(_ name: String) -> RequestGroup {
         if let recent, recent.name == name { return recent.group }
         let name = groups.count < Self.groupLimit || groups[name] != nil ? name : ""

@@ -33,8 +33,6 @@ struct HeldShares: Sendable {
 
     subscript(account: Account) -> Share { shares[account] ?? Share() }
 
-    var accountCount: Int { shares.count }
-
     mutating func take(_ share: Share, for accounts: [Account]) {
         bytes += share.bytes
         for account in accounts {

@@ -48,8 +48,7 @@ struct IncomingRequest {
     var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     func response(_ status: Status, toTag: ByteString?, fields: [AddedField]) -> [UInt8] {
-        request.frame.response(
-            status, toTag: request.to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: fields)
+        request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
     }
 }
 

@@ -130,8 +130,6 @@ package final class Daemon {
         log.notice("stopped")
     }
 
-    package func stop() { loop.stop() }
-
     private func shutDown() {
         shard.assumeIsolated { $0.withEngine { engine, now in engine.stopped(now: now) } }
         loop.stop()

@@ -23,7 +23,4 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
-
-    /// No descriptor or kernel memory is left; waiting may help, trying again at once does not.
-    package var isExhaustion: Bool { code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM }
 }

@@ -94,13 +94,6 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// Visits every binding, also expired ones that are not yet swept, in no particular order.
-    package func forEach(_ body: (borrowing Binding) -> Void) {
-        for chunk in chunks {
-            for binding in chunk where !binding.isVacant { body(binding) }
-        }
-    }
-
     /// The row to write for a binding whose bookkeeping has changed.
     package func stored(_ id: BindingID, now: Moment) -> StoredBinding? {
         binding(id).map { binding in

@@ -2,16 +2,6 @@ import Addressing
 package import SIPGrammar
 
 extension SIPURI {
-    /// Whether both name the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
-    ///
-    /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match. Whoever
-    /// compares many keeps a ``ComparableURI`` of each.
-    ///
-    /// With `ignoringPush` all `pn-*` parameters are left out, for a device that switches its pushes on or off.
-    package func isEquivalent(to other: SIPURI, ignoringPush: Bool = false) -> Bool {
-        ComparableURI(self).isEquivalent(to: ComparableURI(other), ignoringPush: ignoringPush)
-    }
-
     /// Names are compared without case, IPv6 addresses by value.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
@@ -72,6 +62,11 @@ struct ComparableURI {
             .map(\.element)
     }
 
+    /// Whether both name the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
+    ///
+    /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match.
+    ///
+    /// With `ignoringPush` all `pn-*` parameters are left out, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
         guard uri.scheme == other.uri.scheme else { return false }
         guard uri.scheme == .sip || uri.scheme == .sips else { return uri.text == other.uri.text }

@@ -128,9 +128,6 @@ extension ByteString {
         }
     }
 
-    @inlinable
-    package static func != (left: ByteString, right: StaticString) -> Bool { !(left == right) }
-
     /// Compares with lower-case ASCII text, letters of this slice in either case.
     @inlinable
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {

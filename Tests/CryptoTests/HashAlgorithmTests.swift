@@ -19,9 +19,8 @@ struct HashAlgorithmTests {
         (.sha512_256, "c672b8d1ef56ed28ab87c3622c5114069bdd3ad7b8f9737498d0c01ecef0967a"),
     ])
     func `the digest of nothing is the published one`(algorithm: HashAlgorithm, expected: String) {
-        #expect(algorithm.isAvailable)
         #expect(algorithm.hexDigest(of: []) == Array(expected.utf8))
-        #expect(algorithm.digest(of: []).count == algorithm.byteCount)
+        #expect(algorithm.digest(of: []).count * 2 == expected.utf8.count)
     }
 
     @Test(arguments: [
@@ -53,8 +52,7 @@ struct HashAlgorithmTests {
         var context = HashContext(algorithm)
         for _ in 0..<3 {
             context.update(Array("user".utf8).span)
-            context.update(UInt8(ascii: ":"))
-            context.update(Array("realm".utf8).span)
+            context.update(Array(":realm".utf8).span)
             let made = context.finishHex()
             #expect(made == algorithm.hexDigest(of: Array("user:realm".utf8)))
         }

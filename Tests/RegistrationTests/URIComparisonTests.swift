@@ -1,6 +1,12 @@
-import Registration
+@testable import Registration
 import SIPGrammar
 import Testing
+
+extension SIPURI {
+    fileprivate func isEquivalent(to other: SIPURI, ignoringPush: Bool = false) -> Bool {
+        ComparableURI(self).isEquivalent(to: ComparableURI(other), ignoringPush: ignoringPush)
+    }
+}
 
 @Suite("URI comparison (RFC 3261 section 19.1.4)")
 struct URIComparisonTests {

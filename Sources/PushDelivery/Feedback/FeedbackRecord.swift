@@ -13,8 +13,6 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    package var time: UnixTime { UnixTime(seconds: Int64(second)) }
-
     /// The same rule as ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its
     /// device named later than in that second is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {

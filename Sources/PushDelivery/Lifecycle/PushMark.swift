@@ -18,14 +18,6 @@ package struct PushMarks: Hashable, Sendable {
 
     package init() {}
 
-    package subscript(mark: PushMark) -> UnixTime? {
-        switch mark {
-        case .received: received
-        case .followed: followed
-        case .read: read
-        }
-    }
-
     /// The first word counts.
     package mutating func set(_ mark: PushMark, at date: UnixTime) {
         switch mark {

@@ -48,8 +48,6 @@ package struct UserDirectory: Sendable {
 
     package init() {}
 
-    package var count: Int { users.count }
-
     /// Adds the user, or replaces the one of that name and realm.
     package mutating func add(_ user: DigestUser) {
         let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
@@ -74,14 +72,5 @@ package struct UserDirectory: Sendable {
 
     package func user(named name: ByteString, realm: ByteString) -> DigestUser? {
         users[Key(name: name, realm: realm)]
-    }
-
-    /// By realm, then name.
-    package var all: [DigestUser] {
-        users.values.sorted { left, right in
-            left.realm == right.realm
-                ? left.name.array.lexicographicallyPrecedes(right.name.array)
-                : left.realm.array.lexicographicallyPrecedes(right.realm.array)
-        }
     }
 }
