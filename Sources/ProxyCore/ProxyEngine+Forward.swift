@@ -34,7 +34,7 @@ extension ProxyEngine {
     }
 
     /// The Route of a trusted peer beyond ourselves; what anybody else writes there is not followed (T9.5).
-    private func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
+    func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
         else { return nil }

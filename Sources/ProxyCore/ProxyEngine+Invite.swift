@@ -150,7 +150,9 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, to aor: AddressOfRecord, _ targets: [ForkTarget],
         sender: Sender, now: Moment
     ) {
-        let reachable = targets.filter { $0.isFresh && isAwake($0) }
+        // A trusted peer's further Route is followed whether the phone's own flow is there or not.
+        let goesFurther = furtherRoute(of: incoming) != nil
+        let reachable = targets.filter { $0.isFresh && (goesFurther || isAwake($0)) }
         guard !reachable.isEmpty else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return

@@ -212,6 +212,9 @@ struct RoutingTests {
             #expect(invite.hasPrefix("INVITE sip:bob@192.0.2.5:40000 SIP/2.0\r\n"))
             let rows = invite.split(separator: "\r\n").filter { $0.hasPrefix("Route: ") }.joined()
             #expect(rows.contains("10.0.0.4") == (place != "phone") && !rows.contains("10.0.0.1:"))
+            let message = bench.inviteText(callID: "m1", branch: "m1", extra: ["Route: \(route)"])
+            let text = String(decoding: message, as: UTF8.self).replacing("INVITE", with: "MESSAGE")
+            #expect(story(bench.receive(Array(text.utf8), from: source)).last == "message > \(place)")
         }
     }
 
