@@ -85,22 +85,6 @@ extension ProxyEngine {
         return true
     }
 
-    /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
-    /// whoever calls this, before the call.
-    ///
-    /// - Parameters:
-    ///   - calls: entries as they were when the rows were told to go.
-    ///   - aor: the user.
-    ///   - now: both clocks.
-    package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
-        tellBucket(of: aor) { bucket, _ in bucket.callsForgotten(calls) }
-        for call in calls {
-            for device in call.devices + call.told {
-                callSettled(call.callRef, for: BindingID(rawValue: device), now: now)
-            }
-        }
-    }
-
     /// The devices of a user as a call would find them.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         bindings.forkTargets(for: aor, now: now.instant)

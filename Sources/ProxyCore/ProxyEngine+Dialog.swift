@@ -42,54 +42,7 @@ extension ProxyEngine {
         act(.send(request.forwarded(edits).bytes, on: flow))
     }
 
-    /// A CANCEL of an INVITE that is not known here goes on like any request (RFC 3261 section 16.10), as far as that can
-    /// be decided without the password that nobody may be asked for (section 22.1): to the other side of a dialog, from a
-    /// trusted peer to our user, from a registered phone to the upstream. Else 481.
-    func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
-        let fromTrusted = incoming.isTrusted
-        if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: fromTrusted, isForUs: false, transactions: transactions)
-        {
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return
-        }
-        if incoming.request.uri.scheme == .sips {
-            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
-            return
-        }
-        switch route(of: incoming.request) {
-        case .dialog(let pass, let next):
-            guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
-                let hop = dialogHop(pass, next, now: now)
-            else { break }
-            forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
-            return
-        case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
-            else { break }
-            if !fromTrusted, let upstream = settings.upstream {
-                guard callersBinding(incoming) != nil else { break }
-                guard let incoming = begun(incoming, now: now) else { return }
-                let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: nil)], call: nil)
-                let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-                send(incoming, edits, fork: fork, branch: 0, to: upstream, now: now)
-                return
-            }
-            guard fromTrusted || callersBinding(incoming) != nil,
-                let target = bindings.forkTargets(for: aor, now: now.instant).first(where: {
-                    $0.isFresh && !$0.flow.isClosed
-                })
-            else { break }
-            guard let incoming = begun(incoming, now: now) else { return }
-            let fork = makeFork(incoming, branches: [ForkBranch(state: .sleeping, device: target.id)], call: nil)
-            send(incoming, to: target, fork: fork, branch: 0, now: now)
-            return
-        case .initial, .forged: break
-        }
-        refuse(incoming, .callDoesNotExist, now: now)
-    }
-
-    private func forward(
+    func forward(
         _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, mayUseTCP: Bool, now: Moment
     ) {
         guard let incoming = begun(incoming, now: now) else { return }
@@ -126,7 +79,7 @@ extension ProxyEngine {
 
     // MARK: How long (T20.5)
 
-    private func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
+    func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
         now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.dialogLifetime)
     }
 
@@ -148,7 +101,7 @@ extension ProxyEngine {
     // MARK: Where to
 
     /// The flow to one end of the dialog; `nil` when there is none at present.
-    private func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
+    func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         // No hop is protected (T9.9).
         guard !next.isSecure else { return nil }
         let side = pass.receiver
@@ -198,7 +151,7 @@ extension ProxyEngine {
     }
 
     /// A large request goes to a peer by TCP unless datagrams were asked for; a phone is reached on its flow alone.
-    private func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
+    func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
         case .peer, .upstream: !next.target.parameters.contains("transport") && settings.upstream?.transport != .udp

@@ -104,38 +104,6 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
-    func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
-        let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
-        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1): one that belongs to nothing leaves nothing.
-        guard
-            let incoming = invite != nil || incoming.isTrusted
-                ? begun(incoming, cancelling: invite, now: now) : incoming
-        else { return }
-        guard let invite, let fork = forkOfServer[invite] else {
-            if invite == nil { strayCancelReceived(incoming, now: now) } else { refuse(incoming, .ok, now: now) }
-            return
-        }
-        refuse(incoming, .ok, now: now)
-        if forks[fork]?.fork.branches.contains(where: \.isSleeping) == true { counters.count(.heldCancelled) }
-        let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
-        let isAnswered = reasons.contains(where: CallReason.saysAnswered)
-        change(fork, callerReasons: reasons, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
-    }
-
-    /// Whether a CANCEL came from whoever sent the INVITE (T22.5): the branch alone proves nothing, since everybody whom the
-    /// INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
-    private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
-        guard let fork = forkOfServer[invite], let context = forks[fork] else { return true }
-        let source = context.source.remote
-        if cancel.flow.remote.address == source.address { return true }
-        if cancel.isTrusted, isTrusted(source) { return true }
-        return context.accounts.contains { account in
-            guard case .caller(.user(let aor)) = account else { return false }
-            return bindings.forkTargets(for: aor, now: now.instant).contains { $0.flow.remote == cancel.flow.remote }
-        }
-    }
-
     // MARK: Finding calls by their devices
 
     func list(_ branch: Int, of fork: ForkID, _ context: ForkContext) {

@@ -326,26 +326,4 @@ extension ProxyEngine {
         forkOfServer[server] = id
         return id
     }
-
-    /// To an INVITE at once; to others when there is no answer after 3.5 s (RFC 4320 section 4.1), which the transactions
-    /// see to.
-    func sendTrying(_ incoming: IncomingRequest, now: Moment) {
-        guard let server = incoming.server else { return }
-        let bytes = incoming.response(.trying, toTag: nil, fields: [])
-        guard incoming.request.method != .invite else { return respond(server, .trying, bytes, now: now) }
-        withTransactions { $0.respond(server, status: .trying, bytes: bytes, now: now.instant, into: &$1) }
-    }
-
-    /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.
-    var sipsNotAllowed: AddedField {
-        var value = Array("380 ".utf8)
-        value.append(identity.domains.first ?? ByteString("sippushd"))
-        value.append(" \"SIPS Not Allowed\"")
-        return AddedField("Warning", ByteString(value))
-    }
-
-    static let capabilities = [
-        AddedField("Allow", ByteString("INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY")),
-        AddedField("Supported", ByteString("path")),
-    ]
 }

@@ -88,9 +88,4 @@ extension ProxyEngine {
     private func holder(_ incoming: IncomingRequest) -> NonceHolder {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
-
-    /// In whole seconds, and no sooner.
-    static func retryAfter(_ wait: Duration) -> AddedField {
-        retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
-    }
 }

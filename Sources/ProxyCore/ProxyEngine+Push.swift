@@ -55,67 +55,6 @@ extension ProxyEngine {
     /// Names a push to its app, which is believed because nobody else can guess it.
     func newPushCode() -> PushCode { PushCode(high: functions.random(), low: functions.random()) }
 
-    /// The list of calls a returning device missed, in one push (R22-R27).
-    func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        guard buckets.hasMissedCalls(device, of: aor), let target = bindings.forkTarget(device, now: now.instant),
-            let token = target.pushToken
-        else { return }
-        var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
-        tellBucket(of: aor) { bucket, settings in
-            let found = bucket.deviceReturned(device.rawValue, settings: settings, now: now.date)
-            missed = (found.calls, found.refs)
-            return found.changes
-        }
-        guard !missed.calls.isEmpty else { return }
-        log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
-        let id = PushID(rawValue: nextNumber())
-        let code = newPushCode()
-        pushes[id] = .missedCalls(code, device: device, aor: aor, missed.refs)
-        traceBegan(id, code, missed.refs, device, of: aor, now: now)
-        let badge = unread.listAsked(code, of: missed.refs, by: device.rawValue, at: now.date)
-        act(
-            .push(
-                PushRequest(
-                    id: id, code: code, device: device.rawValue, token: token, registeredAt: target.registeredAt,
-                    message: .missedCalls(missed.calls), badge: badge,
-                    deadline: now.date + settings.missedCallsLife)))
-    }
-
-    /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
-    private func retryReport(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
-        let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
-        let pause = pauses[min(count, pauses.count) - 1]
-        // From 3/4 to 5/4: those that failed together need not come together.
-        let chance = Double(functions.random() >> 11) / Double(1 << 53)
-        let timer = timers.schedule(.reportDue(device, aor), at: now.instant + pause * (0.75 + 0.5 * chance))
-        failedReports[device] = FailedReport(count: count, timer: timer)
-    }
-
-    func reportDue(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
-        reportMissedCalls(to: device, of: aor, now: now)
-    }
-
-    /// No more tries of its own: it succeeded, or the device is gone.
-    @discardableResult
-    func forgetFailedReport(to device: BindingID) -> FailedReport? {
-        guard let report = failedReports.removeValue(forKey: device) else { return nil }
-        timers.cancel(report.timer)
-        return report
-    }
-
-    /// After ``restore(_:now:)`` of all bindings: lists that were owed when the program ended, because their devices have
-    /// been here since the calls, are sent soon.
-    package func restored(now: Moment) {
-        for owed in buckets.owed(isBack: { device, date in
-            bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
-        }) where failedReports[owed.device] == nil {
-            let delay = Duration.milliseconds(Int64(functions.random() % 30_000))
-            let timer = timers.schedule(.reportDue(owed.device, owed.aor), at: now.instant + delay)
-            failedReports[owed.device] = FailedReport(count: 0, timer: timer)
-        }
-    }
-
     /// Drops the push of a branch that needs none any more; an answer that still comes finds nobody.
     func dropPush(of branch: Int, in fork: ForkID) {
         guard let push = forks[fork]?.fork.branches[branch].push else { return }
@@ -155,27 +94,6 @@ extension ProxyEngine {
         guard let waiting = forks[fork]?.fork.branches[branch], waiting.isSleeping, !waiting.hasMoved else { return }
         traceEnded(branch, of: fork, .pushFailed, now: now)
         branchFailed(branch, of: fork, with: .temporarilyUnavailable, now: now)
-    }
-
-    private func missedCallsPushFinished(
-        _ device: BindingID, aor: AddressOfRecord, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
-    ) {
-        if noteToken(outcome, of: device, aor: aor, now: now) { return }
-        switch outcome {
-        case .accepted, .acceptedWithNewToken:
-            counters.count(.missedCallReported, by: UInt64(refs.count))
-            forgetFailedReport(to: device)
-        case .retry, .renewCredential, .credentialsRefused, .noConnection:
-            retryReport(to: device, of: aor, now: now)
-        // Trying again would end the same way. The calls wait for the device's next REGISTER.
-        case .tokenDead, .payloadRefused, .noSuitableToken:
-            forgetFailedReport(to: device)
-        }
-        tellBucket(of: aor) { bucket, _ in
-            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device.rawValue) }
-            bucket.reportFailed(refs, by: device.rawValue)
-            return []
-        }
     }
 
     /// What the outcome says of the token itself; true when the device is gone with it.
@@ -219,13 +137,5 @@ extension ProxyEngine {
         }
         passOnMissedCalls(of: device, aor: aor, now: now)
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
-    }
-
-    /// Calls that a dead device will not hear of go to the user's other devices.
-    private func passOnMissedCalls(of device: BindingID, aor: AddressOfRecord, now: Moment) {
-        guard buckets.unread(device, of: aor) > 0 else { return }
-        let heirs = bindings.forkTargets(for: aor, now: now.instant)
-            .filter { $0.pushToken != nil && $0.id != device }.map(\.id.rawValue)
-        tellBucket(of: aor) { bucket, _ in bucket.deviceDied(device.rawValue, heirs: heirs) }
     }
 }

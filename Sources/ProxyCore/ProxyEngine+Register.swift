@@ -298,6 +298,4 @@ extension ProxyEngine {
     private static let bookkeepingDelay: Duration = .seconds(10)
     private static let bookkeepingPause: Duration = .milliseconds(50)
     private static let bookkeepingBatch = 200
-
-    static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
 }

@@ -219,30 +219,6 @@ extension ProxyEngine {
         }
     }
 
-    /// What the fork's state means for the user's missed calls (R20, R21, A21).
-    private func tellBucket(of context: ForkContext) {
-        guard let call = context.call, !context.wasAnswered else { return }
-        let fork = context.fork
-        if fork.isAnswered {
-            context.wasAnswered = true
-            tellBucket(of: call.aor) { bucket, _ in bucket.callAnswered(call.ref) }
-            return
-        }
-        tellBucket(of: call.aor) { bucket, _ in
-            var changes: [BucketChange] = []
-            for branch in fork.branches where branch.deviceKnows {
-                if let device = branch.device { changes += bucket.deviceReached(call.ref, device.rawValue) }
-            }
-            return fork.phase == .ended ? changes + bucket.callEnded(call.ref) : changes
-        }
-    }
-
-    /// Lets something happen to a user's bucket; the rows are written soon.
-    func tellBucket(of aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]) {
-        let changes = buckets.change(aor, event)
-        if !changes.isEmpty { act(.record(changes)) }
-    }
-
     /// The final response is on its way: what only a call that is being offered needs can go.
     private func finish(_ id: ForkID, _ context: ForkContext, now: Moment) {
         if let deadline = context.deadline {

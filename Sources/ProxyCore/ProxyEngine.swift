@@ -12,10 +12,10 @@ package import Timekeeping
 /// the actions with ``takeActions()`` and perform them in order. One thread uses it at a time: its shard's.
 ///
 /// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
-/// `ProxyEngine+Register`, `+Invite`, `+Dialog`; responses come back through `+Relay`; what a fork orders is carried out
-/// there too. `+Hold` waits for devices and ends held INVITEs, `+Moves` follows devices that come back or move, `+Push`
-/// reads the providers' answers, `+Notification` sends what is no call, `+Timeline` writes down what was done,
-/// `+Lifecycle` what apps say of their pushes.
+/// `ProxyEngine+Register`, `+Invite`, `+Dialog`, `+Cancel`; responses come back through `+Relay`, where what a fork orders
+/// is carried out too; our own are in `+Answers`. `+Hold` waits for devices, `+Moves` follows those that come back or move,
+/// `+Push` reads the providers' answers, `+MissedCalls` keeps the buckets, `+Notification` sends what is no call,
+/// `+Timeline` writes down what was done, `+Lifecycle` what apps say of their pushes.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -67,7 +67,7 @@ package final class ProxyEngine {
     var withoutTCP = PlacesWithoutTCP()
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
-    private let tagKey: UInt64
+    let tagKey: UInt64
     /// Realms that phones show us passwords for.
     let ownRealms: [ByteString]
     /// Marks this run of the program in dialog tokens: numbers of connections mean nothing in any other.
@@ -270,67 +270,6 @@ package final class ProxyEngine {
     func nextNumber() -> UInt64 {
         lastNumber &+= 1
         return lastNumber
-    }
-
-    func newTag() -> ByteString {
-        // Unique and different in each process; nobody has to be unable to guess it.
-        var mixed = (tagKey &+ nextNumber()) &* 0x9e37_79b9_7f4a_7c15
-        mixed ^= mixed >> 29
-        return Self.tag(mixed)
-    }
-
-    /// The same for each copy of a request that comes (RFC 3261 section 8.2.7), without a memory of it.
-    private func statelessTag(for request: SIPRequest) -> ByteString {
-        var hasher = Hasher()
-        hasher.combine(tagKey)
-        hasher.combine(request.callID)
-        hasher.combine(request.from.tag)
-        hasher.combine(request.cseq)
-        hasher.combine(request.via.branch)
-        return Self.tag(UInt64(bitPattern: Int64(hasher.finalize())))
-    }
-
-    private static func tag(_ mixed: UInt64) -> ByteString {
-        var text: [UInt8] = []
-        text.reserveCapacity(16)
-        for shift in stride(from: 60, through: 0, by: -4) {
-            let digit = UInt8(truncatingIfNeeded: mixed >> UInt64(shift)) & 15
-            text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-        }
-        return ByteString(text)
-    }
-
-    // MARK: Answering
-
-    /// Sends a final response of our own, without a transaction when the request has none.
-    func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
-        guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
-        respond(server, status, incoming.response(status, toTag: newTag(), fields: fields), now: now)
-    }
-
-    func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
-        counters.count(Counter(status))
-        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
-    }
-
-    /// Sends a final response that nothing is kept of: each copy of the request gets it again, and no timer repeats it.
-    ///
-    /// Where it would be too long for what the request has proved (T4.1), it goes without its fields, the first of them
-    /// first, or not at all: a challenge needs one.
-    func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
-        guard incoming.request.method != .ack else { return }
-        let tag = statelessTag(for: incoming.request)
-        let limit = incoming.answerLimit
-        let isChallenge = status == .unauthorized || status == .proxyAuthenticationRequired
-        var fields = fields
-        var bytes = incoming.response(status, toTag: tag, fields: fields)
-        while bytes.count > limit {
-            guard fields.count > (isChallenge ? 1 : 0) else { return }
-            fields.removeFirst()
-            bytes = incoming.response(status, toTag: tag, fields: fields)
-        }
-        counters.count(Counter(status))
-        act(.send(bytes, on: incoming.responseFlow))
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {

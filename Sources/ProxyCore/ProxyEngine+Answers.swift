@@ -1,0 +1,100 @@
+import Addressing
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// Responses of our own.
+extension ProxyEngine {
+    /// Sends a final response of our own, without a transaction when the request has none.
+    func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
+        guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
+        respond(server, status, incoming.response(status, toTag: newTag(), fields: fields), now: now)
+    }
+
+    func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
+        counters.count(Counter(status))
+        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
+    }
+
+    /// Sends a final response that nothing is kept of: each copy of the request gets it again, and no timer repeats it.
+    ///
+    /// Where it would be too long for what the request has proved (T4.1), it goes without its fields, the first of them
+    /// first, or not at all: a challenge needs one.
+    func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
+        guard incoming.request.method != .ack else { return }
+        let tag = statelessTag(for: incoming.request)
+        let limit = incoming.answerLimit
+        let isChallenge = status == .unauthorized || status == .proxyAuthenticationRequired
+        var fields = fields
+        var bytes = incoming.response(status, toTag: tag, fields: fields)
+        while bytes.count > limit {
+            guard fields.count > (isChallenge ? 1 : 0) else { return }
+            fields.removeFirst()
+            bytes = incoming.response(status, toTag: tag, fields: fields)
+        }
+        counters.count(Counter(status))
+        act(.send(bytes, on: incoming.responseFlow))
+    }
+
+    /// To an INVITE at once; to others when there is no answer after 3.5 s (RFC 4320 section 4.1), which the transactions
+    /// see to.
+    func sendTrying(_ incoming: IncomingRequest, now: Moment) {
+        guard let server = incoming.server else { return }
+        let bytes = incoming.response(.trying, toTag: nil, fields: [])
+        guard incoming.request.method != .invite else { return respond(server, .trying, bytes, now: now) }
+        withTransactions { $0.respond(server, status: .trying, bytes: bytes, now: now.instant, into: &$1) }
+    }
+
+    // MARK: Tags
+
+    func newTag() -> ByteString {
+        // Unique and different in each process; nobody has to be unable to guess it.
+        var mixed = (tagKey &+ nextNumber()) &* 0x9e37_79b9_7f4a_7c15
+        mixed ^= mixed >> 29
+        return Self.tag(mixed)
+    }
+
+    /// The same for each copy of a request that comes (RFC 3261 section 8.2.7), without a memory of it.
+    private func statelessTag(for request: SIPRequest) -> ByteString {
+        var hasher = Hasher()
+        hasher.combine(tagKey)
+        hasher.combine(request.callID)
+        hasher.combine(request.from.tag)
+        hasher.combine(request.cseq)
+        hasher.combine(request.via.branch)
+        return Self.tag(UInt64(bitPattern: Int64(hasher.finalize())))
+    }
+
+    private static func tag(_ mixed: UInt64) -> ByteString {
+        var text: [UInt8] = []
+        text.reserveCapacity(16)
+        for shift in stride(from: 60, through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: mixed >> UInt64(shift)) & 15
+            text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        }
+        return ByteString(text)
+    }
+
+    // MARK: Fields
+
+    static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
+
+    /// In whole seconds, and no sooner.
+    static func retryAfter(_ wait: Duration) -> AddedField {
+        retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
+    }
+
+    /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.
+    var sipsNotAllowed: AddedField {
+        var value = Array("380 ".utf8)
+        value.append(identity.domains.first ?? ByteString("sippushd"))
+        value.append(" \"SIPS Not Allowed\"")
+        return AddedField("Warning", ByteString(value))
+    }
+
+    static let capabilities = [
+        AddedField("Allow", ByteString("INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY")),
+        AddedField("Supported", ByteString("path")),
+    ]
+}
