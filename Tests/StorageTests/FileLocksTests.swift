@@ -52,21 +52,8 @@ struct FileLocksTests {
         #expect(FileManager.default.fileExists(atPath: path + "-wal"))
     }
 
-    /// What the kernel knows of this process's POSIX locks on the file. It hands its list out in pieces, between which locks of
-    /// others come and go: one reading may miss what another shows.
+    /// What the kernel knows of this process's POSIX locks on the file.
     private func locks() throws -> Set<String> {
-        let attributes = try FileManager.default.attributesOfItem(atPath: path)
-        let inode = try #require(attributes[.systemFileNumber] as? NSNumber).uint64Value
-        let process = "\(ProcessInfo.processInfo.processIdentifier)"
-        let lines = try (0..<10).flatMap { _ in
-            try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n").map(String.init)
-        }
-        var mine: Set<String> = []
-        for line in lines {
-            let fields = line.split(separator: " ").map(String.init)
-            guard fields.count == 8, fields[1] == "POSIX", fields[4] == process else { continue }
-            if fields[5].hasSuffix(":\(inode)") { mine.insert("\(fields[3]) \(fields[6]) \(fields[7])") }
-        }
-        return mine
+        try #require(KernelLocks.of(path, heldBy: ProcessInfo.processInfo.processIdentifier))
     }
 }

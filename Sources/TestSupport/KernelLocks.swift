@@ -1,0 +1,37 @@
+import Glibc
+
+/// The POSIX locks that the kernel knows of (`/proc/locks`).
+package enum KernelLocks {
+    /// - Parameters:
+    ///   - path: a file.
+    ///   - process: who holds them.
+    /// - Returns: for each lock its kind, first and last byte; `nil` when the file is not there or the list cannot be read.
+    package static func of(_ path: String, heldBy process: Int32) -> Set<String>? {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, let text = list() else { return nil }
+        var locks: Set<String> = []
+        for line in text.split(separator: "\n") {
+            let fields = line.split(separator: " ")
+            guard fields.count == 8, fields[1] == "POSIX", fields[4] == "\(process)",
+                fields[5].hasSuffix(":\(status.st_ino)")
+            else { continue }
+            locks.insert("\(fields[3]) \(fields[6]) \(fields[7])")
+        }
+        return locks
+    }
+
+    /// The kernel hands the list out in pieces of a page: whoever takes a short piece for the end misses what is behind it.
+    private static func list() -> String? {
+        let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = unsafe read(descriptor, &piece, piece.count)
+            guard count >= 0 else { return nil }
+            if count == 0 { return String(decoding: bytes, as: UTF8.self) }
+            bytes += piece[..<count]
+        }
+    }
+}
