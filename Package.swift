@@ -107,7 +107,7 @@ let package = Package(
         // Tests
         // What the tests of everything that lives on an event loop share.
         .target(
-            name: "LoopTesting", dependencies: ["HTTPClient", "Reactor"], path: "Tests/LoopTesting",
+            name: "LoopTesting", dependencies: ["HTTPClient", "Reactor", "Addressing"], path: "Tests/LoopTesting",
             swiftSettings: strict),
         module(
             "TestSupport",

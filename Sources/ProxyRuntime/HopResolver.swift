@@ -9,16 +9,19 @@ final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
 
-    init(loop: EventLoop, spoken: Set<Transport>) throws(StartError) {
+    /// With the system's name servers, or those given.
+    init(loop: EventLoop, spoken: Set<Transport>, servers: [Endpoint]? = nil) throws(StartError) {
         self.spoken = spoken
         do {
-            resolver = try DNSResolver(on: loop)
+            resolver = try DNSResolver(on: loop, servers: servers)
         } catch {
             throw StartError("no resolver: \(error)")
         }
     }
 
     /// The addresses in the order to try them; none when the name has none, or cannot be looked up now.
+    ///
+    /// `done` is called once, on the loop; from within this call when nothing has to be asked.
     func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
         // Without a wish, what we cannot speak is not asked for: NAPTR might prefer TLS.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)

@@ -1,3 +1,4 @@
+import LoopTesting
 import Resolver
 import Testing
 

@@ -1,8 +1,7 @@
-import Addressing
-import LoopTesting
-import Reactor
+package import Addressing
+package import Reactor
 
-enum FakeRecord: Sendable {
+package enum FakeRecord: Sendable {
     case a(UInt32)
     case aaaa(high: UInt64, low: UInt64)
     case srv(priority: UInt16, weight: UInt16, port: UInt16, target: String)
@@ -31,15 +30,15 @@ enum FakeRecord: Sendable {
 }
 
 /// A response under construction.
-struct FakeMessage {
-    private(set) var bytes: [UInt8]
+package struct FakeMessage {
+    package private(set) var bytes: [UInt8]
 
-    init(question: String, type: UInt16, identifier: [UInt8] = [0, 1], code: UInt8 = 0) {
+    package init(question: String, type: UInt16, identifier: [UInt8] = [0, 1], code: UInt8 = 0) {
         bytes =
             identifier + [0x85, 0x80 | code, 0, 1, 0, 0, 0, 0, 0, 0] + Self.name(question) + type.networkBytes + [0, 1]
     }
 
-    mutating func add(_ record: FakeRecord, timeToLive: UInt32) {
+    package mutating func add(_ record: FakeRecord, timeToLive: UInt32) {
         let count = UInt16(bytes[6]) << 8 + UInt16(bytes[7]) + 1
         bytes.replaceSubrange(6..<8, with: count.networkBytes)
         // The name is a pointer to that of the question.
@@ -61,25 +60,25 @@ extension FixedWidthInteger {
 }
 
 /// A name server on loopback with a table of records.
-actor FakeNameServer {
-    enum Zone: Sendable {
+package actor FakeNameServer {
+    package enum Zone: Sendable {
         case records([FakeRecord], timeToLive: UInt32)
         case serverFailure
         case silence
     }
 
-    let loop: EventLoop
-    nonisolated let asked = Mailbox<String>()
-    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    package let loop: EventLoop
+    package nonisolated let asked = Mailbox<String>()
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     private let zones: [String: Zone]
     private var socket: UDPSocket?
 
-    init(_ loop: EventLoop, _ zones: [String: Zone]) {
+    package init(_ loop: EventLoop, _ zones: [String: Zone]) {
         self.loop = loop
         self.zones = zones
     }
 
-    func listen() throws -> Endpoint {
+    package func listen() throws -> Endpoint {
         let socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
         self.socket = socket
         try socket.receive { batch in
@@ -114,7 +113,7 @@ actor FakeNameServer {
         }
     }
 
-    func close() {
+    package func close() {
         socket?.close()
         socket = nil
     }

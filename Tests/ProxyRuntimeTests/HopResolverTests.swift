@@ -1,0 +1,160 @@
+import Addressing
+import LoopTesting
+import ProxyCore
+import Reactor
+import SIPGrammar
+import Testing
+
+@testable import ProxyRuntime
+
+@Suite("Next hops", .timeLimit(.minutes(1)))
+struct HopResolverTests {
+    /// The resolver of a daemon that speaks UDP and TCP, and what it answered.
+    ///
+    /// - `@unchecked Sendable` because it is used on the loop, or when that has ended.
+    private final class Desk: @unchecked Sendable {
+        var resolver: HopResolver?
+        let answers = Mailbox<[ResolvedHop]>()
+        private(set) var answerCount = 0
+
+        init(_ loop: EventLoop, _ servers: [Endpoint]) throws {
+            resolver = try HopResolver(loop: loop, spoken: [.udp, .tcp], servers: servers)
+        }
+
+        /// - Returns: whether it was answered within the call.
+        func ask(
+            _ host: String, _ port: UInt16? = nil, _ transport: Transport? = nil, isSecure: Bool = false
+        ) -> Bool {
+            let before = answerCount
+            let hop = NextHop(host: ByteString(host), port: port, transport: transport, isSecure: isSecure)
+            resolver?.resolve(hop) { [self] hops in
+                answerCount += 1
+                answers.put(hops)
+            }
+            return answerCount > before
+        }
+    }
+
+    private static let zones: [String: FakeNameServer.Zone] = [
+        "sip.test": .records(
+            [
+                .naptr(order: 1, preference: 1, service: "SIPS+D2T", replacement: "_sips._tcp.sip.test"),
+                .naptr(order: 2, preference: 1, service: "SIP+D2T", replacement: "_sip._tcp.sip.test"),
+                .naptr(order: 3, preference: 1, service: "SIP+D2U", replacement: "_sip._udp.sip.test"),
+            ], timeToLive: 300),
+        "_sips._tcp.sip.test": .records(
+            [.srv(priority: 1, weight: 1, port: 5071, target: "one.test")], timeToLive: 300),
+        "_sip._tcp.sip.test": .records(
+            [.srv(priority: 1, weight: 1, port: 5072, target: "two.test")], timeToLive: 300),
+        "_sip._udp.sip.test": .records(
+            [
+                .srv(priority: 2, weight: 1, port: 5074, target: "two.test"),
+                .srv(priority: 1, weight: 1, port: 5073, target: "one.test"),
+            ], timeToLive: 300),
+        "one.test": .records([.a(0x7f00_0001)], timeToLive: 300),
+        "two.test": .records([.a(0x7f00_0002)], timeToLive: 300),
+        "broken.test": .serverFailure,
+        "silent.test": .silence,
+    ]
+
+    private static let one = IPAddress(v4: 0x7f00_0001)
+    private static let two = IPAddress(v4: 0x7f00_0002)
+
+    private func withDesk(_ body: (Bench, Desk, FakeNameServer) async throws -> Void) async throws {
+        try await withLoop { loop in
+            let server = FakeNameServer(loop, Self.zones)
+            let endpoint = try await server.listen()
+            let bench = Bench(loop)
+            let desk = try await bench.run { try Desk($0.loop, [endpoint]) }
+            try await body(bench, desk, server)
+            await bench.run { _ in desk.resolver = nil }
+            await server.close()
+        }
+    }
+
+    @Test func `a name leads to all its servers in their order, without what is not spoken here`() async throws {
+        try await withDesk { bench, desk, _ in
+            #expect(await bench.run { _ in desk.ask("sip.test") } == false)
+            let hops = try await desk.answers.next()
+            #expect(
+                hops == [
+                    ResolvedHop(transport: .tcp, endpoint: Endpoint(Self.two, 5072)),
+                    ResolvedHop(transport: .udp, endpoint: Endpoint(Self.one, 5073)),
+                    ResolvedHop(transport: .udp, endpoint: Endpoint(Self.two, 5074)),
+                ])
+        }
+    }
+
+    @Test func `a transport that is wished for is the only one`() async throws {
+        try await withDesk { bench, desk, _ in
+            _ = await bench.run { _ in desk.ask("sip.test", nil, .udp) }
+            var hops = try await desk.answers.next()
+            #expect(hops.map(\.endpoint.port) == [5073, 5074])
+            _ = await bench.run { _ in desk.ask("two.test", 5099, .tcp) }
+            hops = try await desk.answers.next()
+            #expect(hops == [ResolvedHop(transport: .tcp, endpoint: Endpoint(Self.two, 5099))])
+        }
+    }
+
+    @Test(arguments: ["missing.test", "broken.test", "not a name"])
+    func `a name that leads nowhere has no address, nor has a failure`(host: String) async throws {
+        try await withDesk { bench, desk, _ in
+            _ = await bench.run { _ in desk.ask(host, 5060) }
+            let hops = try await desk.answers.next()
+            #expect(hops == [])
+        }
+    }
+
+    @Test func `a secure hop is not led to an insecure place`() async throws {
+        try await withDesk { bench, desk, _ in
+            _ = await bench.run { _ in desk.ask("sip.test", isSecure: true) }
+            var hops = try await desk.answers.next()
+            #expect(hops == [])
+            #expect(await bench.run { _ in desk.ask("127.0.0.1", isSecure: true) })
+            hops = try await desk.answers.next()
+            #expect(hops == [])
+        }
+    }
+
+    @Test func `two that ask at once share the questions, and what is known is answered within the call`() async throws
+    {
+        try await withDesk { bench, desk, server in
+            let areKnown = await bench.run { _ in (0..<2).map { _ in desk.ask("one.test", 5060) } }
+            #expect(areKnown == [false, false])
+            let hop = ResolvedHop(transport: .udp, endpoint: Endpoint(Self.one, 5060))
+            for _ in 0..<2 { #expect(try await desk.answers.next() == [hop]) }
+            #expect(await bench.run { _ in desk.ask("one.test", 5060) })
+            #expect(try await desk.answers.next() == [hop])
+            #expect(await bench.run { _ in desk.ask("127.0.0.2", 5060) })
+            #expect(try await desk.answers.next().map(\.endpoint) == [Endpoint(Self.two, 5060)])
+            // The next question is for another name.
+            _ = await bench.run { _ in desk.ask("two.test", 5060) }
+            _ = try await desk.answers.next()
+            var asked: [String] = []
+            while asked.last?.hasPrefix("two.test") != true { asked.append(try await server.asked.next()) }
+            #expect(Set(asked.dropLast()) == ["one.test 1", "one.test 28"] && asked.count == 3)
+            #expect(await bench.run { _ in desk.answerCount } == 5)
+        }
+    }
+
+    @Test func `whoever still waits when it goes is told that there is nothing, once`() async throws {
+        try await withDesk { bench, desk, server in
+            _ = await bench.run { _ in desk.ask("silent.test", 5060) }
+            _ = try await server.asked.next()
+            await bench.run { _ in desk.resolver = nil }
+            #expect(try await desk.answers.next() == [])
+            #expect(await bench.run { _ in desk.answerCount } == 1)
+        }
+    }
+
+    @Test func `so is whoever waits when the loop has ended before it`() async throws {
+        let desk = try await withLoop { loop in
+            let desk = try await Bench(loop).run { try Desk($0.loop, [Endpoint(.loopbackV4, 9)]) }
+            #expect(await Bench(loop).run { _ in desk.ask("silent.test", 5060) } == false)
+            return desk
+        }
+        desk.resolver = nil
+        #expect(try await desk.answers.next() == [])
+        #expect(desk.answerCount == 1)
+    }
+}
