@@ -27,6 +27,7 @@ package actor ProxyShard {
     private var timer: LoopTimer?
     /// Those being run; kept for its room.
     private var actions: [ProxyAction] = []
+    private var isRunningActions = false
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
     {
@@ -207,7 +208,12 @@ package actor ProxyShard {
     // MARK: Actions
 
     /// The one place where the engine's decisions become I/O.
+    ///
+    /// An action may lead here again, when a name is known already: what follows from that is run after the rest.
     func runActions() {
+        guard !isRunningActions else { return }
+        isRunningActions = true
+        defer { isRunningActions = false }
         while true {
             engine.takeActions(into: &actions)
             if actions.isEmpty { break }

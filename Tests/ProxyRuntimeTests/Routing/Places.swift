@@ -60,6 +60,11 @@ actor Places {
         if let phone = phones[name] { phone.send(bytes) } else { sockets[name]?.queue(bytes, to: target) }
     }
 
+    /// In one turn of the loop.
+    func sendTogether(_ messages: [[UInt8]], from name: String, to target: Endpoint) {
+        for message in messages { send(message, from: name, to: target) }
+    }
+
     func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
     /// The next message that begins like that. One that comes to a place where nothing may come is a failure.

@@ -1,0 +1,256 @@
+import Addressing
+import Foundation
+import LoopTesting
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import SIPMessage
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import ProxyRuntime
+
+@Suite("Shard", .timeLimit(.minutes(1)))
+struct ProxyShardTests {
+    private func cancel(_ invite: [UInt8]) throws -> [UInt8] {
+        guard case .request(let request) = MessageReader().read(invite.span, isStream: false) else {
+            throw CocoaError(.coderInvalidValue)
+        }
+        return SIPText.hopRequest("CANCEL", for: request)
+    }
+
+    private func callID(_ message: String) -> Substring {
+        message.firstRange(of: "Call-ID: ").map { message[$0.upperBound...].prefix { $0 != "\r\n" } } ?? ""
+    }
+
+    // MARK: Order
+
+    @Test func `answers leave in the order of the requests that came together`() async throws {
+        try await ShardScene.with { scene in
+            _ = try await scene.places.udp("phone")
+            await scene.places.sendTogether((1...16).map { scene.options($0) }, from: "phone", to: scene.udp)
+            var order: [Substring] = []
+            for _ in 1...16 { order.append(callID(try await scene.places.message("SIP/2.0 200", at: "phone"))) }
+            #expect(order == (1...16).map { "o\($0)" })
+        }
+    }
+
+    @Test func `what follows from a name that is known already is done after the actions before it`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            // What goes to the gateway comes to the phone as well, so that the order of both is seen.
+            await scene.bench.run { _ in
+                scene.lookUps.known = [ResolvedHop(transport: .udp, endpoint: phone)]
+            }
+            let invites = (1...2).map { scene.invite($0, at: phone) }
+            await scene.places.sendTogether(invites, from: "phone", to: scene.udp)
+            var order: [String] = []
+            for _ in 1...4 {
+                let message = try await scene.places.message("", at: "phone")
+                order.append("\(message.prefix { $0 != " " }) \(callID(message))")
+            }
+            #expect(order == ["SIP/2.0 i1", "SIP/2.0 i2", "INVITE i1", "INVITE i2"])
+        }
+    }
+
+    @Test func `keep-alives and STUN get no answer, and what follows them does`() async throws {
+        try await ShardScene.with { scene in
+            _ = try await scene.places.udp("phone")
+            let noise: [[UInt8]] = [
+                [], [13, 10], [13, 10, 13, 10], [0], [0, 0, 0, 0], [0, 1, 0, 0, 33, 18, 164, 66],
+            ]
+            await scene.places.sendTogether(noise + [scene.options(1)], from: "phone", to: scene.udp)
+            #expect(callID(try await scene.places.message("", at: "phone")) == "o1")
+            // That went to the same port: an answer to any of the others would have come before.
+            await scene.places.send(scene.options(2), from: "phone", to: scene.udp)
+            #expect(callID(try await scene.places.message("", at: "phone")) == "o2")
+        }
+    }
+
+    @Test func `when the engine's deadline comes it is told, though nothing else happens`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            let gateway = try await scene.places.udp("gateway")
+            await scene.bench.run { _ in
+                scene.lookUps.known = [ResolvedHop(transport: .udp, endpoint: gateway)]
+            }
+            await scene.places.send(scene.invite(1, at: phone), from: "phone", to: scene.udp)
+            let first = try await scene.places.message("INVITE ", at: "gateway")
+            #expect(try await scene.places.message("INVITE ", at: "gateway") == first)
+        }
+    }
+
+    // MARK: Commits
+
+    @Test func `a REGISTER is answered when it is on the disk, and refused when it could not be written`() async throws
+    {
+        try await ShardScene.with { scene in
+            _ = try await scene.places.udp("phone")
+            await scene.register("phone")
+            _ = try await scene.places.message("SIP/2.0 200", at: "phone")
+            #expect(try scene.folder.read().bindings.count == 1)
+            // What is written to a file without a name is lost at the next start.
+            try FileManager.default.removeItem(atPath: scene.folder.path)
+            await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
+            let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
+            #expect(refusal.hasPrefix("SIP/2.0 503") && refusal.contains("\r\nRetry-After: "))
+            #expect(await scene.bindingCount == 1)
+        }
+    }
+
+    @Test func `a store that takes nothing more refuses the REGISTER, and calls go on`() async throws {
+        try await ShardScene.with { scene in
+            _ = try await scene.places.udp("phone")
+            // As when its queue is full.
+            await scene.bench.run { _ in scene.store.close() }
+            await scene.places.sendTogether([scene.options(1)], from: "phone", to: scene.udp)
+            _ = try await scene.places.message("SIP/2.0 200", at: "phone")
+            await scene.register("phone")
+            let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
+            #expect(refusal.hasPrefix("SIP/2.0 503"))
+            #expect(await scene.bindingCount == 0)
+        }
+    }
+
+    // MARK: Names
+
+    @Test func `a call to a name without addresses fails at once`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            await scene.places.send(scene.invite(1, at: phone), from: "phone", to: scene.udp)
+            #expect(try await scene.lookUps.asked.next() == "gateway.test")
+            await scene.bench.run { _ in scene.lookUps.answer(0, with: []) }
+            _ = try await scene.places.message("SIP/2.0 100", at: "phone")
+            #expect(try await scene.places.message("SIP/2.0 ", at: "phone").hasPrefix("SIP/2.0 5"))
+        }
+    }
+
+    @Test func `of several addresses the next is tried when nobody listens at the first`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            let gateway = try await scene.places.udp("gateway")
+            let nobody = try await scene.places.freePort()
+            await scene.places.send(scene.invite(1, at: phone), from: "phone", to: scene.udp)
+            _ = try await scene.lookUps.asked.next()
+            await scene.bench.run { _ in
+                scene.lookUps.answer(
+                    0,
+                    with: [
+                        ResolvedHop(transport: .tcp, endpoint: nobody),
+                        ResolvedHop(transport: .udp, endpoint: gateway),
+                    ])
+            }
+            #expect(callID(try await scene.places.message("INVITE ", at: "gateway")) == "i1")
+            // And when that was the last, the caller hears of it before anybody's patience is over.
+            await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
+            _ = try await scene.lookUps.asked.next()
+            await scene.bench.run { _ in
+                scene.lookUps.answer(1, with: [ResolvedHop(transport: .tcp, endpoint: nobody)])
+            }
+            var answer = ""
+            while callID(answer) != "i2" || answer.hasPrefix("SIP/2.0 100") {
+                answer = try await scene.places.message("SIP/2.0 ", at: "phone")
+            }
+            #expect(answer.hasPrefix("SIP/2.0 5"))
+        }
+    }
+
+    @Test func `a connection that may not be made fails the call at once`() async throws {
+        var limits = FlowLimits()
+        limits.connections = 0
+        try await ShardScene.with(limits: limits) { scene in
+            let phone = try await scene.places.udp("phone")
+            let gateway = try await scene.places.tcp("gateway")
+            await scene.bench.run { _ in
+                scene.lookUps.known = [ResolvedHop(transport: .tcp, endpoint: gateway)]
+            }
+            await scene.places.send(scene.invite(1, at: phone), from: "phone", to: scene.udp)
+            _ = try await scene.places.message("SIP/2.0 100", at: "phone", never: ["gateway"])
+            let end = try await scene.places.message("SIP/2.0 ", at: "phone", never: ["gateway"])
+            #expect(end.hasPrefix("SIP/2.0 5"))
+        }
+    }
+
+    @Test func `two calls that wait for the same name go on as each is answered, and only once`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            let gateway = try await scene.places.udp("gateway")
+            let other = try await scene.places.udp("other")
+            await scene.places.sendTogether(
+                (1...2).map { scene.invite($0, at: phone) }, from: "phone", to: scene.udp)
+            for _ in 1...2 { _ = try await scene.lookUps.asked.next() }
+            await scene.bench.run { _ in
+                scene.lookUps.answer(1, with: [ResolvedHop(transport: .udp, endpoint: gateway)])
+                scene.lookUps.answer(1, with: [ResolvedHop(transport: .udp, endpoint: other)])
+                scene.lookUps.answer(0, with: [ResolvedHop(transport: .udp, endpoint: gateway)])
+            }
+            for call in ["i2", "i1"] {
+                #expect(callID(try await scene.places.message("INVITE ", at: "gateway", never: ["other"])) == call)
+            }
+        }
+    }
+
+    @Test func `an address that is found after the caller has gone is not used`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            let gateway = try await scene.places.udp("gateway")
+            let invite = scene.invite(1, at: phone)
+            await scene.places.send(invite, from: "phone", to: scene.udp)
+            _ = try await scene.lookUps.asked.next()
+            await scene.places.send(try cancel(invite), from: "phone", to: scene.udp)
+            _ = try await scene.places.message("SIP/2.0 487", at: "phone")
+            await scene.bench.run { _ in
+                scene.lookUps.answer(0, with: [ResolvedHop(transport: .udp, endpoint: gateway)])
+            }
+            await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
+            _ = try await scene.lookUps.asked.next()
+            await scene.bench.run { _ in
+                scene.lookUps.answer(1, with: [ResolvedHop(transport: .udp, endpoint: gateway)])
+            }
+            #expect(callID(try await scene.places.message("", at: "gateway")) == "i2")
+        }
+    }
+
+    // MARK: Reports
+
+    @Test(arguments: [true, false])
+    func `two reports are under way at once, the others follow in their order, and each is told once`(
+        isWritable: Bool
+    ) async throws {
+        try await ShardScene.with { scene in
+            let events = Mailbox<String>()
+            await scene.bench.run { _ in
+                if !isWritable { scene.store.close() }
+                scene.shard.assumeIsolated { shard in
+                    for number in 1...5 {
+                        let device = ReportedDevice(token: token(.fcm, "token-\(number)"), label: .empty)
+                        shard.report { result in
+                            events.put(
+                                result == (isWritable ? .done(1) : .unavailable) ? "done \(number)" : "\(result)")
+                        } _: { engine, ticket, now in
+                            events.put("begun \(number)")
+                            let aor = AddressOfRecord(user: ByteString("u\(number)"), host: ByteString("example.net"))
+                            engine.deviceReported(device, of: aor, ticket, now: now)
+                        }
+                    }
+                }
+                events.put("asked")
+            }
+            var all: [String] = []
+            while all.count < 11 { all.append(try await events.next()) }
+            #expect(all.prefix(3) == ["begun 1", "begun 2", "asked"])
+            for word in ["begun", "done"] {
+                #expect(all.filter { $0.hasPrefix(word) } == (1...5).map { "\(word) \($0)" })
+            }
+            var underWay = 0
+            for event in all where event != "asked" {
+                underWay += event.hasPrefix("begun") ? 1 : -1
+                #expect((0...2).contains(underWay))
+            }
+            #expect(await scene.bindingCount == (isWritable ? 5 : 0))
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import Addressing
+import Crypto
+import LoopTesting
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import SIPGrammar
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import ProxyRuntime
+
+/// A shard with its sockets and its store on a loop of its own; names are looked up by the test.
+struct ShardScene: Sendable {
+    let bench: Bench
+    let shard: ProxyShard
+    let streams: StreamFlows
+    let store: StoreService
+    let lookUps: HeldLookUps
+    let places: Places
+    let folder: StoreFolder
+    let udp: Endpoint
+    let tcp: Endpoint
+
+    static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+
+    /// Phones show no password, and what is for others goes to `gateway.test`.
+    static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
+        try await withLoop { loop in
+            let folder = try StoreFolder()
+            let bench = Bench(loop)
+            let parts = try await bench.run { try ShardParts(on: $0.loop, folder, limits) }
+            let scene = ShardScene(
+                bench: bench, shard: parts.shard, streams: parts.streams, store: parts.store, lookUps: parts.lookUps,
+                places: Places(loop), folder: folder, udp: parts.socket.local, tcp: parts.listener.local)
+            let result: Result<Void, any Error>
+            do {
+                result = .success(try await body(scene))
+            } catch {
+                result = .failure(error)
+            }
+            await scene.places.close()
+            await bench.run { _ in parts.close() }
+            try result.get()
+        }
+    }
+
+    func register(
+        _ name: String, _ number: Int = 1, transport: Transport = .udp, contact: String = "<sip:bob@127.0.0.1:9>"
+    ) async {
+        await places.send(
+            SIPText.register(
+                user: "bob", from: Endpoint(.loopbackV4, 9), transport: transport, callID: "r\(number)", cseq: 1,
+                branch: "r\(number)", contact: contact), from: name, to: udp)
+    }
+
+    func options(_ number: Int) -> [UInt8] {
+        SIPText.bytes([
+            "OPTIONS sip:example.net SIP/2.0", "Via: SIP/2.0/UDP 127.0.0.1:9;rport;branch=z9hG4bKo\(number)",
+            "From: <sip:a@example.net>;tag=1", "To: <sip:example.net>", "Call-ID: o\(number)", "CSeq: 1 OPTIONS",
+            "Max-Forwards: 70",
+        ])
+    }
+
+    /// A call to somebody who is none of our users.
+    func invite(_ number: Int, at source: Endpoint) -> [UInt8] {
+        SIPText.invite(to: "103", from: "bob", at: source, callID: "i\(number)", branch: "i\(number)")
+    }
+
+    var bindingCount: Int {
+        get async { await shard.withEngine { engine, _ in engine.bindings.count } }
+    }
+
+    /// The flows that bob's devices registered on.
+    var flows: [Flow] {
+        get async { await shard.withEngine { engine, now in engine.targets(of: Self.bob, now: now).map(\.flow) } }
+    }
+
+    /// Looks again at every turn of the loop; the suite's time limit is the bound.
+    func wait(until isSo: () async throws -> Bool) async throws {
+        while try await !isSo() {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+    }
+}
+
+/// Look-ups that the test answers.
+///
+/// - `@unchecked Sendable` because it is used on the loop alone.
+final class HeldLookUps: @unchecked Sendable {
+    let asked = Mailbox<String>()
+    /// What is answered within the call; `nil` leaves it to the test.
+    var known: [ResolvedHop]?
+    private var waiting: [([ResolvedHop]) -> Void] = []
+
+    func ask(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
+        waiting.append(done)
+        asked.put(hop.host.string)
+        if let known { done(known) }
+    }
+
+    /// Of the look-up that came as that one, counted from 0; as often as is wanted.
+    func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
+}
+
+/// - `@unchecked Sendable` because it is used on the loop alone.
+private final class ShardParts: @unchecked Sendable {
+    let shard: ProxyShard
+    let streams: StreamFlows
+    let store: StoreService
+    let push: PushService
+    let lookUps = HeldLookUps()
+    let socket: UDPSocket
+    let listener: StreamListener
+
+    init(on loop: EventLoop, _ folder: StoreFolder, _ limits: FlowLimits) throws {
+        let streams = try StreamFlows(loop: loop, limits: limits, log: .silent)
+        self.streams = streams
+        store = try StoreService(path: folder.path, loop: loop, log: .silent)
+        push = try PushService(loop: loop, settings: PushSettings(), log: .silent)
+        socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
+        listener = try StreamListener(
+            boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100, connectionLimits: StreamFlows.streamLimits(limits)
+        ) { streams.accepted($0, by: 1) }
+        let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local)
+        let services = ShardServices(
+            store: store, push: push, resolve: { [lookUps] hop, done in lookUps.ask(hop, done) })
+        let shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: .silent)
+        self.shard = shard
+        streams.start(for: shard)
+        store.finished = { [weak shard] results in shard?.assumeIsolated { $0.committed(results) } }
+        let sockets: [UInt16: UDPSocket] = [0: socket]
+        shard.assumeIsolated { $0.start(sockets: sockets) }
+    }
+
+    private static func makeEngine(on loop: EventLoop, udp: Endpoint, tcp: Endpoint) throws -> ProxyEngine {
+        var settings = ProxySettings()
+        settings.domains = [ByteString("example.net")]
+        settings.authenticates = false
+        settings.upstream = NextHop("sip:gateway.test")
+        settings.configuredProviders = [.fcm]
+        let listeners = [
+            Listener(number: 0, transport: .udp, bound: udp, sentBy: ByteString("\(udp)")),
+            Listener(number: 1, transport: .tcp, bound: tcp, sentBy: ByteString("\(tcp)")),
+        ]
+        let sealer = TextSealer()
+        try sealer.use([UInt8](repeating: 7, count: 32), number: 1)
+        return ProxyEngine(
+            settings: settings, identity: LocalIdentity(listeners: listeners, domains: settings.domains),
+            functions: try EngineFunctions.make(seal: sealer), log: .silent, startedAt: loop.moment.date)
+    }
+
+    func close() {
+        socket.close()
+        push.close()
+        store.close()
+    }
+}
