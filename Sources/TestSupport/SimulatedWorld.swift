@@ -231,7 +231,8 @@ package final class SimulatedWorld {
         disk.dropQueue()
         timeline.crashed()
         cancelledPushes = []
-        engine = Self.engine(disk.restored(), seed, plan, startedAt: now.date)
+        // Another run of the program draws other numbers.
+        engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         engine.restored(now: now)
         phoneOn = [:]
