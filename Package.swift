@@ -53,16 +53,17 @@ let package = Package(
 
         // Layer 1: values
         module("Addressing"),
-        module("SIPGrammar", ["Addressing"]),
-        module("JSON", ["SIPGrammar"]),
+        module("Bytes"),
+        module("SIPGrammar", ["Bytes", "Addressing"]),
+        module("JSON", ["Bytes"]),
         module("Timekeeping"),
         module("Collections"),
-        module("Telemetry", ["SIPGrammar", "Timekeeping"]),
+        module("Telemetry", ["Bytes", "Timekeeping"]),
         module("Settings", ["CYAML"]),
 
         // Layer 2: the outside world
-        module("SIPMessage", ["COsip2", "SIPGrammar", "Addressing"]),
-        module("Crypto", ["COpenSSL", "SIPGrammar", "Timekeeping"]),
+        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Addressing"]),
+        module("Crypto", ["COpenSSL", "Bytes", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
@@ -71,13 +72,15 @@ let package = Package(
         module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["JSON", "SIPGrammar", "Collections", "Timekeeping", "Telemetry", "Settings"]),
-        module("Registration", ["PushDelivery", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
-        module("SIPTransactions", ["SIPGrammar", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Bytes", "Collections", "Timekeeping", "Telemetry", "Settings"]),
+        module(
+            "Registration",
+            ["PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
             [
-                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Addressing", "Collections",
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
                 "Timekeeping", "Telemetry", "Settings",
             ]),
 
@@ -86,13 +89,14 @@ let package = Package(
             "ProxyRuntime",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Addressing", "Collections",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Bytes", "Addressing",
+                "Collections",
                 "Timekeeping", "Telemetry", "Settings",
             ]),
         program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module(
             "PushSandbox",
-            ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Addressing", "Timekeeping"]),
+            ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
@@ -100,7 +104,7 @@ let package = Package(
             "Benchmarks",
             [
                 "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
-                "Crypto", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         program("run-benchmarks", ["Benchmarks", "CAllocationCount"]),
 
@@ -113,12 +117,13 @@ let package = Package(
             "TestSupport",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "SIPMessage",
-                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
-        tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+        tests("BytesTests", ["Bytes"]),
         tests("CollectionsTests", ["Collections"]),
-        tests("CryptoTests", ["Crypto", "SIPGrammar", "Timekeeping"]),
+        tests("CryptoTests", ["Crypto", "Bytes", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
         tests(
             "HTTPClientTests",
@@ -129,21 +134,21 @@ let package = Package(
                 "TestSupport", "HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing",
                 "Timekeeping",
             ]),
-        tests("JSONTests", ["JSON", "SIPGrammar"]),
+        tests("JSONTests", ["JSON", "Bytes"]),
         tests(
             "ProxyCoreTests",
             [
                 "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar", "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(
             "ProxyRuntimeTests",
             [
                 "ProxyRuntime", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
                 "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
-                "Settings", "SIPGrammar", "Addressing", "Timekeeping", "Telemetry",
+                "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
-        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Timekeeping"]),
+        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Bytes", "Timekeeping"]),
         tests(
             "PushSandboxTests",
             ["TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
@@ -153,15 +158,18 @@ let package = Package(
         tests(
             "RegistrationTests",
             [
-                "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Addressing",
+                "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing",
                 "Timekeeping", "Settings",
             ]),
-        tests("SIPGrammarTests", ["SIPGrammar", "SIPMessage", "Addressing"]),
-        tests("SIPMessageTests", ["TestSupport", "SIPMessage", "SIPGrammar", "Addressing"]),
-        tests("SIPTransactionsTests", ["TestSupport", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests("SIPGrammarTests", ["SIPGrammar", "Bytes", "SIPMessage", "Addressing"]),
+        tests("SIPMessageTests", ["TestSupport", "SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
+        tests(
+            "SIPTransactionsTests",
+            ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("StorageTests", ["TestSupport", "Storage"]),
-        tests("TelemetryTests", ["TestSupport", "Telemetry", "SIPGrammar", "Timekeeping"]),
+        tests("TelemetryTests", ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]
 )

@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// Whether both hold the same bytes, in a time that tells only their lengths.
 package func equalInConstantTime(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {

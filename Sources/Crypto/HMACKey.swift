@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// A key for HMAC-SHA256 (RFC 2104) with its set-up paid once: for nonces, dialog tokens and webhook signatures.
 @safe

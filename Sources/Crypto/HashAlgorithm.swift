@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// The digests of SIP authentication (RFC 7616, RFC 8760).
 package enum HashAlgorithm: Hashable, Sendable, CaseIterable {

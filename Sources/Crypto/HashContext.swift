@@ -1,5 +1,5 @@
-internal import COpenSSL
-internal import SIPGrammar
+import Bytes
+import COpenSSL
 
 /// A running digest. After a finish it is ready for the next one, which saves the set-up where many are made.
 @safe

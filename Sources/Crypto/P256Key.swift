@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// A public key on the curve P-256: a point, in the uncompressed form of 65 bytes (`04`, X, Y).
 ///

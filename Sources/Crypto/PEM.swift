@@ -1,5 +1,5 @@
-internal import COpenSSL
-internal import Glibc
+import COpenSSL
+import Glibc
 package import Timekeeping
 
 /// Where certificates or a key in PEM form come from.

@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// A private key that signs JSON web tokens for a push provider.
 ///

@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// Bytes nobody can guess.
 package enum RandomBytes {

@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// A key for AES-128-SIV (RFC 5297): encrypts and authenticates without a nonce, so that the same text with the same
 /// associated data always becomes the same bytes and nothing has to be counted or stored.

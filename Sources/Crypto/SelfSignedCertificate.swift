@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// A fresh P-256 key and a certificate that it signed itself, for sandboxes and tests; also usable as its own authority.
 package struct SelfSignedCertificate: Sendable {

@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// Certificates and rules from which TLS sessions are made: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers,
 /// no compression, no renegotiation.

@@ -1,5 +1,5 @@
-internal import COpenSSL
-internal import Glibc
+import COpenSSL
+import Glibc
 
 /// Why a TLS context or session could not be made; the text is OpenSSL's and holds no key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {

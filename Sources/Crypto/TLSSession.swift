@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// The TLS state of one connection. Whoever moves its bytes holds a reference of his own, see ``retainedHandle()``.
 ///

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// Seals small texts into URIs, so that nobody else can read, change or make them, and opens them again.
 ///

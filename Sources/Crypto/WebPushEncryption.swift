@@ -1,4 +1,4 @@
-internal import COpenSSL
+import COpenSSL
 
 /// Bodies of web pushes (RFC 8291): encrypted for the browser or app that made the subscription, in one record of the
 /// content coding aes128gcm (RFC 8188).

@@ -1,4 +1,4 @@
-internal import SIPGrammar
+import Bytes
 package import Timekeeping
 
 /// What shows a webhook's receiver that its sender knows their secret: `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of

@@ -1,4 +1,4 @@
-internal import CNGHTTP2
+import CNGHTTP2
 
 func setClientCallbacks(_ callbacks: OpaquePointer?) {
     unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, headBegins)

@@ -1,4 +1,4 @@
-internal import CNGHTTP2
+import CNGHTTP2
 package import Timekeeping
 
 /// The client's side of one HTTP/2 connection: requests and bytes in, outcomes and bytes out.

@@ -1,4 +1,4 @@
-internal import CNGHTTP2
+import CNGHTTP2
 
 func setServerCallbacks(_ callbacks: OpaquePointer?) {
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks, fieldArrived)

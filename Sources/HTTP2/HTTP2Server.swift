@@ -1,4 +1,4 @@
-internal import CNGHTTP2
+import CNGHTTP2
 
 /// The server's side of one HTTP/2 connection: bytes in, requests out; answers in, bytes out.
 ///

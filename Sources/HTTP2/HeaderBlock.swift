@@ -1,4 +1,4 @@
-internal import CNGHTTP2
+import CNGHTTP2
 
 /// The header fields of one message to be sent, in one piece of memory that is used for one message after another.
 package struct HeaderBlock {

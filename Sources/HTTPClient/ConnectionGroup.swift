@@ -1,7 +1,7 @@
-internal import CCurl
-internal import Glibc
-internal import Reactor
-internal import Timekeeping
+import CCurl
+import Glibc
+import Reactor
+import Timekeeping
 
 /// Sole owner of one libcurl multi handle: the connections of one group, driven by the loop.
 ///

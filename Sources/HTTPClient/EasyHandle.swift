@@ -1,6 +1,6 @@
-internal import Addressing
-internal import CCurl
-internal import Glibc
+import Addressing
+import CCurl
+import Glibc
 
 /// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
 ///

@@ -1,6 +1,6 @@
-internal import HTTP2
-internal import Reactor
-internal import Timekeeping
+import HTTP2
+import Reactor
+import Timekeeping
 
 /// Signs of life: PINGs when the server is silent, and what follows from silence.
 extension HTTP2Connection {

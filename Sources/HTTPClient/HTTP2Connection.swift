@@ -1,9 +1,9 @@
-internal import Addressing
-internal import Crypto
-internal import Glibc
-internal import HTTP2
-internal import Reactor
-internal import Timekeeping
+import Addressing
+import Crypto
+import Glibc
+import HTTP2
+import Reactor
+import Timekeeping
 
 /// One HTTP/2 connection to an origin, from the first packet to the last.
 ///

@@ -1,7 +1,7 @@
-internal import Addressing
-internal import Crypto
-internal import Reactor
-internal import Timekeeping
+import Addressing
+import Crypto
+import Reactor
+import Timekeeping
 
 extension HTTP2Origin {
     /// A connection that is being made, one address after the other.

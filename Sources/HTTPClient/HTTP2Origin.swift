@@ -1,8 +1,8 @@
-internal import Addressing
-internal import Crypto
-internal import HTTP2
-internal import Reactor
-internal import Timekeeping
+import Addressing
+import Crypto
+import HTTP2
+import Reactor
+import Timekeeping
 
 /// One server as one kind of client sees it: its HTTP/2 connections, and the requests that wait for them.
 ///

@@ -1,5 +1,5 @@
-internal import Reactor
-internal import Timekeeping
+import Reactor
+import Timekeeping
 
 /// A request under way.
 ///

@@ -1,4 +1,4 @@
-internal import Reactor
+import Reactor
 
 extension HTTPSession {
     /// Sends the request and waits for its end on a loop of its own: for command-line tools.

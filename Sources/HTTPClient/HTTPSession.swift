@@ -1,4 +1,4 @@
-internal import CCurl
+import CCurl
 package import Reactor
 package import Resolver
 

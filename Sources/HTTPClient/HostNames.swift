@@ -1,6 +1,6 @@
-internal import Addressing
-internal import Reactor
-internal import Resolver
+import Addressing
+import Reactor
+import Resolver
 
 /// The addresses of servers: numeric ones at once, others by the resolver, which is made when first needed unless one
 /// was given.

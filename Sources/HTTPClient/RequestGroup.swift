@@ -1,5 +1,5 @@
-internal import Reactor
-internal import Timekeeping
+import Reactor
+import Timekeeping
 
 /// The requests of one group: they share connections, and limits on them.
 final class RequestGroup {

@@ -1,7 +1,7 @@
-internal import Addressing
-internal import Collections
-internal import Reactor
-internal import Timekeeping
+import Addressing
+import Collections
+import Reactor
+import Timekeeping
 
 /// The server side of one HTTP/1.1 connection: reads requests, one at a time, and answers them in their order.
 ///

@@ -1,8 +1,8 @@
 package import Addressing
-internal import Collections
+import Collections
 package import Crypto
 package import Reactor
-internal import Timekeeping
+import Timekeeping
 
 /// An HTTP/1.1 server on a loop: any number of sockets, one handler.
 ///

@@ -1,4 +1,4 @@
-internal import Reactor
+import Reactor
 
 /// The right to answer one request, once, now or later, from any thread.
 ///

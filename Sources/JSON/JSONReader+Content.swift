@@ -1,4 +1,4 @@
-internal import SIPGrammar
+import Bytes
 
 extension JSONReader {
     /// The characters of a string, escapes undone.

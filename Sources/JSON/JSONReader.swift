@@ -1,4 +1,4 @@
-internal import SIPGrammar
+import Bytes
 
 /// Reads a JSON text (RFC 8259) token by token: strict, without recursion, and without allocating for what is skipped.
 ///

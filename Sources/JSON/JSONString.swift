@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 extension Array<UInt8> {
     /// Appends a JSON string with its quotes, made of any bytes: what is not UTF-8 becomes U+FFFD, quotes, backslashes,

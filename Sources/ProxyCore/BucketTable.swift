@@ -1,6 +1,7 @@
+package import Addressing
+import Bytes
 package import PushDelivery
 package import Registration
-import SIPGrammar
 import Timekeeping
 
 /// A bucket row with the user it belongs to.
@@ -39,21 +40,21 @@ package struct BucketTable: Sendable {
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
     /// Nearly every REGISTER asks, and nearly none has anything to be told.
-    func hasMissedCalls(_ device: BindingID, of aor: AddressOfRecord) -> Bool {
+    func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device.rawValue) == true
     }
 
-    package func unread(_ device: BindingID, of aor: AddressOfRecord) -> Int {
+    package func unread(_ device: DeviceID, of aor: AddressOfRecord) -> Int {
         buckets[aor]?.unread(of: device.rawValue) ?? 0
     }
 
     /// Devices with calls to hear of, of which they would have heard if their list had been taken.
-    func owed(isBack: (BindingID, UnixTime) -> Bool) -> [(device: BindingID, aor: AddressOfRecord)] {
-        var owed: [(device: BindingID, aor: AddressOfRecord)] = []
+    func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
+        var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets {
             for entry in bucket.entries where entry.isOver {
-                for device in entry.devices where isBack(BindingID(rawValue: device), entry.date) {
-                    owed.append((BindingID(rawValue: device), aor))
+                for device in entry.devices where isBack(DeviceID(rawValue: device), entry.date) {
+                    owed.append((DeviceID(rawValue: device), aor))
                 }
             }
         }

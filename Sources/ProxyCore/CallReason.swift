@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 
 /// What a Reason header field says of a call (RFC 3326): a CANCEL may mean that somebody else answered.
 enum CallReason {

@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// How pushes write the caller (reading A14).

@@ -1,6 +1,6 @@
 package import Addressing
-package import Registration
-package import SIPGrammar
+package import Bytes
+import Registration
 package import Timekeeping
 
 /// One end of a dialog as this proxy reaches it.
@@ -11,7 +11,7 @@ package struct DialogSide: Hashable, Sendable {
         /// Where calls from phones go.
         case upstream
         /// A phone that was registered on the flow: through its binding it is found, and believed, after it has moved.
-        case phone(BindingID)
+        case phone(DeviceID)
         /// A phone that was not. The hash of the AOR that it had proved; 0 when it had proved nothing.
         case caller(UInt64)
     }
@@ -147,7 +147,7 @@ package struct DialogToken: Hashable, Sendable {
         case 1: party = .upstream
         case 2:
             guard let number = take(8, from: &bytes) else { return nil }
-            party = .phone(BindingID(rawValue: number))
+            party = .phone(DeviceID(rawValue: number))
         default:
             guard let hash = take(6, from: &bytes) else { return nil }
             party = .caller(hash)

@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import Collections
 import PushDelivery
 import Registration
-import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
@@ -14,13 +14,13 @@ final class EndedCall {
     let source: Flow
     let until: Instant
     /// What its CANCEL says.
-    let reasons: [BindingID: [ByteString]]
+    let reasons: [DeviceID: [ByteString]]
     /// Transactions that phones may ring by although their connections have ended; these are told by CANCEL alone.
-    let rings: [BindingID: [ClientTransactionID]]
+    let rings: [DeviceID: [ClientTransactionID]]
 
     init(
-        call: OfferedCall, request: ByteString, source: Flow, until: Instant, reasons: [BindingID: [ByteString]],
-        rings: [BindingID: [ClientTransactionID]]
+        call: OfferedCall, request: ByteString, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
+        rings: [DeviceID: [ClientTransactionID]]
     ) {
         self.rings = rings
         self.call = call
@@ -34,7 +34,7 @@ final class EndedCall {
 /// Such calls, each for a minute.
 struct EndedCalls {
     private var calls = Queue<EndedCall>()
-    private var byDevice: [BindingID: [EndedCall]] = [:]
+    private var byDevice: [DeviceID: [EndedCall]] = [:]
     /// Of their requests.
     private(set) var bytes = 0
 
@@ -48,15 +48,15 @@ struct EndedCalls {
     }
 
     /// Those that the device has not heard of; it is told now.
-    mutating func take(for device: BindingID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
+    mutating func take(for device: DeviceID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
 
     /// Forgets the oldest.
     ///
     /// - Returns: it, and the devices that wait for nothing else any more.
-    mutating func dropOldest() -> (EndedCall, [BindingID])? {
+    mutating func dropOldest() -> (EndedCall, [DeviceID])? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count
-        var idle: [BindingID] = []
+        var idle: [DeviceID] = []
         for device in oldest.reasons.keys {
             guard var others = byDevice[device] else { continue }
             others.removeAll { $0 === oldest }

@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -77,7 +78,7 @@ struct ClientLeg {
     /// change in the request then.
     var alternatives: [ResolvedHop] = []
     var edits: RequestEdits?
-    var device: BindingID?
+    var device: DeviceID?
     /// A provisional response came: the request has arrived, whatever becomes of the connection.
     var hasArrived = false
     /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
@@ -134,16 +135,16 @@ enum EngineTimer: Sendable {
     /// Timer C.
     case provisionalMissing(ClientTransactionID)
     /// A list of missed calls that its provider did not take is to be sent once more.
-    case reportDue(BindingID, AddressOfRecord)
+    case reportDue(DeviceID, AddressOfRecord)
     /// A call that is over need not be kept any more for phones that were woken for it.
     case endedCallDue
 }
 
 /// Why a push was sent.
 enum PushPurpose {
-    case call(PushCode, ForkID, branch: Int, device: BindingID, aor: AddressOfRecord)
-    case missedCalls(PushCode, device: BindingID, aor: AddressOfRecord, [CallRef])
-    case notification(PushCode, device: BindingID, aor: AddressOfRecord)
+    case call(PushCode, ForkID, branch: Int, device: DeviceID, aor: AddressOfRecord)
+    case missedCalls(PushCode, device: DeviceID, aor: AddressOfRecord, [CallRef])
+    case notification(PushCode, device: DeviceID, aor: AddressOfRecord)
 
     var code: PushCode {
         switch self {
@@ -151,7 +152,7 @@ enum PushPurpose {
         }
     }
 
-    var device: BindingID {
+    var device: DeviceID {
         switch self {
         case .call(_, _, _, let device, _), .missedCalls(_, let device, _, _),
             .notification(_, let device, _):

@@ -1,4 +1,6 @@
-package import Registration
+package import Addressing
+import Bytes
+import Registration
 package import SIPGrammar
 package import SIPTransactions
 
@@ -77,7 +79,7 @@ package struct Fork: Sendable {
         branches.firstIndex { $0.state == .calling(client) }
     }
 
-    package func sleepingBranch(of device: BindingID) -> Int? {
+    package func sleepingBranch(of device: DeviceID) -> Int? {
         branches.firstIndex { $0.device == device && $0.isSleeping }
     }
 

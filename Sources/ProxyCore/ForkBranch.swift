@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -19,9 +20,9 @@ package struct ForkBranch: Sendable {
 
     package var state: State
     /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
-    package let device: BindingID?
+    package let device: DeviceID?
     /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
-    package var contact: BindingID?
+    package var contact: DeviceID?
     /// Where the request was sent last.
     package var flow: Flow?
     /// Where the device was registered then: it moves when it registers from elsewhere.
@@ -62,7 +63,7 @@ package struct ForkBranch: Sendable {
         case cancelled(Fork.CancelReason)
     }
 
-    package init(state: State, device: BindingID?) {
+    package init(state: State, device: DeviceID?) {
         self.state = state
         self.device = device
     }
@@ -71,14 +72,14 @@ package struct ForkBranch: Sendable {
     package var isEnded: Bool { state == .ended }
 
     /// Whether it stands for that binding, or was sent to it.
-    package func isOf(_ binding: BindingID) -> Bool { device == binding || contact == binding }
+    package func isOf(_ binding: DeviceID) -> Bool { device == binding || contact == binding }
 
     /// Whose flow the request goes to.
-    package var addressee: BindingID? { contact ?? device }
+    package var addressee: DeviceID? { contact ?? device }
 
     /// Whether that contact, which can be reached there now, has the request from this branch: it went there, or was
     /// answered already.
-    package func hasReached(_ binding: BindingID, by present: Int) -> Bool {
+    package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
         if case .gaveUp = end { return false }

@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 import Registration
 package import SIPGrammar
 

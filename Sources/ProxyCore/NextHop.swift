@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 package import SIPGrammar
 package import Settings
 

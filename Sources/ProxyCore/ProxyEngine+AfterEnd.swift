@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -9,7 +10,7 @@ import Timekeeping
 /// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer.
 struct Farewell {
     let call: OfferedCall
-    let device: BindingID
+    let device: DeviceID
     let flow: Flow
     let listener: Listener
     let invite: IncomingRequest
@@ -28,8 +29,8 @@ extension ProxyEngine {
         guard let call = context.call, !context.request.isEmpty,
             shares.bytes + endedCalls.bytes + context.request.count <= settings.heldBytes
         else { return }
-        var reasons: [BindingID: [ByteString]] = [:]
-        var rings: [BindingID: [ClientTransactionID]] = [:]
+        var reasons: [DeviceID: [ByteString]] = [:]
+        var rings: [DeviceID: [ClientTransactionID]] = [:]
         for branch in context.fork.branches where branch.isEnded {
             guard let end = branch.end, end != .succeeded, let device = branch.addressee else { continue }
             let lost = branch.former.filter { legs[$0]?.isLost == true }
@@ -77,7 +78,7 @@ extension ProxyEngine {
 
     /// Sends it the INVITE of each call that it was woken for, and the CANCEL as soon as that may be sent (RFC 3261 section
     /// 9.1).
-    func sayFarewells(to device: BindingID, now: Moment) {
+    func sayFarewells(to device: DeviceID, now: Moment) {
         guard !endedCalls.isEmpty else { return }
         for ended in endedCalls.take(for: device) where ended.until > now.instant {
             let reasons = ended.reasons[device] ?? []
@@ -114,7 +115,7 @@ extension ProxyEngine {
     }
 
     /// Its list of missed calls waits until the phone has said whether it knows of these.
-    func hearsFarewell(_ device: BindingID) -> Bool {
+    func hearsFarewell(_ device: DeviceID) -> Bool {
         !farewells.isEmpty && farewells.values.contains { $0.device == device }
     }
 

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions

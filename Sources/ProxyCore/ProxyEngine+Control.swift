@@ -1,3 +1,5 @@
+package import Addressing
+package import Bytes
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -15,7 +17,7 @@ extension ProxyEngine {
         package let callID: ByteString
         package let receivedAt: UnixTime
         /// Devices that are waited for, and devices that have the INVITE.
-        package let sleeping, ringing: [BindingID]
+        package let sleeping, ringing: [DeviceID]
     }
 
     /// All calls that wait or ring, oldest first.

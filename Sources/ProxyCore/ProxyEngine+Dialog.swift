@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -127,7 +128,7 @@ extension ProxyEngine {
     }
 
     /// Where a registered phone without pushes is called back when its connection is gone (T9.2).
-    private func returnFlow(to binding: BindingID, now: Moment) -> Flow? {
+    private func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
             let listener = identity.listener(

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -9,7 +10,7 @@ extension ProxyEngine {
     // MARK: When the dialog is made
 
     /// What goes into our Record-Route.
-    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: BindingID?, now: Moment) -> [UInt8] {
+    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
         let token = DialogToken(made: now.date, caller: callersSide(incoming), callee: callee)
         return functions.seal.seal(
@@ -23,7 +24,7 @@ extension ProxyEngine {
     }
 
     /// The binding of a phone that calls, so that it is found again should it move during the call.
-    func callersBinding(_ incoming: IncomingRequest) -> BindingID? {
+    func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
         var aor = incoming.sender
         if aor == nil, let home = identity.home(of: incoming.request.from.uri) {
             aor = AddressOfRecord(incoming.request.from.uri, home: home)

@@ -1,6 +1,6 @@
+package import Bytes
 import PushDelivery
 package import Registration
-package import SIPGrammar
 package import Timekeeping
 
 /// What a step of the search for dead tokens found.

@@ -1,3 +1,4 @@
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -78,7 +79,7 @@ extension ProxyEngine {
     /// Sends to the first of these addresses that we can send to; the others are tried when it does not answer.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, fork: ForkID, branch: Int, to hops: [ResolvedHop],
-        device: BindingID?, now: Moment
+        device: DeviceID?, now: Moment
     ) {
         var others = withoutOurs(hops)
         let isLoop = others.isEmpty && !hops.isEmpty
@@ -101,7 +102,7 @@ extension ProxyEngine {
     /// RFC 3261 section 16.6, items 5 to 11.
     func transmit(
         _ incoming: IncomingRequest, _ given: RequestEdits, fork: ForkID, branch: Int, on wished: Flow,
-        device: BindingID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
+        device: DeviceID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
     ) {
         guard !identity.isOurs(wished.transport, wished.remote) else {
             branchFailed(branch, of: fork, with: .loopDetected, now: now)
@@ -200,7 +201,7 @@ extension ProxyEngine {
 
     /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
     private func recordRoutes(
-        _ incoming: IncomingRequest, to flow: Flow, device: BindingID?, now: Moment
+        _ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
         guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
         else { return [] }

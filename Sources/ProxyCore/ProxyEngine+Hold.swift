@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -24,7 +25,7 @@ extension ProxyEngine {
 
     /// Sends every INVITE that waits for a device that was only reported to a contact of its user, unless the call has gone
     /// there already.
-    private func release(_ device: BindingID, through contact: BindingID, now: Moment) {
+    private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for fork in called.forks(of: device) {
             guard let context = forks[fork], context.fork.acceptsBranches,
                 let branch = context.fork.sleepingBranch(of: device),
@@ -54,7 +55,7 @@ extension ProxyEngine {
 
     /// An ordinary contact has registered: calls that wait for devices of its user which have only been reported go there,
     /// each once, unless the contact has them already. Of several such devices it is taken for one whose push has left.
-    func reportedReturned(as contact: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func reportedReturned(as contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
         // A REGISTER of many contacts asks this for each, and hardly anybody has one.
         guard bindings.hasReportedDevice(aor) else { return }
         let reported = bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
@@ -66,7 +67,7 @@ extension ProxyEngine {
     }
 
     /// A call waits for it whose push the provider has not taken yet.
-    private func isBeingPushed(_ device: BindingID) -> Bool {
+    private func isBeingPushed(_ device: DeviceID) -> Bool {
         called.forks(of: device).contains { fork in
             guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device) else { return false }
             return fork.branches[branch].push != nil
@@ -89,7 +90,7 @@ extension ProxyEngine {
 
     /// The device is gone from its AOR: unregistered, or its token is dead.
     func deviceRemoved(
-        _ device: BindingID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
+        _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
         tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
         unread.deviceRemoved(device.rawValue)

@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import PushDelivery
 package import Registration
 import SIPGrammar

@@ -1,5 +1,6 @@
+package import Addressing
 package import PushDelivery
-package import Registration
+import Registration
 package import Timekeeping
 
 /// What became of pushes on their devices: apps say it, and sometimes SIP shows it.
@@ -15,7 +16,7 @@ extension ProxyEngine {
     }
 
     /// An app says something of a push; again, or out of order, changes nothing.
-    package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: BindingID, now: Moment) -> MarkPlace {
+    package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard bindings.binding(device) != nil else { return .unknownDevice }
         if mark == .read { unread.ended(code, of: device.rawValue) }
         return timeline.marked(code, of: device.rawValue, mark, at: now.date) ? .record : .row
@@ -24,7 +25,7 @@ extension ProxyEngine {
     /// An app says that its user has read everything; the rows have to hear of it too.
     ///
     /// - Returns: false for a device that is none of ours.
-    package func allPushesRead(by device: BindingID, now: Moment) -> Bool {
+    package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard bindings.binding(device) != nil else { return false }
         for code in unread.allRead(by: device.rawValue) {
             _ = timeline.marked(code, of: device.rawValue, .read, at: now.date)
@@ -33,7 +34,7 @@ extension ProxyEngine {
     }
 
     /// Takes a push from the store at start-up, in the order in which they were sent, after the bindings.
-    package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: BindingID, at date: UnixTime)
+    package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         guard bindings.binding(device) != nil else { return }
         _ = unread.asked(code, matter, by: device.rawValue, at: date)
@@ -50,23 +51,23 @@ extension ProxyEngine {
     }
 
     /// The device's push that told of the call counts no more.
-    func callSettled(_ call: CallRef, for device: BindingID, now: Moment) {
+    func callSettled(_ call: CallRef, for device: DeviceID, now: Moment) {
         guard let code = unread.settled(call, of: device.rawValue) else { return }
         if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
     }
 
     /// The list says again what the pushes of its calls and older lists said.
-    func listAccepted(_ code: PushCode, _ calls: [CallRef], by device: BindingID, now: Moment) {
+    func listAccepted(_ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment) {
         let old = unread.listAccepted(code, of: calls, by: device.rawValue)
         tellRows(old.filter { !noted($0, by: device, now: now) }, of: device, now: now)
     }
 
     /// Whether the record of the push is under way, and now says that it was read.
-    private func noted(_ code: PushCode, by device: BindingID, now: Moment) -> Bool {
+    private func noted(_ code: PushCode, by device: DeviceID, now: Moment) -> Bool {
         timeline.marked(code, of: device.rawValue, .read, at: now.date)
     }
 
-    private func tellRows(_ codes: [PushCode], of device: BindingID, now: Moment) {
+    private func tellRows(_ codes: [PushCode], of device: DeviceID, now: Moment) {
         guard timeline.isOn, !codes.isEmpty else { return }
         act(.trace([.pushesRead(codes, device: device.rawValue, at: now.date)]))
     }

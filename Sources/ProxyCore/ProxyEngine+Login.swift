@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import Registration
 import SIPGrammar
 import Telemetry

@@ -1,7 +1,7 @@
 import Addressing
+import Bytes
 package import PushDelivery
 package import Registration
-import SIPGrammar
 import Telemetry
 package import Timekeeping
 
@@ -34,7 +34,7 @@ extension ProxyEngine {
     // MARK: Telling a device
 
     /// The list of calls a returning device missed, in one push (R22-R27).
-    func reportMissedCalls(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard buckets.hasMissedCalls(device, of: aor), let target = bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken
         else { return }
@@ -60,7 +60,7 @@ extension ProxyEngine {
     }
 
     func missedCallsPushFinished(
-        _ device: BindingID, aor: AddressOfRecord, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
+        _ device: DeviceID, aor: AddressOfRecord, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
     ) {
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
         switch outcome {
@@ -81,7 +81,7 @@ extension ProxyEngine {
     }
 
     /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
-    private func retryReport(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    private func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
         let pause = pauses[min(count, pauses.count) - 1]
@@ -91,13 +91,13 @@ extension ProxyEngine {
         failedReports[device] = FailedReport(count: count, timer: timer)
     }
 
-    func reportDue(to device: BindingID, of aor: AddressOfRecord, now: Moment) {
+    func reportDue(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         reportMissedCalls(to: device, of: aor, now: now)
     }
 
     /// No more tries of its own: it succeeded, or the device is gone.
     @discardableResult
-    func forgetFailedReport(to device: BindingID) -> FailedReport? {
+    func forgetFailedReport(to device: DeviceID) -> FailedReport? {
         guard let report = failedReports.removeValue(forKey: device) else { return nil }
         timers.cancel(report.timer)
         return report
@@ -118,7 +118,7 @@ extension ProxyEngine {
     // MARK: Changes from elsewhere
 
     /// Calls that a dead device will not hear of go to the user's other devices.
-    func passOnMissedCalls(of device: BindingID, aor: AddressOfRecord, now: Moment) {
+    func passOnMissedCalls(of device: DeviceID, aor: AddressOfRecord, now: Moment) {
         guard buckets.unread(device, of: aor) > 0 else { return }
         let heirs = bindings.forkTargets(for: aor, now: now.instant)
             .filter { $0.pushToken != nil && $0.id != device }.map(\.id.rawValue)
@@ -136,7 +136,7 @@ extension ProxyEngine {
         tellBucket(of: aor) { bucket, _ in bucket.callsForgotten(calls) }
         for call in calls {
             for device in call.devices + call.told {
-                callSettled(call.callRef, for: BindingID(rawValue: device), now: now)
+                callSettled(call.callRef, for: DeviceID(rawValue: device), now: now)
             }
         }
     }

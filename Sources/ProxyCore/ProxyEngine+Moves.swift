@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -44,7 +45,7 @@ extension ProxyEngine {
     /// The device has registered, or its flow shows life: every INVITE that waits for it goes out on that flow, each once
     /// (R17), one that is on its way to where the device was before follows it, and one that was sent here in vain is
     /// repeated.
-    func deviceReturned(_ device: BindingID, now: Moment) {
+    func deviceReturned(_ device: DeviceID, now: Moment) {
         called.unwatch(device)
         sayFarewells(to: device, now: now)
         for fork in called.forks(of: device) {

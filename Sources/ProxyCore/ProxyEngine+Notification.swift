@@ -1,3 +1,5 @@
+package import Addressing
+import Bytes
 package import PushDelivery
 package import Registration
 import SIPGrammar
@@ -8,7 +10,7 @@ package import Timekeeping
 package enum NotificationRecipient: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
-    case device(BindingID)
+    case device(DeviceID)
 }
 
 /// What became of an order.
@@ -55,7 +57,7 @@ extension ProxyEngine {
         var receipt = NotificationReceipt(newPushCode())
         var pushes: [(target: ForkTarget, aor: AddressOfRecord, token: PushToken)] = []
         var omissions: [(target: ForkTarget, aor: AddressOfRecord, TimelineRecord.Omission)] = []
-        var seen = Set<BindingID>()
+        var seen = Set<DeviceID>()
         for recipient in recipients {
             let (aor, targets) = self.targets(of: recipient, now: now)
             guard let aor, !targets.isEmpty else {
@@ -104,7 +106,7 @@ extension ProxyEngine {
 
     /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
     /// take a call's place, and a phone is not woken more often than both shares say.
-    private func mayNotify(_ device: BindingID, now: Moment) -> Bool {
+    private func mayNotify(_ device: DeviceID, now: Moment) -> Bool {
         notificationLimit.wait(for: device, now: now.instant) == nil
             && deviceLimit.wait(for: device, now: now.instant) == nil
     }
@@ -176,7 +178,7 @@ extension ProxyEngine {
         }
     }
 
-    func notificationPushFinished(_ device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
+    func notificationPushFinished(_ device: DeviceID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment) {
         _ = noteToken(outcome, of: device, aor: aor, now: now)
     }
 }

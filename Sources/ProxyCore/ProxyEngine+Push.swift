@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 package import PushDelivery
 import Registration
 import SIPGrammar
@@ -81,7 +82,7 @@ extension ProxyEngine {
     }
 
     private func callPushFinished(
-        _ fork: ForkID, branch: Int, device: BindingID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment
+        _ fork: ForkID, branch: Int, device: DeviceID, aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment
     ) {
         forks[fork]?.fork.branches[branch].push = nil
         if noteToken(outcome, of: device, aor: aor, now: now) { return }
@@ -97,7 +98,7 @@ extension ProxyEngine {
     }
 
     /// What the outcome says of the token itself; true when the device is gone with it.
-    func noteToken(_ outcome: PushOutcome, of device: BindingID, aor: AddressOfRecord, now: Moment) -> Bool {
+    func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
             guard let target = bindings.forkTarget(device, now: now.instant),
@@ -120,7 +121,7 @@ extension ProxyEngine {
 
     /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
     func dropDevice(
-        _ device: BindingID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
     ) {
         counters.count(.tokenDropped)

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 package import Registration
 import SIPGrammar

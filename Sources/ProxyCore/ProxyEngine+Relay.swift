@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar

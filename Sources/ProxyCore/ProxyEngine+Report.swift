@@ -1,5 +1,5 @@
+package import Bytes
 package import Registration
-package import SIPGrammar
 
 /// What services ask that are told of devices over HTTP.
 extension ProxyEngine {

@@ -1,3 +1,4 @@
+package import Addressing
 package import PushDelivery
 package import Registration
 package import Timekeeping
@@ -6,16 +7,16 @@ package import Timekeeping
 extension ProxyEngine {
     /// A device, as those search for it who know its token alone.
     package struct FoundDevice: Hashable, Sendable {
-        package let id: BindingID
+        package let id: DeviceID
         package let token: PushToken
         /// When it last named this token.
         package let registeredAt: UnixTime
     }
 
-    package func isKnown(_ device: BindingID) -> Bool { bindings.binding(device) != nil }
+    package func isKnown(_ device: DeviceID) -> Bool { bindings.binding(device) != nil }
 
     /// The token that a device has now; `nil` when it is gone.
-    package func device(_ id: BindingID, now: Moment) -> FoundDevice? {
+    package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
         guard let target = bindings.forkTarget(id, now: now.instant), let token = target.pushToken else { return nil }
         return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
     }

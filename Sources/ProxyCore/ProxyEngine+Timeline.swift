@@ -1,3 +1,5 @@
+import Addressing
+import Bytes
 package import PushDelivery
 import Registration
 import SIPGrammar
@@ -46,7 +48,7 @@ extension ProxyEngine {
 
     /// A list of missed calls is to be sent.
     func traceBegan(
-        _ id: PushID, _ code: PushCode, _ calls: [CallRef], _ device: BindingID, of aor: AddressOfRecord, now: Moment
+        _ id: PushID, _ code: PushCode, _ calls: [CallRef], _ device: DeviceID, of aor: AddressOfRecord, now: Moment
     ) {
         guard timeline.isOn else { return }
         let aor = aor.compacted()
@@ -60,7 +62,7 @@ extension ProxyEngine {
 
     /// A notification is to be sent.
     func traceBegan(
-        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID, of aor: AddressOfRecord,
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: DeviceID, of aor: AddressOfRecord,
         now: Moment
     ) {
         guard timeline.isOn else { return }
@@ -78,7 +80,7 @@ extension ProxyEngine {
     }
 
     private func record(
-        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: BindingID,
+        _ id: PushID, _ code: PushCode, _ notification: PushNotification, _ device: DeviceID,
         of aor: AddressOfRecord, _ omission: TimelineRecord.Omission?, now: Moment
     ) -> TimelineRecord {
         let aor = aor.compacted()
@@ -108,19 +110,19 @@ extension ProxyEngine {
     }
 
     /// REGISTERs came from these devices; what they change is not written yet.
-    func traceRegistered(_ devices: [BindingID], now: Moment) {
+    func traceRegistered(_ devices: [DeviceID], now: Moment) {
         for device in devices {
             forEachWaitingTrace(of: device) { timeline.registered($0, now: now.instant) }
         }
     }
 
     /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
-    func traceLife(_ device: BindingID, by sign: TimelineRecord.SignOfLife) {
+    func traceLife(_ device: DeviceID, by sign: TimelineRecord.SignOfLife) {
         forEachWaitingTrace(of: device) { timeline.showedLife($0, by: sign) }
     }
 
     /// The records of calls that wait for it and have not been sent to it yet.
-    private func forEachWaitingTrace(of device: BindingID, _ body: (PushID) -> Void) {
+    private func forEachWaitingTrace(of device: DeviceID, _ body: (PushID) -> Void) {
         guard timeline.isOn else { return }
         for fork in called.forks(of: device) {
             guard let fork = forks[fork]?.fork, let branch = fork.sleepingBranch(of: device),

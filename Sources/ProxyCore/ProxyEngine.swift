@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -49,19 +50,19 @@ package final class ProxyEngine {
     package internal(set) var unread: UnreadPushes
     /// Calls to nobody that get a record.
     var strayLimit = RateLimit<Bool>(perMinute: 600)
-    var deviceLimit: RateLimit<BindingID>
-    var notificationLimit: RateLimit<BindingID>
+    var deviceLimit: RateLimit<DeviceID>
+    var notificationLimit: RateLimit<DeviceID>
     var callerLimit: RateLimit<Sender>
     var shares = HeldShares()
     var endedCalls = EndedCalls()
     var farewells: [ClientTransactionID: Farewell] = [:]
     /// Devices whose list of missed calls waits for another try, and how often it failed.
-    var failedReports: [BindingID: FailedReport] = [:]
+    var failedReports: [DeviceID: FailedReport] = [:]
     var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
     var commits: [CommitTicket: AddressOfRecord] = [:]
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
     /// Bindings whose expiry and CSeq in the store are behind.
-    var refreshedLately = Set<BindingID>()
+    var refreshedLately = Set<DeviceID>()
     var lastNumber: UInt64 = 0
     var dateField = DateField()
     var withoutTCP = PlacesWithoutTCP()

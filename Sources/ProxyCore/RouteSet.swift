@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import SIPGrammar
 
 /// What a request's Route header fields and Request-URI say about its way (RFC 3261 section 16.4).

@@ -1,11 +1,11 @@
 import Addressing
+import Bytes
 import Crypto
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
 import Resolver
-import SIPGrammar
 import SIPMessage
 import Settings
 package import Telemetry

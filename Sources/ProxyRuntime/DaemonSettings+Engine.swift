@@ -1,3 +1,4 @@
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration

@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import ProxyCore
 package import PushDelivery
 package import Registration

@@ -1,7 +1,7 @@
+import Bytes
 import Crypto
 import ProxyCore
 import Reactor
-import SIPGrammar
 import Telemetry
 import Timekeeping
 

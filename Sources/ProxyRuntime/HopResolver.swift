@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import ProxyCore
 import Reactor
 import Resolver
-import SIPGrammar
 
 /// Looks next hops up (RFC 3263) and offers only what this daemon speaks.
 final class HopResolver {

@@ -1,7 +1,7 @@
 import Addressing
+import Bytes
 import Collections
 package import Reactor
-import SIPGrammar
 import SIPMessage
 package import Telemetry
 import Timekeeping

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// One app at one provider: where its pushes go, with which credential, in which words, and how many at a time.

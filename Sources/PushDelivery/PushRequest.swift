@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// Names one push; never used twice in a process.

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// A push service as `pn-provider` names it (RFC 8599 section 14, reading A3).
 package enum PushProvider: String, Hashable, Sendable, CaseIterable {

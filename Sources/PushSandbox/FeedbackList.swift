@@ -1,5 +1,5 @@
+import Bytes
 import JSON
-import SIPGrammar
 
 /// What Apple's feedback service tells at the next connection: tokens whose app is gone.
 package struct FeedbackList {

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// A push as it came and as it was answered: one line of the record.
 package struct PushRecord: Sendable {

@@ -1,6 +1,6 @@
 package import Addressing
-internal import CEvent
-internal import Glibc
+import CEvent
+import Glibc
 
 /// The datagrams that one system call brought; the memory is used again for the next batch.
 ///

@@ -1,6 +1,6 @@
-internal import Addressing
-internal import CEvent
-internal import Glibc
+import Addressing
+import CEvent
+import Glibc
 
 /// Datagrams on their way out: copied into one block of memory and sent in batches.
 @safe

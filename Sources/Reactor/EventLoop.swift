@@ -1,6 +1,6 @@
-internal import CEvent
-internal import Glibc
-internal import Synchronization
+import CEvent
+import Glibc
+import Synchronization
 package import Timekeeping
 
 /// One thread that waits for sockets, timers, signals and posted jobs, and the executor of the actors living on it.

@@ -1,4 +1,4 @@
-internal import CEvent
+import CEvent
 
 /// Tells when a descriptor can be read or written; the descriptor stays its owner's.
 ///

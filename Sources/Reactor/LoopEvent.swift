@@ -1,5 +1,5 @@
-internal import CEvent
-internal import Glibc
+import CEvent
+import Glibc
 
 /// What an event tells when it fires; the argument is libevent's `EV_` bits.
 protocol LoopEventTarget: AnyObject {

@@ -1,4 +1,4 @@
-internal import CEvent
+import CEvent
 package import Timekeeping
 
 /// A deadline that can be moved; fires once per arming, at or after its instant, never before.

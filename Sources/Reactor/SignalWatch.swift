@@ -1,5 +1,5 @@
-internal import CEvent
-internal import Glibc
+import CEvent
+import Glibc
 
 /// A Unix signal as an event on the loop. One loop of the process may hold such watches: libevent's limit.
 ///

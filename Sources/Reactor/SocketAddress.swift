@@ -1,5 +1,5 @@
-internal import Addressing
-internal import Glibc
+import Addressing
+import Glibc
 
 /// An `Endpoint` as the kernel wants it, and back. Layouts are those of `sockaddr_in` and `sockaddr_in6`.
 ///

@@ -1,6 +1,6 @@
-internal import CEvent
-internal import Crypto
-internal import Glibc
+import CEvent
+import Crypto
+import Glibc
 
 /// What a ``StreamBuffer`` tells its connection.
 protocol StreamBufferTarget: AnyObject {

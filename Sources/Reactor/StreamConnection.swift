@@ -1,7 +1,7 @@
 package import Addressing
 package import Crypto
-internal import Synchronization
-internal import Timekeeping
+import Synchronization
+import Timekeeping
 
 /// Why a connection ended without our asking for it.
 package enum StreamCloseReason: Hashable, Sendable {

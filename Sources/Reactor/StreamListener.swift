@@ -1,6 +1,6 @@
 package import Addressing
 package import Crypto
-internal import Timekeeping
+import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///

@@ -1,6 +1,6 @@
-internal import Addressing
-internal import CEvent
-internal import Glibc
+import Addressing
+import CEvent
+import Glibc
 
 /// Every system call of this module, with one policy: `EINTR` is tried again, "would block" is a value, the rest throws.
 enum System {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 package import Timekeeping
 
 /// The one place that reads clocks.

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A system call that failed, with its name and error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A socket file, as others find it.
 package enum UnixSocket {

@@ -1,3 +1,4 @@
+package import Bytes
 package import SIPGrammar
 
 /// The public identity a device registers for: the canonical form of a `sip:` or `sips:` URI (RFC 3261 section 10.3

@@ -1,25 +1,14 @@
 package import Addressing
+package import Bytes
 import PushDelivery
-package import SIPGrammar
 package import Timekeeping
-
-/// Names one device of one AOR from its first REGISTER to its last; the row number in the store.
-package struct BindingID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let rawValue: UInt64
-
-    package init(rawValue: UInt64) { self.rawValue = rawValue }
-
-    package var description: String { name }
-
-    package static func < (left: BindingID, right: BindingID) -> Bool { left.rawValue < right.rawValue }
-}
 
 /// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10).
 ///
 /// A record of a table with a million rows: all its text is packed into one block, in the order user, host, contact,
 /// Call-ID, Path, and the push token is read from the contact when it is needed. The text accessors make copies.
 package struct Binding: Sendable {
-    package internal(set) var id: BindingID
+    package internal(set) var id: DeviceID
     var block: [UInt8]
     /// When the granted time ends. A push contact stays beyond it (rule R7, reading A8).
     package internal(set) var freshUntil: Instant
@@ -109,7 +98,7 @@ extension Binding {
     }
 
     /// - Returns: `nil` when a text is too long for the record; the caller has checked what a peer can make long.
-    init?(id: BindingID, _ content: Content) {
+    init?(id: DeviceID, _ content: Content) {
         let path = Self.joined(content.path)
         guard let userLength = UInt16(exactly: content.aor.user.count),
             let hostLength = UInt16(exactly: content.aor.host.count),

@@ -1,13 +1,13 @@
-import Addressing
+package import Addressing
+import Bytes
 package import PushDelivery
-import SIPGrammar
 package import Timekeeping
 
 /// What ends bindings without a REGISTER, and what brings them back after a restart.
 extension BindingTable {
     /// A device that has gone, for the store, the calls that wait for it and the log.
     package struct Ended: Hashable, Sendable {
-        package let id: BindingID
+        package let id: DeviceID
         package let aor: AddressOfRecord
     }
 
@@ -79,7 +79,7 @@ extension BindingTable {
             q: contact.q, provider: provider, marks: contact.marks(needsReview: provider == 0 && push != .none))
         guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
             // Its id must not come again: the bucket may still name it.
-            if row.id >= nextID { nextID = BindingID(rawValue: row.id.rawValue &+ 1) }
+            if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return false
         }
@@ -93,7 +93,7 @@ extension Binding {
 
     static func vacant(next: UInt32) -> Binding {
         Binding(
-            id: BindingID(rawValue: 0), block: [], freshUntil: .distantPast, registeredAt: UnixTime(milliseconds: 0),
+            id: DeviceID(rawValue: 0), block: [], freshUntil: .distantPast, registeredAt: UnixTime(milliseconds: 0),
             flow: .none, userLength: 0, hostLength: 0, contactLength: 0, callIDLength: 0, q: 0, provider: 0, marks: [],
             cseq: 0, granted: 0, next: next)
     }

@@ -1,3 +1,4 @@
+package import Addressing
 package import PushDelivery
 package import Timekeeping
 
@@ -11,7 +12,7 @@ package struct BindingCursor: Hashable, Sendable {
 extension BindingTable {
     /// One device that is woken by pushes.
     package struct PushDevice: Sendable {
-        package let id: BindingID
+        package let id: DeviceID
         package let token: PushToken
         /// When it last named this token.
         package let registeredAt: UnixTime

@@ -1,5 +1,6 @@
+package import Addressing
+package import Bytes
 import PushDelivery
-package import SIPGrammar
 package import Timekeeping
 
 extension BindingTable {
@@ -12,7 +13,7 @@ extension BindingTable {
     ///   - now: for the row's dates.
     /// - Returns: the row to write; `nil` when the device is gone, a REGISTER of it is just being written, it has that
     ///   token already, or the contact would grow too long.
-    package mutating func replaceToken(of id: BindingID, with token: ByteString, now: Moment) -> BindingChange? {
+    package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = self[slot]
         guard !binding.marks.contains(.isBusy), let old = pushToken(of: id), old.prid != token,

@@ -1,6 +1,6 @@
 package import Addressing
+import Bytes
 import PushDelivery
-import SIPGrammar
 package import Timekeeping
 
 /// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.
@@ -28,7 +28,7 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Providers that are switched on: only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The id that the next new binding gets.
-    package internal(set) var nextID = BindingID(rawValue: 1)
+    package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// An empty table.
     ///
@@ -37,7 +37,7 @@ package struct BindingTable: ~Copyable, Sendable {
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
         // A million ids for each millisecond of a run; the rest lasts for two centuries and fits a signed column.
-        if let date { nextID = BindingID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
+        if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
     package var count: Int { byID.count }
@@ -82,20 +82,20 @@ package struct BindingTable: ~Copyable, Sendable {
         return isFound
     }
 
-    package func binding(_ id: BindingID) -> Binding? { slot(of: id).map { self[$0] } }
+    package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { self[$0] } }
 
     /// It keeps its place beyond its granted time, and calls to it wake the device (rules R7, R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
     /// The same of a device by its number, without a copy of its record.
-    package func isPush(_ id: BindingID) -> Bool {
+    package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
     /// The row to write for a binding whose bookkeeping has changed.
-    package func stored(_ id: BindingID, now: Moment) -> StoredBinding? {
+    package func stored(_ id: DeviceID, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
                 id: id, aor: binding.aor, contact: binding.contact, callID: binding.callID, cseq: binding.cseq,
@@ -109,7 +109,7 @@ package struct BindingTable: ~Copyable, Sendable {
     ///
     /// - Returns: what to tell the store; `nil` when the binding is gone already, or when a REGISTER that names it is
     ///   just being written, which is newer than whatever the caller knows.
-    package mutating func remove(_ id: BindingID) -> BindingChange? {
+    package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
         return .delete(id)
@@ -126,7 +126,7 @@ extension BindingTable {
 
     var slots: Range<UInt32> { 0..<slotCount }
 
-    func slot(of id: BindingID) -> UInt32? { byID.find(hash: Self.hash(id)) { self[$0].id == id } }
+    func slot(of id: DeviceID) -> UInt32? { byID.find(hash: Self.hash(id)) { self[$0].id == id } }
 
     func firstSlot(of aor: AddressOfRecord) -> UInt32? {
         byAOR.find(hash: Self.hash(aor)) { slot in
@@ -157,7 +157,7 @@ extension BindingTable {
         } else {
             byAOR.insert(hash: Self.hash(aor), slot: slot)
         }
-        if id >= nextID { nextID = BindingID(rawValue: id.rawValue &+ 1) }
+        if id >= nextID { nextID = DeviceID(rawValue: id.rawValue &+ 1) }
         scheduleExpiry(of: slot)
     }
 
@@ -258,7 +258,7 @@ extension BindingTable {
     }
 
     /// Ids are our own numbers: spreading them is enough.
-    private static func hash(_ id: BindingID) -> UInt32 {
+    private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }
 

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import SIPGrammar
 import Timekeeping
@@ -43,7 +44,7 @@ struct ContactRegistration {
 
     /// The verdict. The first contact that is not known yet gets `firstNewID`; further ones count up.
     mutating func decide(
-        _ start: consuming RegisterPlan, firstNewID: BindingID, caps: (PushProvider) -> ByteString
+        _ start: consuming RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
         var plan = start
         if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
@@ -51,17 +52,17 @@ struct ContactRegistration {
         match()
 
         var nextID = firstNewID
-        var added: [BindingID] = []
+        var added: [DeviceID] = []
         for index in asked.indices where !asked[index].isSignOut {
             let contact = asked[index]
-            let id: BindingID
+            let id: DeviceID
             if let match = contact.match {
                 id = stored[match].id
             } else {
                 id = nextID.following { id in
                     stored.contains { id.hasSameName(as: $0.id) } || added.contains { id.hasSameName(as: $0) }
                 }
-                nextID = BindingID(rawValue: id.rawValue &+ 1)
+                nextID = DeviceID(rawValue: id.rawValue &+ 1)
                 added.append(id)
             }
             install(contact, as: id, in: &plan)
@@ -179,7 +180,7 @@ struct ContactRegistration {
 
     // MARK: Changes
 
-    private func install(_ contact: AskedContact, as id: BindingID, in plan: inout RegisterPlan) {
+    private func install(_ contact: AskedContact, as id: DeviceID, in plan: inout RegisterPlan) {
         let granted = min(contact.expires, limits.most)
         // A provider that is off keeps its number: the contact turns into a push contact when it is switched on.
         var provider: UInt8 = 0
@@ -224,7 +225,7 @@ struct ContactRegistration {
 
     /// Removes what the contact takes the place of: older contacts of its device (rule R8b), and what has the same
     /// token or URI besides the one it refreshes.
-    private mutating func supersede(by contact: AskedContact, _ id: BindingID, in plan: inout RegisterPlan) {
+    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan) {
         for place in stored.indices where !taken[place] {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label

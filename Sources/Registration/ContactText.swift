@@ -1,3 +1,4 @@
+package import Bytes
 package import SIPGrammar
 
 /// One Contact value in the form in which bindings keep it: `<URI>;name=value;...`.

@@ -1,3 +1,4 @@
+package import Bytes
 package import SIPGrammar
 
 /// What names a device within one AOR whatever its token and address are (rule R8b, reading A5).

@@ -1,6 +1,7 @@
-import Addressing
+package import Addressing
+package import Bytes
 package import PushDelivery
-package import SIPGrammar
+import SIPGrammar
 package import Timekeeping
 
 /// A device that an app or its server tells of over HTTP, without a REGISTER.
@@ -55,7 +56,7 @@ package enum DeviceSelection: Hashable, Sendable {
     /// By its selector; a device without one by a token.
     case told(ReportedTokens)
     /// By its number, also when it is an ordinary contact.
-    case device(BindingID)
+    case device(DeviceID)
 }
 
 extension RegisterProcessor {

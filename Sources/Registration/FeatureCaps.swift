@@ -1,5 +1,5 @@
+package import Bytes
 package import PushDelivery
-package import SIPGrammar
 
 /// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
 package enum FeatureCaps {

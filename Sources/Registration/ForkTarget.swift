@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 package import PushDelivery
 package import SIPGrammar
 package import Timekeeping
@@ -12,7 +13,7 @@ package struct ForkTarget: Sendable {
         case sleeping(PushToken)
     }
 
-    package let id: BindingID
+    package let id: DeviceID
     package let kind: Kind
     /// The contact's URI without push parameters, `method` and headers.
     package let requestURI: ByteString
@@ -42,13 +43,13 @@ extension BindingTable {
     }
 
     /// The same view of one device, for example after it has woken; `nil` when it is gone.
-    package func forkTarget(_ id: BindingID, now: Instant) -> ForkTarget? {
+    package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id), isInForce(binding, now: now) else { return nil }
         return target(of: binding, now: now)
     }
 
     /// The token of a device, read from its contact; `nil` for an ordinary contact.
-    package func pushToken(of id: BindingID) -> PushToken? {
+    package func pushToken(of id: DeviceID) -> PushToken? {
         guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
         }
@@ -56,7 +57,7 @@ extension BindingTable {
     }
 
     /// The provider that a device asked for and that is switched off, so that it has an ordinary contact.
-    package func switchedOffProvider(of id: BindingID) -> PushProvider? {
+    package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
     }

@@ -1,3 +1,5 @@
+package import Addressing
+import Bytes
 package import SIPGrammar
 import Timekeeping
 
@@ -12,16 +14,16 @@ package struct RegisterPlan: Sendable {
     /// contact that was only refreshed comes back from its old row just as well.
     package internal(set) var persist: [BindingChange] = []
     /// Their expiry, CSeq and Call-ID changed; ``BindingTable/stored(_:now:)`` gives the rows, to be written sometime.
-    package internal(set) var bookkeeping: [BindingID] = []
+    package internal(set) var bookkeeping: [DeviceID] = []
     /// The devices that registered: their held calls go out after the 200, and their missed calls are reported.
-    package internal(set) var refreshed: [BindingID] = []
+    package internal(set) var refreshed: [DeviceID] = []
     /// The devices that are gone by this REGISTER.
-    package internal(set) var removed: [BindingID] = []
+    package internal(set) var removed: [DeviceID] = []
     /// For the log.
     package internal(set) var facts: [RegistrationFact] = []
 
     /// Bindings whose push parameters the answer repeats (rule P7); those of other devices stay secret.
-    var echoed: [BindingID] = []
+    var echoed: [DeviceID] = []
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
     var featureCaps: [ByteString] = []
@@ -31,7 +33,7 @@ package struct RegisterPlan: Sendable {
 
     /// A refresh that leaves contact, flow, Call-ID and Path as they are.
     struct Touch: Sendable {
-        let id: BindingID
+        let id: DeviceID
         /// Where the binding stood when the plan was made.
         let slot: UInt32
         let cseq: UInt32
@@ -42,7 +44,7 @@ package struct RegisterPlan: Sendable {
 
     /// A record to be made or replaced.
     struct Install: Sendable {
-        let id: BindingID
+        let id: DeviceID
         var content: Binding.Content
     }
 
@@ -51,16 +53,16 @@ package struct RegisterPlan: Sendable {
 
 /// What happened to a device, for the log.
 package enum RegistrationFact: Hashable, Sendable {
-    case added(BindingID, isPush: Bool)
+    case added(DeviceID, isPush: Bool)
     /// The same device came with a new token (rule R8b).
-    case tokenReplaced(BindingID)
+    case tokenReplaced(DeviceID)
     /// Removed because another contact of the same device took its place (rule R8b).
-    case superseded(BindingID, by: BindingID)
-    case unregistered(BindingID)
+    case superseded(DeviceID, by: DeviceID)
+    case unregistered(DeviceID)
     /// Registered as an ordinary contact, although it asked for pushes.
-    case pushNotUsed(BindingID, PushNotUsed)
+    case pushNotUsed(DeviceID, PushNotUsed)
     /// `pn-param` and `pn-params` were both there and differ (reading A1).
-    case conflictingParams(BindingID)
+    case conflictingParams(DeviceID)
     /// A sign-out with a token that nobody has registered: nothing was removed (reading A7).
     case unknownSignOut
     /// The same Call-ID and CSeq as before: answered again.
@@ -130,7 +132,7 @@ extension BindingTable {
             if let slot = slot(of: id) {
                 if busy { self[slot].marks.insert(.isBusy) } else { self[slot].marks.remove(.isBusy) }
             } else if id >= nextID {
-                nextID = BindingID(rawValue: id.rawValue &+ 1)
+                nextID = DeviceID(rawValue: id.rawValue &+ 1)
             }
         }
     }

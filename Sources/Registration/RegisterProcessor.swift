@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import PushDelivery
 package import SIPGrammar
 package import Timekeeping
@@ -145,7 +146,7 @@ package struct RegisterProcessor: Sendable {
 }
 
 extension RegisterPlan {
-    mutating func remove(_ id: BindingID) {
+    mutating func remove(_ id: DeviceID) {
         removed.append(id)
         persist.append(.delete(id))
     }

@@ -1,10 +1,10 @@
 package import Addressing
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// A binding as the store keeps it: one row, times as dates because an `Instant` dies with the process.
 package struct StoredBinding: Hashable, Sendable {
-    package let id: BindingID
+    package let id: DeviceID
     package let aor: AddressOfRecord
     /// In the form of ``ContactText``. A secret when it carries a push token.
     package let contact: ByteString
@@ -20,7 +20,7 @@ package struct StoredBinding: Hashable, Sendable {
     package let isPush: Bool
 
     package init(
-        id: BindingID, aor: AddressOfRecord, contact: ByteString, callID: ByteString, cseq: UInt32,
+        id: DeviceID, aor: AddressOfRecord, contact: ByteString, callID: ByteString, cseq: UInt32,
         path: [ByteString], flow: Flow, granted: UInt32, freshUntil: UnixTime, registeredAt: UnixTime, isPush: Bool
     ) {
         self.id = id
@@ -41,11 +41,11 @@ package struct StoredBinding: Hashable, Sendable {
 package enum BindingChange: Hashable, Sendable {
     /// Insert the row, or replace the one with this id.
     case upsert(StoredBinding)
-    case delete(BindingID)
+    case delete(DeviceID)
 }
 
 extension StoredBinding {
-    init(id: BindingID, _ content: Binding.Content, now: Moment) {
+    init(id: DeviceID, _ content: Binding.Content, now: Moment) {
         self.init(
             id: id, aor: content.aor, contact: content.contact, callID: content.callID, cseq: content.cseq,
             path: content.path, flow: content.flow, granted: content.granted,

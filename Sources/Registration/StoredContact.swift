@@ -1,3 +1,5 @@
+import Addressing
+import Bytes
 import PushDelivery
 import SIPGrammar
 import Timekeeping
@@ -6,7 +8,7 @@ import Timekeeping
 ///
 /// A class for the same reason as ``AskedContact``.
 final class StoredContact {
-    let id: BindingID
+    let id: DeviceID
     let binding: Binding
     let address: NameAddress
     let uri: ComparableURI

@@ -1,4 +1,5 @@
 import Addressing
+package import Bytes
 package import SIPGrammar
 
 extension SIPURI {

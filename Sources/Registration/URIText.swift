@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// Reads a URI again that the message reader accepted once: a stored contact, the `uri` of digest credentials.

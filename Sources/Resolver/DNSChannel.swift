@@ -1,8 +1,8 @@
-internal import Addressing
-internal import CAres
-internal import Glibc
-internal import Reactor
-internal import Timekeeping
+import Addressing
+import CAres
+import Glibc
+import Reactor
+import Timekeeping
 
 /// Sole owner of one c-ares channel, driven by the loop.
 ///

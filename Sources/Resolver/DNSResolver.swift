@@ -1,6 +1,6 @@
 package import Addressing
 package import Reactor
-internal import Timekeeping
+import Timekeeping
 
 /// Finds servers as RFC 3263 says, without blocking its loop; answers are kept as long as they hold.
 ///

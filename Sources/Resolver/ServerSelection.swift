@@ -1,4 +1,4 @@
-internal import Addressing
+import Addressing
 
 /// RFC 3263 section 4 as a function from what is known to what to ask next, or to the candidates.
 ///

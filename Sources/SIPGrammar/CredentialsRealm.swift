@@ -1,3 +1,5 @@
+package import Bytes
+
 // Whose credentials a row has (RFC 3261 section 22.3): a proxy takes its own off and passes those for others on.
 
 extension MessageFrame {

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
 package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
     case other

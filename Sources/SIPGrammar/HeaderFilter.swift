@@ -1,3 +1,5 @@
+package import Bytes
+
 /// Header fields that are not believed of whoever is not trusted: they leave its requests and responses (T9.7).
 ///
 /// Works on what the reader made of a name, so that no spelling gets round it: neither case, nor a compact form, nor

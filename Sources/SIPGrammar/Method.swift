@@ -1,3 +1,5 @@
+package import Bytes
+
 /// A request method; unknown ones keep their name (RFC 3261 section 7.1: case-sensitive).
 package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish

@@ -1,3 +1,5 @@
+package import Bytes
+
 // `pn-*` parameters (RFC 8599) hold what lets others push to a device: they end at this program.
 
 extension ByteString {

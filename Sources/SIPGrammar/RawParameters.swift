@@ -1,3 +1,5 @@
+import Bytes
+
 /// Finds `;name=value` parts in the bytes of a header field value, for edits that must leave all other bytes alone.
 enum RawParameters {
     /// The next `;` outside of double quotes at or after `start`, or the end.

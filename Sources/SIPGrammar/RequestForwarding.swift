@@ -1,3 +1,5 @@
+import Bytes
+
 // Forwarding a request (RFC 3261 section 16.6): rows are copied, the few edited ones written anew.
 
 extension SIPRequest {

@@ -1,3 +1,5 @@
+package import Bytes
+
 // Relaying a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {

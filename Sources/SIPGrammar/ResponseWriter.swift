@@ -1,3 +1,5 @@
+package import Bytes
+
 // Responses made from the request's own rows (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {

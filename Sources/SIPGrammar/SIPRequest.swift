@@ -1,3 +1,5 @@
+package import Bytes
+
 /// What a request and a response have in common: the bytes as received, and where each header field stands in them.
 ///
 /// The bytes are the message: forwarding copies rows out of them, so that nothing this program does not understand is

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// One `name[=value]`, the value as it stood on the wire: escapes and quotes are not undone.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString

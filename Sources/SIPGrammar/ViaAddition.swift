@@ -1,3 +1,4 @@
+package import Bytes
 package import Addressing
 
 // What a server writes into the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).

@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 extension UInt8 {

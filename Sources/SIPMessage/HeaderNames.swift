@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// Header field names and their compact forms (RFC 3261 section 7.3.3).

@@ -1,3 +1,4 @@
+package import Bytes
 package import SIPGrammar
 
 /// Bytes to messages. It keeps nothing between messages: any thread may use it.

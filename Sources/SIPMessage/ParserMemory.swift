@@ -1,4 +1,5 @@
-internal import COsip2
+import COsip2
+import Bytes
 import SIPGrammar
 
 /// The storage of one message while it is read: the message's bytes, and behind them what libosip2 allocates.

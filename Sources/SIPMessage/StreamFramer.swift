@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).

@@ -1,4 +1,5 @@
-internal import COsip2
+import COsip2
+import Bytes
 import SIPGrammar
 
 /// Reads single header field values; everything it returns is a slice of the message's storage, `nil` is malformed.

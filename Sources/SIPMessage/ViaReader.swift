@@ -1,4 +1,5 @@
-internal import COsip2
+import COsip2
+import Bytes
 import SIPGrammar
 
 extension ValueReader {

@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// What makes two requests the same transaction (RFC 3261 section 17.2.3), as 128 bits.

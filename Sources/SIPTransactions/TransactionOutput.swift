@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import SIPGrammar
 
 /// What a table orders, or tells the core, in the order it happened.

@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import Collections
 package import SIPGrammar
 package import Timekeeping

@@ -1,5 +1,5 @@
+import Bytes
 import Collections
-import SIPGrammar
 package import Timekeeping
 
 /// How many transactions a table holds at most.

@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 
 /// The secret that marks this process's Via branches; random at every start.
 package struct BranchKey: Sendable {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// Reads files of bounded size.
 package enum SettingsFile {

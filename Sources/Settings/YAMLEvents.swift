@@ -1,4 +1,4 @@
-internal import CYAML
+import CYAML
 
 /// What libyaml's parser says next, without C types.
 enum YAMLEvent {

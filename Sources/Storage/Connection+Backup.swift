@@ -1,5 +1,5 @@
-internal import CSQLite
-internal import Glibc
+import CSQLite
+import Glibc
 
 /// Why a backup was not written.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {

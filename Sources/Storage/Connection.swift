@@ -1,4 +1,4 @@
-internal import CSQLite
+import CSQLite
 
 /// One connection to a SQLite database; used by one thread at a time, which is why it is not `Sendable`.
 ///

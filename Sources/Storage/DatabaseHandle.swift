@@ -1,5 +1,5 @@
-internal import CSQLite
-internal import Glibc
+import CSQLite
+import Glibc
 
 /// Sole owner of one `sqlite3`; shared by a connection and its statements, so that it closes after the last of them.
 @safe final class DatabaseHandle {

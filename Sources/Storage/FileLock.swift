@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A file that one process at a time holds, for as long as it lives or until it lets go: `flock`, which the kernel ends with
 /// the process, whatever ended that. The file stays; what stands in it is the process's number and what that is doing.

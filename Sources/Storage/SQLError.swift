@@ -1,5 +1,5 @@
-internal import CSQLite
-internal import Glibc
+import CSQLite
+import Glibc
 
 /// A result code of SQLite; a primary code matches all its extended ones in a pattern.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {

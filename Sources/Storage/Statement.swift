@@ -1,4 +1,4 @@
-internal import CSQLite
+import CSQLite
 
 /// A prepared statement: bind, step, read, reset.
 ///

@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 package import Timekeeping
 
 /// Writes events, one line each. Copies share the level and the sink.

@@ -1,4 +1,4 @@
-internal import SIPGrammar
+import Bytes
 
 /// Makes any bytes safe to show on a terminal and to search with line tools.
 enum LogEscaping {

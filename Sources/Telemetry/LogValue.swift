@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// One value of a log line; made when the line is written, and only then.
 package enum LogValue: Sendable {

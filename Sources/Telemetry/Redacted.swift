@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// A secret in a log line: its first four characters and its length, `abcd…(64)`; of a short one only the length.
 package struct Redacted: Hashable, Sendable, CustomStringConvertible {

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 package import ProxyCore
 import PushDelivery
 import Registration

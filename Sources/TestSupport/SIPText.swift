@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 package import SIPGrammar
 
 /// Requests as phones and PBXs write them, for tests.

@@ -1,13 +1,13 @@
 import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 
 /// What survives a crash: changes that were committed. What waits in the queue does not.
 struct SimulatedDisk {
     private var queued: [(changes: [StoredChange], ticket: CommitTicket?)] = []
-    private(set) var bindings: [BindingID: StoredBinding] = [:]
+    private(set) var bindings: [DeviceID: StoredBinding] = [:]
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     mutating func queue(_ changes: [StoredChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }

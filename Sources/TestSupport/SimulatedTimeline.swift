@@ -1,6 +1,6 @@
+import Bytes
 import ProxyCore
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// What the engine wrote down in the course of a day, and whether it can be true.

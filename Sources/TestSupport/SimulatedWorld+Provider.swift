@@ -1,6 +1,6 @@
+import Bytes
 import ProxyCore
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// The push provider.

@@ -1,5 +1,6 @@
 import Addressing
 import Benchmarks
+import Bytes
 import SIPGrammar
 import SIPMessage
 import Testing

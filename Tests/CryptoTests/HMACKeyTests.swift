@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 import Testing
 
 @Suite("HMAC-SHA256 (RFC 4231)")

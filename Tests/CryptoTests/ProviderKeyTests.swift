@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 import Testing
 
 private func key(_ pem: String, _ algorithm: ProviderKey.Algorithm) throws(CryptoError) -> ProviderKey {

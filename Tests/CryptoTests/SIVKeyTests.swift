@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 import Testing
 
 @Suite("AES-128-SIV")

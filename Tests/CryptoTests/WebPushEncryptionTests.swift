@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 import Testing
 
 private func base64(_ text: String) throws -> [UInt8] { try #require(Base64.url.decode(Array(text.utf8))) }

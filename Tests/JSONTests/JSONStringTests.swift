@@ -1,5 +1,5 @@
+import Bytes
 import JSON
-import SIPGrammar
 import Testing
 
 private func written(_ bytes: [UInt8], atMost limit: Int = .max) -> [UInt8] {

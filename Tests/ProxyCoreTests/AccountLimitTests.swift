@@ -1,7 +1,7 @@
 import Addressing
+import Bytes
 import ProxyCore
 import Registration
-import SIPGrammar
 import Testing
 import TestSupport
 import Timekeeping

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import SIPGrammar

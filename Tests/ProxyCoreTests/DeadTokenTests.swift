@@ -1,7 +1,7 @@
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Testing
 import TestSupport
 import Timekeeping

@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Testing
 
 @Suite("Devices by their tokens")

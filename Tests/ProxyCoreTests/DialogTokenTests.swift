@@ -1,7 +1,7 @@
 import Addressing
+import Bytes
 import ProxyCore
 import Registration
-import SIPGrammar
 import Testing
 import TestSupport
 import Timekeeping
@@ -19,8 +19,8 @@ struct DialogTokenTests {
         [
             DialogSide(.peer, on: try flow("192.0.2.7:5060", .udp)),
             DialogSide(.upstream, on: try flow("[2001:db8::9]:65535", .tcp)),
-            DialogSide(.phone(BindingID(rawValue: 1 << 62 | 5)), on: try flow("198.51.100.1:1", .tcp, connection: 77)),
-            DialogSide(.phone(BindingID(rawValue: 9)), on: try flow("198.51.100.1:1", .udp)),
+            DialogSide(.phone(DeviceID(rawValue: 1 << 62 | 5)), on: try flow("198.51.100.1:1", .tcp, connection: 77)),
+            DialogSide(.phone(DeviceID(rawValue: 9)), on: try flow("198.51.100.1:1", .udp)),
             DialogSide(.caller(0xffff_ffff_ffff), on: try flow("[::1]:9", .tcp, connection: 0xffff_ffff)),
             DialogSide(.caller(0), on: try flow("203.0.113.1:40000", .udp)),
         ]

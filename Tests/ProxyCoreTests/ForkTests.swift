@@ -1,3 +1,5 @@
+import Addressing
+import Bytes
 import ProxyCore
 import Registration
 import SIPGrammar
@@ -14,9 +16,9 @@ struct ForkTests {
         Fork(
             isInvite: isInvite,
             branches: [
-                ForkBranch(state: .calling(Self.first), device: BindingID(rawValue: 1)),
-                ForkBranch(state: .calling(Self.second), device: BindingID(rawValue: 2)),
-                ForkBranch(state: .sleeping, device: BindingID(rawValue: 3)),
+                ForkBranch(state: .calling(Self.first), device: DeviceID(rawValue: 1)),
+                ForkBranch(state: .calling(Self.second), device: DeviceID(rawValue: 2)),
+                ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3)),
             ])
     }
 
@@ -85,7 +87,7 @@ struct ForkTests {
     }
 
     @Test func `nobody woke: 480`() {
-        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: BindingID(rawValue: 3))])
+        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3))])
         #expect(text(fork.deadlineReached()) == ["drop 0", "respond 480"])
         #expect(fork.phase == .ended)
     }
@@ -119,7 +121,7 @@ struct ForkTests {
     }
 
     @Test func `a CANCEL while only sleepers wait is 487 at once`() {
-        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: BindingID(rawValue: 3))])
+        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3))])
         #expect(text(fork.cancelReceived()) == ["drop 0", "respond 487"])
     }
 

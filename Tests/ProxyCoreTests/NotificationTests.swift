@@ -1,7 +1,8 @@
+import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Telemetry
 import Testing
 import Timekeeping
@@ -74,7 +75,7 @@ import Timekeeping
         #expect(try order(bench, for: [.device(device.id)]).sent == 1)
         #expect(story(bench.take()) == ["push hi tok2"])
         #expect(try order(bench, for: [.device(device.id), .user(bob)]).sent == 2)
-        let unknown = NotificationRecipient.device(BindingID(rawValue: 7))
+        let unknown = NotificationRecipient.device(DeviceID(rawValue: 7))
         #expect(try order(bench, for: [unknown]).absent == [unknown])
     }
 

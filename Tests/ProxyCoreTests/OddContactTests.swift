@@ -1,5 +1,5 @@
+import Bytes
 import ProxyCore
-import SIPGrammar
 import Testing
 import TestSupport
 

@@ -1,3 +1,5 @@
+import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
@@ -135,7 +137,7 @@ struct OperatorOrderTests {
             bench.register(token: token)
             let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
             bench.engine.devicesWithdrawn(
-                .device(BindingID(rawValue: device.rawValue + 1)), of: bob, ReportTicket(1), now: bench.now)
+                .device(DeviceID(rawValue: device.rawValue + 1)), of: bob, ReportTicket(1), now: bench.now)
             #expect(bench.commitAll(in: bench.take()).isEmpty)
             #expect(bench.engine.bindings.count == 1)
             bench.engine.devicesWithdrawn(.device(device), of: bob, ReportTicket(2), now: bench.now)

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
@@ -136,7 +137,7 @@ struct RoutingTests {
         let pushed = EngineBench { $0.skipPushWithin = .seconds(600) }
         let row = { (bench: EngineBench, contact: String, isPush: Bool) in
             StoredBinding(
-                id: BindingID(rawValue: 5),
+                id: DeviceID(rawValue: 5),
                 aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
                 contact: ByteString(contact), callID: ByteString("r0"), cseq: 1, path: [],
                 flow: Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone), granted: 3600,
@@ -296,7 +297,7 @@ struct RoutingTests {
         #expect(story(out) == ["403 register > phone"])
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
         let old = StoredBinding(
-            id: BindingID(rawValue: 5), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+            id: DeviceID(rawValue: 5), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
             contact: ByteString("<sips:bob@192.0.2.5;pn-provider=fcm;pn-param=p;pn-prid=tok1>"),
             callID: ByteString("r0"), cseq: 1, path: [], flow: EngineBench.udp(EngineBench.phone), granted: 3600,
             freshUntil: bench.now.date + Duration.seconds(3600), registeredAt: bench.now.date, isPush: true)

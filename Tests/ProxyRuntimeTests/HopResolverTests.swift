@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import LoopTesting
 import ProxyCore
 import Reactor
-import SIPGrammar
 import Testing
 
 @testable import ProxyRuntime

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Crypto
 import LoopTesting
 import ProxyCore

@@ -1,6 +1,6 @@
+import Bytes
 import JSON
 import PushDelivery
-import SIPGrammar
 import Testing
 
 private let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"

@@ -1,5 +1,5 @@
+import Bytes
 import PushDelivery
-import SIPGrammar
 import Testing
 import Timekeeping
 

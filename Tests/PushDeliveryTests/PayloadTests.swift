@@ -1,6 +1,6 @@
+import Bytes
 import JSON
 import PushDelivery
-import SIPGrammar
 import Testing
 import Timekeeping
 

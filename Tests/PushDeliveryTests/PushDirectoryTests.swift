@@ -1,6 +1,6 @@
+import Bytes
 import PushDelivery
 import Settings
-import SIPGrammar
 import Testing
 
 @Suite struct `Apps of the providers` {

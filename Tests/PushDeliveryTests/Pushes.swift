@@ -1,5 +1,5 @@
+import Bytes
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// The date of the ECSS-10 samples for Apple.

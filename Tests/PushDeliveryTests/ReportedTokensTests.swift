@@ -1,6 +1,6 @@
+import Bytes
 import Foundation
 import PushDelivery
-import SIPGrammar
 import Testing
 
 /// The documented token for calls, and what it stands for at Apple.

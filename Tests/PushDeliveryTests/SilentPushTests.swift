@@ -1,5 +1,5 @@
+import Bytes
 import JSON
-import SIPGrammar
 import Testing
 import Timekeeping
 

@@ -1,3 +1,4 @@
+import Bytes
 import Registration
 import SIPGrammar
 import Testing

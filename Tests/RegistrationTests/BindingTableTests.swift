@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -50,7 +51,7 @@ struct BindingTableTests {
         #expect(after.bindings(of: "push").count == 1)
         #expect(after.table.count == 1)
         // The ids of rows that were refused do not come again: the bucket may still name them.
-        #expect(after.table.nextID > (rows.map(\.id).max() ?? BindingID(rawValue: 0)))
+        #expect(after.table.nextID > (rows.map(\.id).max() ?? DeviceID(rawValue: 0)))
     }
 
     @Test func `a new run gives no id of an earlier one, even when no row is left`() throws {
@@ -89,7 +90,7 @@ struct BindingTableTests {
     func `a row that cannot be read is refused`(contact: String) {
         var registrar = Registrar()
         let row = StoredBinding(
-            id: BindingID(rawValue: 5), aor: .user("bob"), contact: ByteString(contact), callID: ByteString("c"),
+            id: DeviceID(rawValue: 5), aor: .user("bob"), contact: ByteString(contact), callID: ByteString("c"),
             cseq: 1,
             path: [], flow: .phone(), granted: 600, freshUntil: registrar.now.date + .seconds(600),
             registeredAt: registrar.now.date, isPush: true)
@@ -144,7 +145,7 @@ struct BindingTableTests {
 
     @Test func `two plans of different users never share an id`() throws {
         var registrar = Registrar()
-        var ids: [BindingID] = []
+        var ids: [DeviceID] = []
         var plans: [RegisterPlan] = []
         for user in ["a", "b", "c"] {
             let request = try registerRequest(contacts: [PhoneContact.ordinary()], user: user, callID: user)
@@ -202,7 +203,7 @@ struct BindingTableTests {
 
     @Test func `thousands of users are found by AOR and by id`() throws {
         var registrar = Registrar()
-        var ids: [String: [BindingID]] = [:]
+        var ids: [String: [DeviceID]] = [:]
         for round in 0..<3 {
             for user in 0..<1000 {
                 let name = "user\(user)"
@@ -236,7 +237,7 @@ struct BindingTableTests {
     @Test func `bindings that come and go in any order stay findable`() throws {
         var random = SeededGenerator(seed: 11)
         var registrar = Registrar()
-        var ids: [Int: BindingID] = [:]
+        var ids: [Int: DeviceID] = [:]
         for _ in 0..<6000 {
             let user = Int.random(in: 0..<700, using: &random)
             if let id = ids.removeValue(forKey: user) {

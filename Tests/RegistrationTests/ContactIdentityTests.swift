@@ -1,6 +1,6 @@
+import Bytes
 import PushDelivery
 import Registration
-import SIPGrammar
 import Testing
 import Timekeeping
 

@@ -1,5 +1,5 @@
+import Bytes
 import Registration
-import SIPGrammar
 import Testing
 
 @Suite("Device label (reading A5)")

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Crypto
 import Registration
 import SIPGrammar

@@ -1,6 +1,6 @@
 import Addressing
+import Bytes
 import Registration
-import SIPGrammar
 import Testing
 import Timekeeping
 

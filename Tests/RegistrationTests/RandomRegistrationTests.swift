@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -40,7 +41,7 @@ private struct Phone {
 
 /// What the model knows of one binding.
 private struct Entry {
-    let id: BindingID
+    let id: DeviceID
     var phone: Phone
     var expires: Instant
     var order: (callID: String, cseq: Int)
@@ -55,8 +56,8 @@ private struct RandomDay: ~Copyable {
     private var phones: [Phone] = []
     private var entries: [Entry] = []
     private var enabled: Set<PushProvider> = [.apns, .fcm]
-    private var store: [BindingID: StoredBinding] = [:]
-    private var usedIDs: Set<BindingID> = []
+    private var store: [DeviceID: StoredBinding] = [:]
+    private var usedIDs: Set<DeviceID> = []
     private var counter = 100
     private(set) var passed = 0
 
@@ -261,9 +262,9 @@ private struct RandomDay: ~Copyable {
         dropEnded()
         for user in ["ann", "bob"] {
             let own = entries.filter { $0.phone.user == user }
-            var expected: [BindingID: String] = [:]
+            var expected: [DeviceID: String] = [:]
             for entry in own { expected[entry.id] = entry.phone.contact }
-            var found: [BindingID: String] = [:]
+            var found: [DeviceID: String] = [:]
             for binding in registrar.bindings(of: user) { found[binding.id] = binding.contact.string }
             try #require(found == expected)
             let sleeping = own.filter { entry in entry.phone.provider.map { enabled.contains($0) } ?? false }

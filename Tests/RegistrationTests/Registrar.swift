@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -58,7 +59,7 @@ struct Registrar: ~Copyable {
         return taken
     }
 
-    mutating func remove(_ id: BindingID) -> BindingChange? { table.remove(id) }
+    mutating func remove(_ id: DeviceID) -> BindingChange? { table.remove(id) }
 
     mutating func sweep(limit: Int = 100) -> [BindingTable.Ended] {
         table.removeExpired(limit: limit, now: now.instant)
@@ -68,7 +69,7 @@ struct Registrar: ~Copyable {
 
     func wasKnown(_ user: String) -> Bool { table.wasKnown(.user(user)) }
 
-    func aor(of id: BindingID) -> AddressOfRecord? { table.binding(id)?.aor }
+    func aor(of id: DeviceID) -> AddressOfRecord? { table.binding(id)?.aor }
 
     func rows(of users: String...) -> [StoredBinding] {
         var rows: [StoredBinding] = []
@@ -98,8 +99,8 @@ struct Reply {
 
     var contacts: [String] { values("Contact") }
     var featureCaps: [String] { values("Feature-Caps") }
-    var refreshed: [BindingID] { plan?.refreshed ?? [] }
-    var removed: [BindingID] { plan?.removed ?? [] }
+    var refreshed: [DeviceID] { plan?.refreshed ?? [] }
+    var removed: [DeviceID] { plan?.removed ?? [] }
     var facts: [RegistrationFact] { plan?.facts ?? [] }
 
     var isPersisted: Bool { plan?.persist.isEmpty == false }

@@ -1,3 +1,4 @@
+import Bytes
 @testable import Registration
 import SIPGrammar
 import Testing

@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 import SIPMessage
 import Testing

@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 import Testing
 
 /// One message of RFC 4475 and what the reader makes of it.

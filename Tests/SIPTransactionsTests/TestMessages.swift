@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import SIPGrammar
 import SIPTransactions
 import Timekeeping

@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 import Telemetry
 import TestSupport
 import Testing

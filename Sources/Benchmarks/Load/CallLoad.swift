@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Reactor
 import SIPGrammar
 import SIPMessage

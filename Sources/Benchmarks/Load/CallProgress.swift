@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 package import Timekeeping
 
 /// One call of the load: what has happened to it, as caller, phone and push gateway saw it.

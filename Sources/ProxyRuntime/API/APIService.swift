@@ -1,8 +1,8 @@
 package import Addressing
+import Bytes
 import Crypto
 import HTTPServer
 import Reactor
-import SIPGrammar
 import Telemetry
 
 /// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.

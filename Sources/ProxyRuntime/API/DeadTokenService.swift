@@ -1,8 +1,8 @@
+import Bytes
 import Foundation
 import HTTPServer
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Storage
 import Telemetry
 import Timekeeping

@@ -1,9 +1,9 @@
+import Bytes
 import Collections
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Timekeeping
 
 /// Finds the devices that have certain tokens, in steps, so that calls go on meanwhile; who comes during a search waits

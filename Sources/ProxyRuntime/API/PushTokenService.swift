@@ -1,8 +1,8 @@
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 
 /// Lets apps tell of their tokens and of accounts that were removed, in Acrobits' forms.
 ///

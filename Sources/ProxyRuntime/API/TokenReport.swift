@@ -1,7 +1,7 @@
+import Bytes
 import HTTPServer
 import JSON
 import PushDelivery
-import SIPGrammar
 
 /// What an app's Push Token Reporter or Account Removal Reporter says, from path, query and body together.
 ///

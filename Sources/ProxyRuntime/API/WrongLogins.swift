@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import ProxyCore
 import Reactor
 import Registration
-import SIPGrammar
 
 /// What was guessed wrongly over HTTP and from where: passwords, keys, and the tokens of apps, which count alike.
 ///

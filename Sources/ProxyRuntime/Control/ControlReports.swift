@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 import Timekeeping
 
 /// What the control socket says and takes, as JSON. The command line reads the same types.

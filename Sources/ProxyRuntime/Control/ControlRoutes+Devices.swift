@@ -1,8 +1,8 @@
 import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Timekeeping
 
 /// A user's devices and missed calls. A user has few of both (`registrar.max-contacts`, `bucket`), so there are no pages.
@@ -63,7 +63,7 @@ extension ControlRoutes {
             engine.buckets.entries(of: aor).map { entry in
                 BucketEntryReport(
                     callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
-                    isOver: entry.isOver, devices: entry.devices.map { BindingID(rawValue: $0).name })
+                    isOver: entry.isOver, devices: entry.devices.map { DeviceID(rawValue: $0).name })
             }
         }
     }

@@ -1,7 +1,7 @@
+import Bytes
 import HTTPServer
 import ProxyCore
 import Registration
-import SIPGrammar
 import Storage
 
 /// Users for digest authentication. The store lists them: it has them in order, the engine has not.

@@ -1,3 +1,5 @@
+import Addressing
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery

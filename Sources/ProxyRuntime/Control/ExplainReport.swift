@@ -1,6 +1,7 @@
+import Addressing
+import Bytes
 import PushDelivery
 import Registration
-import SIPGrammar
 import Timekeeping
 
 /// What is known of a user's phones, or of a call, for `sippushd explain`.
@@ -93,7 +94,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         callRef = record.callRef?.description
         calls = record.calls
         device = record.device
-        deviceName = record.device == 0 ? nil : BindingID(rawValue: record.device).name
+        deviceName = record.device == 0 ? nil : DeviceID(rawValue: record.device).name
         requestedAt = record.requestedAt.milliseconds
         omission = record.omission?.rawValue
         app = record.app

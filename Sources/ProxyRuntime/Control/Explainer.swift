@@ -1,8 +1,9 @@
+import Addressing
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Storage
 import Timekeeping
 

@@ -1,8 +1,8 @@
+import Bytes
 import Crypto
 import ProxyCore
 import Reactor
 import Registration
-import SIPGrammar
 import Storage
 import Telemetry
 import Timekeeping

@@ -1,8 +1,8 @@
+package import Bytes
 import Crypto
 import HTTPClient
 package import PushDelivery
 package import Reactor
-package import SIPGrammar
 package import Telemetry
 import Timekeeping
 

@@ -1,7 +1,7 @@
+import Bytes
 import Crypto
 import HTTPClient
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 extension HTTPClientRequest {

@@ -1,5 +1,5 @@
-internal import Storage
-internal import Timekeeping
+import Storage
+import Timekeeping
 
 /// Registrations and clean-ups of devices as SQL.
 extension Connection {

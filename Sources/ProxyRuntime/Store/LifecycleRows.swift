@@ -1,7 +1,7 @@
-internal import PushDelivery
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import PushDelivery
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// What apps say of their pushes as SQL.
 extension Connection {

@@ -1,6 +1,7 @@
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import Bytes
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// Mobile apps as SQL.
 extension Connection {

@@ -1,7 +1,7 @@
-internal import PushDelivery
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import PushDelivery
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// Calls under way as SQL, and what becomes of them when the daemon ended without being stopped.
 extension Connection {

@@ -1,6 +1,7 @@
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import Bytes
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// Secrets and dialogs' lives as SQL.
 extension Connection {

@@ -1,6 +1,6 @@
-internal import PushDelivery
-internal import Storage
-internal import Timekeeping
+import PushDelivery
+import Storage
+import Timekeeping
 
 /// How pushes fared, counted by SQL over the timeline's rows.
 extension Connection {

@@ -1,7 +1,7 @@
+package import Bytes
 package import ProxyCore
 package import PushDelivery
 package import Registration
-package import SIPGrammar
 package import Timekeeping
 
 /// One thing to write. Whoever submits it keeps its byte strings ``ByteString/compacted()``.

@@ -1,5 +1,5 @@
-internal import Reactor
-internal import Storage
+import Reactor
+import Storage
 
 /// Copies the write-ahead log into the file on a thread of its own, so that no commit waits for it.
 ///

@@ -1,4 +1,4 @@
-internal import Storage
+import Storage
 
 /// The files that the store's name leads to now, to notice when somebody takes them away. They are asked for, never opened.
 struct StoreFiles: Equatable {

@@ -1,5 +1,5 @@
-internal import Collections
-internal import Timekeeping
+import Collections
+import Timekeeping
 
 /// Whether changes can be written; behind a lock, since the writer's thread knows and others ask.
 struct StoreHealth: Sendable {

@@ -1,5 +1,6 @@
-internal import Collections
-internal import Registration
+import Addressing
+import Collections
+import Registration
 
 /// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
 struct StoreIntake {
@@ -21,7 +22,7 @@ struct StoreIntake {
     private var entries = Queue<Entry>()
     /// Changes that wait, lazy ones apart.
     private(set) var count = 0
-    private var lazyRows: [BindingID: StoredBinding] = [:]
+    private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
     /// What the writer's thread has been told about the entries that wait.
     private var announced = Call.none
@@ -60,7 +61,7 @@ struct StoreIntake {
 
     /// Lazy rows whose transaction failed wait again, unless something newer has come.
     mutating func restore(_ rows: [StoredBinding]) {
-        var newer: Set<BindingID> = []
+        var newer: Set<DeviceID> = []
         for entry in entries.elements {
             for case .binding(let change) in entry.changes { newer.insert(change.id) }
         }
@@ -92,7 +93,7 @@ struct StoreIntake {
 }
 
 extension BindingChange {
-    var id: BindingID {
+    var id: DeviceID {
         switch self {
         case .upsert(let row): row.id
         case .delete(let id): id

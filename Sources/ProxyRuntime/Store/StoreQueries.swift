@@ -1,5 +1,5 @@
-internal import Reactor
-internal import Storage
+import Reactor
+import Storage
 
 /// Reads for the HTTP services, on a thread of their own: a long one holds up neither calls nor commits.
 actor StoreQueries {

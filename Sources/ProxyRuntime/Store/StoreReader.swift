@@ -1,6 +1,7 @@
+package import Addressing
 package import PushDelivery
 package import Registration
-internal import Storage
+import Storage
 package import Timekeeping
 
 /// Reads the store at start, before the writer runs, and for commands that look at it while the daemon does.
@@ -92,7 +93,7 @@ package struct StoreReader: ~Copyable {
     /// Accepted pushes that were not read, those of each device in the order in which they were asked for. An index alone
     /// is read, and no more than the badges can hold.
     package mutating func forEachUnreadPush(
-        since date: UnixTime, _ body: (PushCode, UnreadPushes.Matter, BindingID, UnixTime) -> Void
+        since date: UnixTime, _ body: (PushCode, UnreadPushes.Matter, DeviceID, UnixTime) -> Void
     ) throws(StoreError) {
         let sql = """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread
@@ -102,7 +103,7 @@ package struct StoreReader: ~Copyable {
         try forEachRow(of: sql) { row in
             guard let code = row.storedCode(2) else { return false }
             body(
-                code, row.storedMatter(kind: 3, callRef: 4), BindingID(rawValue: UInt64(bitPattern: row.integer(0))),
+                code, row.storedMatter(kind: 3, callRef: 4), DeviceID(rawValue: UInt64(bitPattern: row.integer(0))),
                 UnixTime(milliseconds: row.integer(1)))
             return true
         }

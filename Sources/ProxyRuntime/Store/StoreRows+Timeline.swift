@@ -1,7 +1,8 @@
-internal import PushDelivery
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import Bytes
+import PushDelivery
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// The timeline as SQL.
 extension Connection {

@@ -1,9 +1,10 @@
-internal import Addressing
-internal import PushDelivery
-internal import Registration
-internal import SIPGrammar
-internal import Storage
-internal import Timekeeping
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import Storage
+import Timekeeping
 
 /// Changes as SQL.
 extension Connection {
@@ -198,7 +199,7 @@ extension Statement {
         let path = callID.upperBound..<block.count
         let all = ByteString(copying: block.span)
         return StoredBinding(
-            id: BindingID(rawValue: UInt64(bitPattern: integer(0))),
+            id: DeviceID(rawValue: UInt64(bitPattern: integer(0))),
             aor: AddressOfRecord(user: all[user], host: all[host]), contact: all[contact], callID: all[callID],
             cseq: cseq, path: all[path].lines,
             // The connection ended with the process that had it; no new one has the number 0.

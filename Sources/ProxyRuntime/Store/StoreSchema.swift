@@ -1,4 +1,4 @@
-internal import Storage
+import Storage
 
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///

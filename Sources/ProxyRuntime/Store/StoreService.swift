@@ -1,3 +1,4 @@
+import Addressing
 package import ProxyCore
 package import PushDelivery
 package import Reactor
@@ -123,7 +124,7 @@ package final class StoreService: @unchecked Sendable {
 
     /// Hands over the pushes that were not read, those of each device in the order in which they were asked for.
     func loadUnread(
-        since date: UnixTime, _ restore: (PushCode, UnreadPushes.Matter, BindingID, UnixTime) -> Void
+        since date: UnixTime, _ restore: (PushCode, UnreadPushes.Matter, DeviceID, UnixTime) -> Void
     ) throws(StartError) {
         do {
             var reader = try StoreReader(path: path, mayMigrate: false)

@@ -1,9 +1,9 @@
-internal import Collections
-internal import Reactor
-internal import Registration
-internal import Storage
-internal import Telemetry
-internal import Timekeeping
+import Collections
+import Reactor
+import Registration
+import Storage
+import Telemetry
+import Timekeeping
 
 /// The writer's thread: takes what waits, commits it in one transaction, tells the results.
 ///

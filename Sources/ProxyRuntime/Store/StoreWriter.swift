@@ -1,6 +1,6 @@
-internal import Reactor
+import Reactor
 package import Registration
-internal import Storage
+import Storage
 package import Telemetry
 
 /// Writes changes to the store on a thread of its own and says when they are on the disk.

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// A key that outlives the process, such as the one that seals dialog tokens: a row of the table `secret`.

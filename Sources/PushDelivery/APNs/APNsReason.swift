@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import JSON
+import SIPGrammar
+import Timekeeping
 
 /// Why APNs did not take a push, in its own words.
 package enum APNsReason: Hashable, Sendable {

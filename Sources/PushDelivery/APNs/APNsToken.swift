@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10 and
 /// Linphone's form with several services).

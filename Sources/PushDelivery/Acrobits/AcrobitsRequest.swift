@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// A push as Acrobits' mediator wants it: one JSON object, which it turns into what Apple or Google want.
 enum AcrobitsRequest {

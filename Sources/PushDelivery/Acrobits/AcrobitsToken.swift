@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// The tokens that an Acrobits app got from its mediator, read from `pn-param` and `pn-prid`.
 ///

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// How a device is found by what its app has reported, and by nothing else.
 extension ReportedTokens {

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// What an app says of its tokens in a report: one for calls, one for everything else, each with its app.
 ///

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// One missed or offered call that still has to be reported to some devices; a row of the store.

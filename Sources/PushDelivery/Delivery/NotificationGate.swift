@@ -1,4 +1,4 @@
-internal import Collections
+import Collections
 
 /// Lets so many notifications into a lane at a time: the rest of its places is for calls, which never wait behind more.
 ///

@@ -1,4 +1,6 @@
-internal import SIPGrammar
+import Bytes
+
+import SIPGrammar
 
 extension Array<UInt8> {
     /// Appends the bytes as one segment of a path: all but letters, digits, `-`, `_` and `~` is escaped.

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// One HTTP request to a provider, all but our credential.
 package struct ProviderRequest: Hashable, Sendable {

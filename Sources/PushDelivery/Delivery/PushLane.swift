@@ -1,4 +1,4 @@
-internal import Collections
+import Collections
 package import Timekeeping
 
 /// The way to one provider: how many requests may be under way, who waits, and whether the provider can be reached.

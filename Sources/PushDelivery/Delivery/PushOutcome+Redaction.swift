@@ -1,4 +1,6 @@
-internal import SIPGrammar
+import Bytes
+
+import SIPGrammar
 
 extension PushOutcome {
     /// The same where the provider's words do not repeat the token, which is a secret (T18).

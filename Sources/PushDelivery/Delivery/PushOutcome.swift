@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// What a provider's answer means for us; each case says what to do.

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// A request's body as a log may show it: its shape, without what anybody said or is called.
 package enum RedactedPayload {

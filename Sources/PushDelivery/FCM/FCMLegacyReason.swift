@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// Why FCM's old interface did not take a push: `results[0].error` of an answer that is 200 all the same.
 package enum FCMLegacyReason: Hashable, Sendable {

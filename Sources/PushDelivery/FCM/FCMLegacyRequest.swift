@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import JSON
+import SIPGrammar
+import Timekeeping
 
 /// A push exactly as ECSS-10 sends it (R12, R24), for gateways that still take FCM's old messages.
 enum FCMLegacyRequest {

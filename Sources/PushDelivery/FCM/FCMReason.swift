@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// Why FCM's HTTP v1 interface did not take a push: `errorCode`, or the wider `status` where that is missing.
 package enum FCMReason: Hashable, Sendable {

@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import JSON
+import SIPGrammar
+import Timekeeping
 
 /// A push as FCM's HTTP v1 interface wants it (A27): data of any profile, all values strings.
 enum FCMRequest {

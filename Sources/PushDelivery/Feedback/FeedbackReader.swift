@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 
 /// Reads the stream of Apple's feedback service: records of four bytes of time, two of length, and the token.
 ///

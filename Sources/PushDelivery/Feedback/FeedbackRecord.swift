@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// One record of Apple's feedback service: when the app was found to be gone, and its token.

@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Settings
+import Bytes
+
+import JSON
+import SIPGrammar
+import Settings
 
 /// A JSON text whose strings may have fields in them.
 ///

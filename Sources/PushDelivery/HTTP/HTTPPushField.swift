@@ -1,5 +1,7 @@
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import SIPGrammar
+import Timekeeping
 
 /// What a template may name between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {

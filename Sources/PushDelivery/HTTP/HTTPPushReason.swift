@@ -1,4 +1,4 @@
-internal import Timekeeping
+import Timekeeping
 
 /// What the status of an operator's own server means, as its settings say.
 enum HTTPPushReason {

@@ -1,4 +1,4 @@
-internal import SIPGrammar
+import SIPGrammar
 
 /// A push in the form that an operator's own server wants.
 enum HTTPPushRequest {

@@ -1,5 +1,7 @@
-internal import SIPGrammar
-internal import Settings
+import Bytes
+
+import SIPGrammar
+import Settings
 
 /// Text with fields in it: `/push/{{token}}`. What the fields hold is encoded for the place where the template stands.
 package struct HTTPPushTemplate: Hashable, Sendable {

@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import JSON
+import SIPGrammar
+import Timekeeping
 
 /// Notifications for apps of ECSS-10, which has none of its own: its `type` and `date`, with the members of 10darts.
 extension ECSS10Payload {

@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// Notifications for Linphone apps: Flexisip's envelope, the sender's object in the place that it has for one.
 extension LinphonePayload {

@@ -1,5 +1,7 @@
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import SIPGrammar
+import Timekeeping
 
 /// How much of a notification's texts may be written, in bytes once escaped.
 struct TextLimits {

@@ -1,5 +1,5 @@
+package import Bytes
 package import JSON
-package import SIPGrammar
 package import Timekeeping
 
 /// What an application server lets a device know: a message to show, or nothing but a wake-up. Never a call.

@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// Notifications as the 10darts platform words them: the profile's own kind of push.
 extension TenDartsPayload {

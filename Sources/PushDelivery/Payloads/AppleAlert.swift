@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 extension Array<UInt8> {
     /// What Apple's phones show and play: members of `aps`.

@@ -1,6 +1,8 @@
-internal import JSON
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import JSON
+import SIPGrammar
+import Timekeeping
 
 /// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {

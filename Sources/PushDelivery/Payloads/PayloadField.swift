@@ -1,5 +1,7 @@
-internal import JSON
-internal import SIPGrammar
+import Bytes
+
+import JSON
+import SIPGrammar
 
 /// One key of a payload with its value, before an envelope is chosen: JSON as it is, or Firebase's strings.
 struct PayloadField {

@@ -1,5 +1,7 @@
-internal import SIPGrammar
-internal import Timekeeping
+import Bytes
+
+import SIPGrammar
+import Timekeeping
 
 /// How an app wants its pushes worded.
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 package import Timekeeping
 
 /// What was done so that one phone learns of one call, or of the calls it missed: each step and when it was.

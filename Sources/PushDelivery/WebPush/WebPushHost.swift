@@ -1,4 +1,5 @@
-internal import SIPGrammar
+import SIPGrammar
+import Bytes
 package import Settings
 
 /// A host that web pushes may go to, or all hosts below a name.

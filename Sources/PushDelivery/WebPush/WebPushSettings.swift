@@ -1,4 +1,5 @@
-internal import SIPGrammar
+import SIPGrammar
+import Bytes
 package import Settings
 
 /// Web push: browsers and apps with a subscription of their own (RFC 8030).

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from `pn-param`,
 /// where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.

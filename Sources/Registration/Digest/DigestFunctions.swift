@@ -1,3 +1,4 @@
+import Bytes
 package import SIPGrammar
 
 /// The cryptography of digest authentication, handed in from outside: this module has none.

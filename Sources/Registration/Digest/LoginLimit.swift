@@ -1,6 +1,6 @@
 package import Addressing
+import Bytes
 import PushDelivery
-import SIPGrammar
 package import Timekeeping
 
 /// How many wrong passwords a source may show, and how many may be shown for a user, before none is looked at any more

@@ -1,5 +1,5 @@
 package import Addressing
-import SIPGrammar
+import Bytes
 import Timekeeping
 
 /// Whom a nonce is made for: whoever shows it again has received it, so its source address is its own (T8).

@@ -1,4 +1,4 @@
-package import SIPGrammar
+package import Bytes
 
 /// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
 ///

@@ -1,9 +1,9 @@
 import Addressing
+import Bytes
 import Foundation
 import HTTPClient
 import JSON
 import PushDelivery
-import SIPGrammar
 import Storage
 import Telemetry
 import TestSupport

@@ -1,11 +1,11 @@
 import Addressing
+import Bytes
 import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Storage
 import Telemetry
 import Testing

@@ -1,9 +1,9 @@
+import Bytes
 import HTTPServer
 import LoopTesting
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 import Telemetry
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Crypto
 import Foundation
 import LoopTesting
@@ -6,7 +7,6 @@ import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Telemetry
 import TestSupport
 import Testing

@@ -1,6 +1,6 @@
+import Bytes
 import HTTPServer
 import PushDelivery
-import SIPGrammar
 import Testing
 
 @testable import ProxyRuntime

@@ -1,6 +1,7 @@
+import Addressing
+import Bytes
 import PushDelivery
 import Registration
-import SIPGrammar
 import Testing
 import Timekeeping
 
@@ -108,7 +109,7 @@ struct ExplanationTests {
             expires: Int64 = 600_000
         ) -> ExplainReport.ContactReport {
             ExplainReport.ContactReport(
-                device: device, deviceName: BindingID(rawValue: device).name, token: token, switchedOff: off,
+                device: device, deviceName: DeviceID(rawValue: device).name, token: token, switchedOff: off,
                 hasPushParameters: hasPush, isReported: isReported,
                 registeredAt: report.date - 2 * hour, expiresAt: report.date + expires)
         }
@@ -314,7 +315,7 @@ struct ExplanationTests {
         var report = report([record])
         report.contacts = [
             ExplainReport.ContactReport(
-                device: 71, deviceName: BindingID(rawValue: 71).name, token: "fcm:…(9)", hasPushParameters: true,
+                device: 71, deviceName: DeviceID(rawValue: 71).name, token: "fcm:…(9)", hasPushParameters: true,
                 isReported: false,
                 registeredAt: start.milliseconds + 31_500, expiresAt: start.milliseconds + 3_600_000)
         ]

@@ -1,9 +1,9 @@
+import Bytes
 import Crypto
 import JSON
 import LoopTesting
 import PushDelivery
 import PushSandbox
-import SIPGrammar
 import Settings
 import Telemetry
 import Testing

@@ -1,6 +1,6 @@
+import Bytes
 import LoopTesting
 import PushDelivery
-import SIPGrammar
 import Telemetry
 import Testing
 

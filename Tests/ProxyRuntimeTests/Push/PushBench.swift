@@ -1,9 +1,9 @@
+import Bytes
 import Crypto
 import LoopTesting
 import PushDelivery
 import ProxyRuntime
 import Reactor
-import SIPGrammar
 import Telemetry
 import Timekeeping
 

@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Foundation
 import JSON
@@ -5,7 +6,6 @@ import LoopTesting
 import PushDelivery
 import PushSandbox
 import Reactor
-import SIPGrammar
 import Testing
 import Timekeeping
 

@@ -1,11 +1,11 @@
 import Addressing
+import Bytes
 import Crypto
 import Foundation
 import LoopTesting
 import PushDelivery
 import PushSandbox
 import Reactor
-import SIPGrammar
 import Testing
 import Timekeeping
 

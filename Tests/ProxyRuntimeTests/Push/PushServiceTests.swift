@@ -1,10 +1,10 @@
+import Bytes
 import Crypto
 import LoopTesting
 import JSON
 import ProxyRuntime
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Settings
 import Telemetry
 import Testing

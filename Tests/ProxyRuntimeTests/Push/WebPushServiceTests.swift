@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import JSON
 import LoopTesting
@@ -5,7 +6,6 @@ import PushDelivery
 import ProxyRuntime
 import PushSandbox
 import Reactor
-import SIPGrammar
 import Settings
 import Telemetry
 import Testing

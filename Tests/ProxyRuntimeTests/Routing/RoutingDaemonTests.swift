@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import LoopTesting
 import ProxyCore
 import Reactor

@@ -1,6 +1,6 @@
+import Bytes
 import Crypto
 import LoopTesting
-import SIPGrammar
 import Telemetry
 import Testing
 import Timekeeping

@@ -1,3 +1,4 @@
+import Addressing
 import Foundation
 import Glibc
 import ProxyRuntime

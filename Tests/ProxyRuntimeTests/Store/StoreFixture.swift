@@ -1,10 +1,10 @@
 import Addressing
+import Bytes
 import Foundation
 import ProxyRuntime
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Storage
 import Telemetry
 import TestSupport
@@ -116,7 +116,7 @@ extension StoredBinding {
         connection: UInt64 = 0
     ) -> StoredBinding {
         StoredBinding(
-            id: BindingID(rawValue: id), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org")),
+            id: DeviceID(rawValue: id), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org")),
             contact: contact, callID: ByteString("call-\(id)@host"), cseq: cseq, path: path.map { ByteString($0) },
             flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
             freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),

@@ -1,3 +1,4 @@
+import Addressing
 import Registration
 import Testing
 
@@ -25,7 +26,7 @@ struct StoreIntakeTests {
     }
 
     /// What the rows of the batch say, those that were lazy.
-    private func lazy(_ batch: StoreIntake.Batch) -> [BindingID: UInt32] {
+    private func lazy(_ batch: StoreIntake.Batch) -> [DeviceID: UInt32] {
         Dictionary(uniqueKeysWithValues: batch.lazyRows.map { ($0.id, $0.cseq) })
     }
 
@@ -66,7 +67,7 @@ struct StoreIntakeTests {
     @Test mutating func `an entry that is refused leaves the lazy row of its binding as it was`() {
         #expect(intake.addLazily([.sample(1, cseq: 2)], limit: 10) == true)
         #expect(intake.add(entry(1, [row(1, 3)]), limit: 0) == nil)
-        #expect(lazy(intake.take(limit: 10, withLazyRows: true)) == [BindingID(rawValue: 1): 2])
+        #expect(lazy(intake.take(limit: 10, withLazyRows: true)) == [DeviceID(rawValue: 1): 2])
     }
 
     @Test
@@ -91,18 +92,18 @@ struct StoreIntakeTests {
         #expect(intake.addLazily([.sample(3), .sample(4)], limit: 3) == nil)
         #expect(
             lazy(intake.take(limit: 10, withLazyRows: true))
-                == [BindingID(rawValue: 1): 3, BindingID(rawValue: 2): 2])
+                == [DeviceID(rawValue: 1): 3, DeviceID(rawValue: 2): 2])
         #expect(intake.addLazily([.sample(1)], limit: 3) == true)
     }
 
     @Test(arguments: [false, true])
     mutating func `a change of a binding takes the place of its lazy row`(isRemoval: Bool) {
         _ = intake.addLazily([.sample(1, cseq: 2), .sample(2, cseq: 2)], limit: 10)
-        let change = isRemoval ? StoreChange.binding(.delete(BindingID(rawValue: 1))) : row(1, 3)
+        let change = isRemoval ? StoreChange.binding(.delete(DeviceID(rawValue: 1))) : row(1, 3)
         _ = intake.add(entry(1, notes(1) + [change]), limit: 10)
         let batch = intake.take(limit: 10, withLazyRows: true)
         #expect(tickets(batch) == [1])
-        #expect(lazy(batch) == [BindingID(rawValue: 2): 2])
+        #expect(lazy(batch) == [DeviceID(rawValue: 2): 2])
     }
 
     @Test mutating func `lazy rows go when they are asked for, after all others and as many as fit`() {
@@ -124,11 +125,11 @@ struct StoreIntakeTests {
         _ = intake.addLazily((1...4).map { .sample($0, cseq: 2) }, limit: 10)
         let failed = intake.take(limit: 10, withLazyRows: true)
         _ = intake.addLazily([.sample(1, cseq: 3)], limit: 10)
-        _ = intake.add(entry(1, [row(2, 3), .binding(.delete(BindingID(rawValue: 3)))]), limit: 10)
+        _ = intake.add(entry(1, [row(2, 3), .binding(.delete(DeviceID(rawValue: 3)))]), limit: 10)
         intake.restore(failed.lazyRows)
         let batch = intake.take(limit: 10, withLazyRows: true)
         #expect(tickets(batch) == [1])
-        #expect(lazy(batch) == [BindingID(rawValue: 1): 3, BindingID(rawValue: 4): 2])
+        #expect(lazy(batch) == [DeviceID(rawValue: 1): 3, DeviceID(rawValue: 4): 2])
     }
 
     @Test mutating func `once closed it takes nothing more, and gives what it has`() {

@@ -1,9 +1,9 @@
 import Addressing
+import Bytes
 import Foundation
 @testable import ProxyRuntime
 import PushDelivery
 import Registration
-import SIPGrammar
 import Storage
 import Telemetry
 import Testing
@@ -49,7 +49,7 @@ struct StoreWriterTests {
         let user = DigestUser(name: ByteString("bob"), realm: ByteString("r"), ha1: [:])
         let changes: [StoreChange] = [
             .binding(.upsert(.sample(1))), .binding(.upsert(.sample(1, cseq: 2))), .binding(.upsert(.sample(2))),
-            .binding(.delete(BindingID(rawValue: 2))), .bucket(alice, .upsert(.sample(1))),
+            .binding(.delete(DeviceID(rawValue: 2))), .bucket(alice, .upsert(.sample(1))),
             .bucket(alice, .delete(CallRef(rawValue: 1))), .addUser(user),
             .removeUser(name: user.name, realm: user.realm), .switchProvider(.apns, isOn: false),
             .switchProvider(.apns, isOn: true),
@@ -231,7 +231,7 @@ struct StoreLazyTests {
         #expect(await store.write([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))]) == true)
         #expect(store.writer.refresh([.sample(1, cseq: 5), .sample(2, cseq: 5)]))
         #expect(
-            await store.write([.binding(.delete(BindingID(rawValue: 1))), .binding(.upsert(.sample(2, cseq: 7)))])
+            await store.write([.binding(.delete(DeviceID(rawValue: 1))), .binding(.upsert(.sample(2, cseq: 7)))])
                 == true)
         store.writer.stop()
         #expect(try folder.read().bindings == [.sample(2, cseq: 7)])

@@ -1,10 +1,10 @@
+import Bytes
 import Collections
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Storage
 import Telemetry
 import Timekeeping

@@ -1,7 +1,7 @@
+import Bytes
 import Crypto
 import PushDelivery
 import Registration
-import SIPGrammar
 
 /// An app that may register devices, ready for use.
 struct MobileApp: Sendable {

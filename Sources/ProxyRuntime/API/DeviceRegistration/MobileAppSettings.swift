@@ -1,6 +1,6 @@
+import Bytes
 import Crypto
 package import Settings
-import SIPGrammar
 
 /// Which of Apple's services an app's tokens belong to, by its `pn-provider`.
 package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {

@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 package import Timekeeping
 
 /// An app that was declared by `sippushd app add` or over the admin API, and is kept in the store.

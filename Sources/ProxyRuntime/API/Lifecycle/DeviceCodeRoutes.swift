@@ -1,9 +1,10 @@
+import Addressing
+import Bytes
 import HTTPServer
 import JSON
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 
 /// Tells apps how to name their devices, in the form of the 10darts platform. Devices are not made here: they register by
 /// SIP, or are reported.
@@ -77,7 +78,7 @@ struct DeviceCodeRoutes {
     private func accessed(_ call: ServiceCall) throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         let isKnown = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.isKnown(BindingID(rawValue: device)) }
+            shard.withEngine { engine, _ in engine.isKnown(DeviceID(rawValue: device)) }
         }
         guard isKnown else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))

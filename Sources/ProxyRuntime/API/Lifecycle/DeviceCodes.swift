@@ -1,5 +1,5 @@
+import Bytes
 import Crypto
-import SIPGrammar
 
 /// Names devices to their apps: texts that nobody can make without our key, and that tell nothing of the device (T7).
 ///

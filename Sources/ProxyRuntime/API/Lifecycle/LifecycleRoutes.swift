@@ -1,9 +1,10 @@
+import Addressing
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Timekeeping
 
 /// What apps say of the pushes they got, in the form of the 10darts platform.
@@ -53,7 +54,7 @@ struct LifecycleRoutes {
         }
         let (place, date) = shard.assumeIsolated { shard in
             shard.withEngine { engine, now in
-                (engine.pushMarked(code, mark, by: BindingID(rawValue: device), now: now), now.date)
+                (engine.pushMarked(code, mark, by: DeviceID(rawValue: device), now: now), now.date)
             }
         }
         switch place {
@@ -68,7 +69,7 @@ struct LifecycleRoutes {
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         let (isKnown, date) = shard.assumeIsolated { shard in
             shard.withEngine { engine, now in
-                (engine.allPushesRead(by: BindingID(rawValue: device), now: now), now.date)
+                (engine.allPushesRead(by: DeviceID(rawValue: device), now: now), now.date)
             }
         }
         guard isKnown else { throw .noSuchPush }

@@ -1,5 +1,5 @@
+import Bytes
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// What became of one push, for application servers: nothing that would let anybody reach its devices.

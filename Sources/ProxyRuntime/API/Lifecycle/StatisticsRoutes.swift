@@ -1,8 +1,8 @@
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Storage
 import Timekeeping
 

@@ -1,7 +1,7 @@
+import Bytes
 import HTTPServer
 import JSON
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// What the mediator says of a push: a code, which is 200 when it was taken; all else is thrown on the way.

@@ -1,8 +1,8 @@
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Timekeeping
 
 /// Messages in the form of Acrobits' mediator: for servers that know a device by what it has reported.

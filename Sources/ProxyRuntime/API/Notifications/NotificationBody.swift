@@ -1,6 +1,6 @@
+import Bytes
 import JSON
 import PushDelivery
-import SIPGrammar
 import Timekeeping
 
 /// A notification as the 10darts platform words it, and whom it is for.

@@ -1,9 +1,10 @@
+import Addressing
+import Bytes
 import HTTPServer
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import SIPGrammar
 import Storage
 import Timekeeping
 
@@ -65,7 +66,7 @@ struct NotificationService {
     private func ordered(_ call: ServiceCall) throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: shard.loop.moment.date)
         let named = users(body.users)
-        let devices = body.devices.map { (name: $0, device: codes.device(of: $0).map { BindingID(rawValue: $0) }) }
+        let devices = body.devices.map { (name: $0, device: codes.device(of: $0).map { DeviceID(rawValue: $0) }) }
         let recipients =
             named.known.map { NotificationRecipient.user($0.aor) }
             + devices.compactMap { $0.device.map(NotificationRecipient.device) }

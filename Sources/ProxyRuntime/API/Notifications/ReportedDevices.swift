@@ -1,7 +1,8 @@
+import Addressing
+import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
-import SIPGrammar
 
 /// The devices that have reported tokens, by those: searched for once, then remembered.
 ///
@@ -24,7 +25,7 @@ final class ReportedDevices: @unchecked Sendable {
     private let shard: ProxyShard
     private let search: DeviceSearch
     private let providers: Set<PushProvider>
-    private var known: [Wanted: BindingID] = [:]
+    private var known: [Wanted: DeviceID] = [:]
 
     private static let memory = 10_000
 

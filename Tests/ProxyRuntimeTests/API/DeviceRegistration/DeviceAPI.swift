@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Crypto
 import Foundation
 import HTTPClient
@@ -7,7 +8,6 @@ import LoopTesting
 import ProxyCore
 import PushDelivery
 import Reactor
-import SIPGrammar
 import Telemetry
 import TestSupport
 import Testing

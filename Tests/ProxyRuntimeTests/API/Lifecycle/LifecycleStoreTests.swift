@@ -1,7 +1,8 @@
+import Addressing
+import Bytes
 import HTTPServer
 import PushDelivery
 import Registration
-import SIPGrammar
 import Storage
 import Testing
 import Timekeeping

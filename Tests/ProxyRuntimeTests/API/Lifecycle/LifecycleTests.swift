@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Foundation
 import JSON
 import LoopTesting
@@ -6,7 +7,6 @@ import PushDelivery
 import ProxyCore
 import PushSandbox
 import Registration
-import SIPGrammar
 import Settings
 import Storage
 import TestSupport

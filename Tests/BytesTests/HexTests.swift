@@ -1,4 +1,4 @@
-import SIPGrammar
+import Bytes
 import Testing
 
 @Suite("Hexadecimal digits")

@@ -2,8 +2,8 @@
 /// log, in every list and after every restart, and nothing has to be stored.
 ///
 /// A number has 64 bits and its name 24, so names repeat among all devices; those of one user differ, because new devices
-/// get no number whose name another one of their user has (``BindingID/following(unless:)``).
-extension BindingID {
+/// get no number whose name another one of their user has (``DeviceID/following(unless:)``).
+extension DeviceID {
     /// Crockford's alphabet: without i, l, o and u, which look like others or make words.
     private static let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".unicodeScalars)
     /// Names begin with a letter, so that nobody takes one for a number.
@@ -21,16 +21,16 @@ extension BindingID {
     /// multiplicative hash).
     private var nameCode: UInt64 { (rawValue &* 0x9e37_79b9_7f4a_7c15) >> 40 }
 
-    func hasSameName(as other: BindingID) -> Bool { nameCode == other.nameCode }
+    package func hasSameName(as other: DeviceID) -> Bool { nameCode == other.nameCode }
 
     /// Whether an operator who says `text` may mean this device: by its name in either case, or by its whole number.
     package func isNamed(_ text: String) -> Bool { text.lowercased() == name || text == String(rawValue) }
 
     /// This number, or the next one whose name is free.
-    func following(unless isTaken: (BindingID) -> Bool) -> BindingID {
+    package func following(unless isTaken: (DeviceID) -> Bool) -> DeviceID {
         var id = self
         // A user's devices are few, and names are millions.
-        while isTaken(id) { id = BindingID(rawValue: id.rawValue &+ 1) }
+        while isTaken(id) { id = DeviceID(rawValue: id.rawValue &+ 1) }
         return id
     }
 }
