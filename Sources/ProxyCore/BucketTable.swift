@@ -64,7 +64,7 @@ package struct BucketTable: Sendable {
     /// Lets something happen to a user's bucket and returns the rows to write.
     mutating func change(
         _ aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
-    ) -> [StoredChange] {
+    ) -> [EngineChange] {
         var bucket = buckets.removeValue(forKey: aor) ?? PushBucket()
         let count = bucket.entries.count
         let changes = event(&bucket, settings)

@@ -204,7 +204,7 @@ package struct ProxyFunctions {
 }
 
 /// What was on disk when the program started, less the bindings: ``ProxyEngine/restore(_:now:)`` takes them one by one.
-package struct StoredState {
+package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]
     package var disabledProviders: Set<PushProvider>

@@ -12,9 +12,9 @@ package enum ProxyAction: Sendable {
     /// whose password it was; without one a contact was all the proof there is.
     case flowProved(Flow, account: Int?)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
-    case commit([StoredChange], CommitTicket)
+    case commit([EngineChange], CommitTicket)
     /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
-    case record([StoredChange])
+    case record([EngineChange])
     /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.
     case refresh([StoredBinding])
     /// Write this into the timeline, unless too much else waits.
@@ -29,8 +29,8 @@ package enum ProxyAction: Sendable {
     case resolve(NextHop, ResolutionTicket)
 }
 
-/// A row the store must write or delete.
-package enum StoredChange: Sendable {
+/// A row of the engine that the store must write or delete.
+package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     /// A row that nobody reads back: it is for application servers.

@@ -128,7 +128,7 @@ extension ProxyEngine {
         log.notice(
             "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
         if let change = bindings.remove(device) {
-            var changes: [StoredChange] = [.binding(change)]
+            var changes: [EngineChange] = [.binding(change)]
             if let token {
                 changes.append(
                     .deadToken(

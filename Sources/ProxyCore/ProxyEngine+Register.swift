@@ -182,7 +182,7 @@ extension ProxyEngine {
         bindings.begin(plan)
         registersInFlight[aor] = RegisterQueue(current: work, plan: plan)
         commits[ticket] = aor
-        act(.commit(plan.persist.map(StoredChange.binding), ticket))
+        act(.commit(plan.persist.map(EngineChange.binding), ticket))
     }
 
     /// The store committed the changes of a ticket, or could not.

@@ -6,11 +6,11 @@ import Registration
 
 /// What survives a crash: changes that were committed. What waits in the queue does not.
 struct SimulatedDisk {
-    private var queued: [(changes: [StoredChange], ticket: CommitTicket?)] = []
+    private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     private(set) var bindings: [DeviceID: StoredBinding] = [:]
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
-    mutating func queue(_ changes: [StoredChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
+    mutating func queue(_ changes: [EngineChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
 
     mutating func dropQueue() { queued = [] }
 
@@ -24,7 +24,7 @@ struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    private mutating func apply(_ change: StoredChange) {
+    private mutating func apply(_ change: EngineChange) {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row
         case .binding(.delete(let id)): bindings[id] = nil

@@ -48,7 +48,7 @@ extension [ProxyAction] {
     var deadTokens: [DeadToken] { recordsWithDeadTokens.flatMap(\.deadTokens) }
 
     /// The changes of each `record` that tells of a dead token.
-    var recordsWithDeadTokens: [[StoredChange]] {
+    var recordsWithDeadTokens: [[EngineChange]] {
         compactMap { action in
             guard case .record(let changes) = action, !changes.deadTokens.isEmpty else { return nil }
             return changes
@@ -56,7 +56,7 @@ extension [ProxyAction] {
     }
 }
 
-extension [StoredChange] {
+extension [EngineChange] {
     var deadTokens: [DeadToken] {
         compactMap { change in
             guard case .deadToken(let dead) = change else { return nil }

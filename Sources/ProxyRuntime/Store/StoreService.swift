@@ -224,7 +224,7 @@ package final class StoreService: @unchecked Sendable {
     // MARK: Changes
 
     /// Changes of the engine, on the disk before ``finished`` says so.
-    func commit(_ changes: [StoredChange], _ ticket: CommitTicket) {
+    func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
         commit(changes.map(Self.change), for: .engine(ticket))
     }
 
@@ -242,7 +242,7 @@ package final class StoreService: @unchecked Sendable {
     }
 
     /// Changes that are on the disk soon; nobody hears of it.
-    func record(_ changes: [StoredChange]) { record(changes.map(Self.change)) }
+    func record(_ changes: [EngineChange]) { record(changes.map(Self.change)) }
 
     func record(_ changes: [StoreChange]) {
         if !writer.record(changes) {
@@ -268,7 +268,7 @@ package final class StoreService: @unchecked Sendable {
         return writer.queueLength < StoreWriterSettings().queueLimit / 2 ? nil : "the store has fallen behind"
     }
 
-    static func change(_ change: StoredChange) -> StoreChange {
+    static func change(_ change: EngineChange) -> StoreChange {
         switch change {
         case .binding(let change): .binding(change)
         case .bucket(let change): .bucket(change.aor, change.change)
