@@ -33,7 +33,6 @@ let package = Package(
     products: [
         .executable(name: "sippushd", targets: ["sippushd"]),
         .executable(name: "push-sandbox", targets: ["push-sandbox"]),
-        .executable(name: "benchmarks", targets: ["run-benchmarks"]),
     ],
     targets: [
         // C libraries, each behind one module
@@ -47,9 +46,6 @@ let package = Package(
         .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
-
-        // Not a library at all: a malloc that counts. Only the benchmarks' program may link it.
-        .target(name: "CAllocationCount"),
 
         // Layer 1: values
         module("Addressing"),
@@ -100,13 +96,6 @@ let package = Package(
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
-        module(
-            "Benchmarks",
-            [
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
-                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
-            ]),
-        program("run-benchmarks", ["Benchmarks", "CAllocationCount"]),
 
         // Tests
         // What the tests of everything that lives on an event loop share.
@@ -120,7 +109,6 @@ let package = Package(
                 "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
-        tests("BenchmarksTests", ["Benchmarks", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests("BytesTests", ["Bytes"]),
         tests("CollectionsTests", ["Collections"]),
         tests("CryptoTests", ["Crypto", "Bytes", "Timekeeping"]),

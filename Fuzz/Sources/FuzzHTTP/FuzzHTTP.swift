@@ -69,6 +69,8 @@ private func check(_ head: HTTPRequestHead, _ body: [UInt8]) {
         precondition(!field.name.isEmpty && !field.value.utf8.contains(0x0a) && !field.value.utf8.contains(0x0d))
     }
     // Decoded twice is another matter, decoded once must be all that is needed.
-    for item in request.query + FormText.items(body[...]) { precondition(item.name.utf8.count <= head.target.utf8.count * 3 + body.count * 3) }
+    for item in request.query + FormText.items(body[...]) {
+        precondition(item.name.utf8.count <= head.target.utf8.count * 3 + body.count * 3)
+    }
     precondition(request.path.count <= head.target.utf8.count, "more segments than bytes")
 }

@@ -86,7 +86,7 @@ package struct BenchmarkOptions: Sendable {
     }
 
     package static let help = """
-        Usage: benchmarks [NAME ...] [options]
+        Usage: etc/benchmarks [NAME ...] [options]
 
         Measures the daemon on this machine and prints what it found. Without names everything is measured, in about
         two minutes. The daemon is a process of its own with a store in a temporary folder (TMPDIR); its load comes over
@@ -120,7 +120,7 @@ package struct BenchmarkOptions: Sendable {
           --seeds A-B     days: the first and the last one (default 0-999)
           --story         days: a line for each message and push, to see what happened on a day
           --limits FILE   allocations: fail when there are more than the file allows
-          --daemon FILE   the program to measure (default: sippushd beside this one)
+          --daemon FILE   the program to measure (default: the daemon of this folder)
           --json          lines of JSON instead of a table
 
         It ends with 1 when a call was lost, a limit is exceeded or a day shows what must never happen.

@@ -1,0 +1,88 @@
+// swift-tools-version: 6.2
+// The benchmarks; etc/benchmarks builds and runs them.
+//
+// They are a package of their own, so that no build of the daemon waits for them. `Main` is a link to the main package's
+// sources, whose modules are compiled here once more: `package` declarations are visible within one package only.
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+]
+
+/// A module of the main package; its dependencies are those that it has there.
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Main/\(name)", swiftSettings: strict)
+}
+
+func library(_ name: String, pkgConfig: String) -> Target {
+    .systemLibrary(name: name, path: "Main/\(name)", pkgConfig: pkgConfig)
+}
+
+let package = Package(
+    name: "benchmarks",
+    products: [.executable(name: "benchmarks", targets: ["run-benchmarks"])],
+    targets: [
+        library("CAres", pkgConfig: "libcares"),
+        library("CCurl", pkgConfig: "libcurl"),
+        library("CEvent", pkgConfig: "libevent_openssl"),
+        library("CNGHTTP2", pkgConfig: "libnghttp2"),
+        library("COpenSSL", pkgConfig: "openssl"),
+        .target(name: "COsip2", path: "Main/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        library("CSQLite", pkgConfig: "sqlite3"),
+        library("CYAML", pkgConfig: "yaml-0.1"),
+        module("Addressing"),
+        module("Bytes"),
+        module("SIPGrammar", ["Bytes", "Addressing"]),
+        module("JSON", ["Bytes"]),
+        module("Timekeeping"),
+        module("Collections"),
+        module("Telemetry", ["Bytes", "Timekeeping"]),
+        module("Settings", ["CYAML"]),
+        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Addressing"]),
+        module("Crypto", ["COpenSSL", "Bytes", "Timekeeping"]),
+        module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
+        module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module("Storage", ["CSQLite"]),
+        module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
+        module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("PushDelivery", ["JSON", "SIPGrammar", "Bytes", "Collections", "Timekeeping", "Telemetry", "Settings"]),
+        module(
+            "Registration",
+            ["PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+        module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module(
+            "ProxyCore",
+            [
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry", "Settings",
+            ]),
+        module(
+            "TestSupport",
+            [
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "SIPMessage",
+                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+            ]),
+
+        .target(
+            name: "Benchmarks",
+            dependencies: [
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
+                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+            ], swiftSettings: strict),
+        // Not a library at all: a malloc that counts. Only the benchmarks' program may link it.
+        .target(name: "CAllocationCount"),
+        .executableTarget(
+            name: "run-benchmarks", dependencies: ["Benchmarks", "CAllocationCount"], swiftSettings: strict),
+        .testTarget(
+            name: "BenchmarksTests",
+            dependencies: ["Benchmarks", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"],
+            swiftSettings: strict),
+    ]
+)
