@@ -82,9 +82,16 @@ let package = Package(
 
         // Layer 4: shell
         module(
+            "Persistence",
+            [
+                "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry",
+            ]),
+        module(
             "ProxyRuntime",
             [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient", "Storage", "HTTPServer",
+                "Persistence", "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient",
+                "HTTPServer",
                 "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Bytes", "Addressing",
                 "Collections",
                 "Timekeeping", "Telemetry", "Settings",
@@ -129,10 +136,23 @@ let package = Package(
                 "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
                 "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
+        .target(
+            name: "StoreTesting",
+            dependencies: [
+                "Persistence", "TestSupport", "PushDelivery", "Storage", "Bytes", "Telemetry", "Timekeeping",
+            ],
+            path: "Tests/StoreTesting", swiftSettings: strict),
+        tests(
+            "PersistenceTests",
+            [
+                "Persistence", "StoreTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "Storage",
+                "Reactor", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+            ]),
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
+                "ProxyRuntime", "Persistence", "StoreTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore",
+                "PushDelivery",
                 "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
                 "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),

@@ -19,6 +19,11 @@ package struct StoredBucketEntry: Sendable {
 package struct StoredBucketChange: Sendable {
     package let aor: AddressOfRecord
     package let change: BucketChange
+
+    package init(aor: AddressOfRecord, change: BucketChange) {
+        self.aor = aor
+        self.change = change
+    }
 }
 
 /// The buckets of all users; a user without entries has none.

@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import Crypto
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -22,8 +23,7 @@ package final class Daemon {
     /// How many there may be, sockets included.
     private let descriptors: Int
     private var settings: DaemonSettings
-    private let lock: StoreLock
-    private let store: StoreService
+    private let store: SQLiteStore
     let shard: ProxyShard
     private let streams: StreamFlows
     private let push: PushService
@@ -31,8 +31,6 @@ package final class Daemon {
     private let api: APIService
     private let admin: APIService
     let apps: MobileApps
-    private let queries: StoreQueries
-    private let backups: BackupService
     private let deviceCodes: DeviceCodes
     private let dialogKeys: DialogKeys
     private var deadTokens: DeadTokenService?
@@ -57,7 +55,7 @@ package final class Daemon {
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
 
-    package init(settings: DaemonSettings, path: String, log: Log) throws(StartError) {
+    package init(settings: DaemonSettings, path: String, log: Log) async throws(StartError) {
         self.settings = settings
         self.log = log
         settingsPath = path
@@ -73,19 +71,16 @@ package final class Daemon {
         } catch {
             throw StartError("no event loop: \(error)")
         }
-        lock = try StoreLock(store: settings.store, for: .daemon)
-        store = try StoreService(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
-        keys = APIKeyRing(try store.loadKeys())
+        do throws(StoreError) {
+            store = try SQLiteStore(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
+            keys = APIKeyRing(try await store.keys().compactMap { APIKey($0) })
+            apps = Self.apps(settings, and: try await store.mobileApps(), log: log)
+        } catch {
+            throw StartError(error)
+        }
         let access = settings.api.access(settings.limits)
         api = APIService(access, loop: loop, keys: keys, log: log)
         admin = APIService(settings.admin.access(like: access), loop: loop, keys: keys, log: log)
-        apps = try Self.apps(settings, in: store, log: log)
-        do {
-            queries = try StoreQueries(path: settings.store)
-            backups = try BackupService(store: settings.store, loop: loop, log: log)
-        } catch {
-            throw StartError("no thread for queries: \(error)")
-        }
         do {
             streams = try StreamFlows(loop: loop, limits: flowLimits, log: log)
         } catch {
@@ -100,18 +95,18 @@ package final class Daemon {
         } catch {
             throw StartError("push: \(error.description)")
         }
-        let codes = try DeviceCodes.load(store)
+        let codes = try await DeviceCodes.load(store)
         deviceCodes = codes
         push.deviceCode = { ByteString(codes.code(of: $0)) }
         dryRuns = DryRuns(loop: loop) { [push] in push.send($0) }
-        dialogKeys = try DialogKeys(store: store, log: log, now: loop.moment.date)
-        let engine = try Self.makeEngine(
+        dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
+        let engine = try await Self.makeEngine(
             settings, listeners: bound.listeners, store: store, seal: dialogKeys.sealer, vapidKey: push.vapidKey,
             log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
-        try connect()
+        try await connect()
     }
 
     /// Runs until SIGTERM or SIGINT.
@@ -122,11 +117,8 @@ package final class Daemon {
                 .version: .text(Version.current),
                 .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
             ])
-        loop.run()
-        queries.stop()
-        backups.stop()
+        loop.run(name: "sippushd")
         store.close()
-        lock.release()
         log.notice("stopped")
     }
 
@@ -186,35 +178,59 @@ package final class Daemon {
     }
 
     private static func makeEngine(
-        _ settings: DaemonSettings, listeners: [Listener], store: StoreService, seal: TextSealer, vapidKey: String?,
+        _ settings: DaemonSettings, listeners: [Listener], store: SQLiteStore, seal: TextSealer, vapidKey: String?,
         log: Log, now: Moment
-    ) throws(StartError) -> ProxyEngine {
+    ) async throws(StartError) -> ProxyEngine {
         var engineSettings = settings.engineSettings
         engineSettings.registrar.push.vapidKey = vapidKey
         let functions = try EngineFunctions.make(seal: seal)
-        let state = try store.load()
-        let cutOff = try store.cutOffOpenCalls(at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
-        if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
-        let engine = ProxyEngine(
-            settings: engineSettings,
-            identity: LocalIdentity(
-                listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
-                others: settings.api.listen + settings.admin.listen),
-            functions: functions, log: log, restoring: state, startedAt: now.date)
-        try store.loadDialogRenewals(after: now.date) { row in
-            if let digest = row.number { engine.restoreDialog(digest, until: row.until, now: now) }
+        do throws(StoreError) {
+            let cutOff = try await store.cutOffOpenCalls(
+                at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
+            if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
+            let engine = ProxyEngine(
+                settings: engineSettings,
+                identity: LocalIdentity(
+                    listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
+                    others: settings.api.listen + settings.admin.listen),
+                functions: functions, log: log, restoring: try await store.engineState(), startedAt: now.date)
+            try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
+            return engine
+        } catch {
+            throw StartError(error)
         }
-        try store.loadBindings { row in engine.restore(row, now: now) }
-        if engine.timeline.isOn {
-            try store.loadUnread(since: now.date + (.zero - engineSettings.unreadAge)) { code, matter, device, date in
-                engine.restoreUnread(code, matter, of: device, at: date)
-            }
-        }
-        engine.restored(now: now)
-        return engine
     }
 
-    private func connect() throws(StartError) {
+    /// Brings back what was stored, some of it at a time: all at once it would be in memory twice.
+    private static func restore(
+        _ engine: ProxyEngine, from store: some ProxyStore, unreadAge: Duration, now: Moment
+    ) async throws(StoreError) {
+        for dialog in try await store.dialogRenewals(after: now.date) {
+            engine.restoreDialog(dialog.digest, until: dialog.until, now: now)
+        }
+        var refused: [EngineChange] = []
+        var lastDevice: DeviceID?
+        while true {
+            let rows = try await store.bindings(after: lastDevice, limit: restoreLimit)
+            for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
+            lastDevice = rows.last?.id
+            if lastDevice == nil { break }
+        }
+        if !refused.isEmpty { store.record(refused) }
+        var lastPush: UnreadPush?
+        while engine.timeline.isOn {
+            let pushes = try await store.unreadPushes(
+                since: now.date + (.zero - unreadAge), after: lastPush, limit: restoreLimit)
+            for push in pushes { engine.restoreUnread(push.code, push.matter, of: push.device, at: push.requestedAt) }
+            lastPush = pushes.last
+            if lastPush == nil { break }
+        }
+        engine.restored(now: now)
+    }
+
+    private static let restoreLimit = 5000
+
+    private func connect() async throws(StartError) {
         let shard = shard
         streams.start(for: shard)
         api.wrongLogins.count(with: shard)
@@ -229,13 +245,12 @@ package final class Daemon {
             shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
         }
         do {
-            try lock.watch(on: loop, log: log)
             try store.start()
             try push.start()
             try dialogKeys.start(for: shard, on: loop)
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
-            backups.register(in: &router)
+            BackupService(store: store, loop: loop, log: log).register(in: &router)
             do {
                 control = try ControlService(path: settings.control, loop: loop, router: router, log: log)
             } catch {
@@ -251,7 +266,7 @@ package final class Daemon {
         } catch {
             throw StartError("cannot start: \(error)")
         }
-        try registerServices()
+        try await registerServices()
         try api.listen()
         try admin.listen()
         let sockets = sockets
@@ -262,13 +277,13 @@ package final class Daemon {
     private func registerOperatorRoutes(in router: inout ServiceRouter) {
         let (loop, store) = (loop, store)
         SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &router)
-        ControlRoutes(shard: shard, store: store, queries: queries, push: push, settings: settings)
+        ControlRoutes(shard: shard, store: store, push: push, settings: settings)
             .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(figures: { [weak self] in self?.figures ?? CounterSet() }, reports: { [push] in push.reports })
             .register(in: &router)
-        Explainer(shard: shard, queries: queries, settings: settings.push.timeline).register(in: &router)
+        Explainer(shard: shard, store: store, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add(
             "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
@@ -292,10 +307,10 @@ package final class Daemon {
 
     /// Those of the settings and those of the store, which must not get into each other's way.
     private static func apps(
-        _ settings: DaemonSettings, in store: StoreService, log: Log
-    ) throws(StartError) -> MobileApps {
+        _ settings: DaemonSettings, and stored: [StoredMobileApp], log: Log
+    ) -> MobileApps {
         let apps = MobileApps(settings.api.mobileApps, domains: settings.domains)
-        for app in try store.loadApps() {
+        for app in stored {
             if let conflict = MobileApps.conflict(of: app, with: settings.api.mobileApps) {
                 log.warning("a stored app is not used", [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
@@ -305,26 +320,25 @@ package final class Daemon {
         return apps
     }
 
-    private func registerServices() throws(StartError) {
+    private func registerServices() async throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &api.router)
         PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
         registerOperatorRoutes(in: &admin.router)
         if settings.api.notifications.enabled {
             NotificationService(
-                shard: shard, push: push, queries: queries, codes: deviceCodes,
+                shard: shard, push: push, store: store, codes: deviceCodes,
                 form: settings.api.pushTokens.provider
             ).register(in: &api.router)
         }
         do {
-            let service = try DeadTokenService(
-                store: store, queries: queries, loop: loop, age: settings.api.deadTokenAge)
+            let service = try DeadTokenService(store: store, loop: loop, age: settings.api.deadTokenAge)
             service.register(in: &api.router)
             deadTokens = service
         } catch {
             throw StartError("dead tokens: \(error)")
         }
-        try registerDeviceRegistration()
+        try await registerDeviceRegistration()
         registerLifecycle()
     }
 
@@ -332,12 +346,12 @@ package final class Daemon {
     private func registerLifecycle() {
         guard settings.push.timeline.maximumRecords > 0 else { return }
         LifecycleRoutes(shard: shard, store: store, codes: deviceCodes).register(in: &api.router)
-        StatisticsRoutes(shard: shard, queries: queries, codes: deviceCodes).register(in: &api.router)
+        StatisticsRoutes(shard: shard, store: store, codes: deviceCodes).register(in: &api.router)
         DeviceCodeRoutes(shard: shard, codes: deviceCodes, search: DeviceSearch(shard)).register(in: &api.router)
     }
 
     /// Also without apps, since they may be added at any time: to strangers all requests are unknown.
-    private func registerDeviceRegistration() throws(StartError) {
+    private func registerDeviceRegistration() async throws(StartError) {
         guard !settings.api.listen.isEmpty || !apps.isEmpty else { return }
         let resolver: DNSResolver
         do throws(SystemError) {
@@ -347,13 +361,14 @@ package final class Daemon {
         }
         let service = try DeviceRegistrationService(
             settings: settings.api, apps: apps, loop: loop, directory: DeviceDirectory(shard),
-            store: store, queries: queries,
+            store: store,
             dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log,
             ownEndpoints: { [weak self] in
                 guard let self else { return [] }
                 return api.endpoints + admin.endpoints + listeners.map(\.bound)
             }, resolve: { resolver.addresses(of: $0, $1) })
         service.register(in: &api.router)
+        try await service.resume()
         deviceRegistration = service
     }
 

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Persistence
 import ProxyCore
 import Reactor
 import Telemetry
@@ -17,7 +18,7 @@ final class DialogKeys: @unchecked Sendable {
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
-    private let store: StoreService
+    private let store: any ProxyStore
     private let log: Log
     /// The newest first.
     private var keys: [Key]
@@ -44,17 +45,24 @@ final class DialogKeys: @unchecked Sendable {
     }
 
     /// Reads the keys; the first time one is made, and is on the disk before anything is sealed with it.
-    init(store: StoreService, log: Log, now: UnixTime) throws(StartError) {
+    init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
-        keys = try store.loadSecrets(named: Self.name).compactMap { Key($0) }
+        let secrets = try await StartError.wrapping { () async throws(StoreError) in
+            try await store.secrets(named: Self.name)
+        }
+        keys = secrets.compactMap { Key($0) }
         do throws(CryptoError) {
             if isDue(at: now) { keys.insert(try Key(number: nextNumber, at: now), at: 0) }
             for key in keys.reversed() { try sealer.use(key.bytes, number: key.number) }
         } catch {
             throw StartError("no key for dialogs: \(error)")
         }
-        if let newest = keys.first, newest.secret.createdAt == now { try store.keep(newest.secret) }
+        if let newest = keys.first?.secret, newest.createdAt == now {
+            try await StartError.wrapping { () async throws(StoreError) in
+                try await store.keep([.addSecret(newest)])
+            }
+        }
     }
 
     /// Looks after the keys from now on, once a day.

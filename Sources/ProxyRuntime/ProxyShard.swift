@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import Collections
+import Persistence
 package import ProxyCore
 import PushDelivery
 package import Reactor

@@ -1,4 +1,5 @@
 import Addressing
+package import Persistence
 package import ProxyCore
 import Reactor
 import Telemetry
@@ -7,12 +8,12 @@ import Telemetry
 ///
 /// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
 package struct ShardServices: @unchecked Sendable {
-    package let store: StoreService
+    package let store: SQLiteStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
 
     package init(
-        store: StoreService, push: PushService,
+        store: SQLiteStore, push: PushService,
         resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
     ) {
         self.store = store

@@ -1,3 +1,4 @@
+import Persistence
 import Reactor
 
 /// Why the daemon does not start: a sentence for the operator.
@@ -7,6 +8,15 @@ package struct StartError: Error, CustomStringConvertible {
 }
 
 extension StartError {
+    init(_ error: StoreError) { self.init(error.description) }
+
+    /// For what the store is asked at the start.
+    static func wrapping<Answer>(
+        _ body: () async throws(StoreError) -> Answer
+    ) async throws(StartError) -> Answer {
+        do throws(StoreError) { return try await body() } catch { throw StartError(error) }
+    }
+
     /// The place is an address or a path, as the settings have it.
     static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =

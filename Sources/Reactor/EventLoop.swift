@@ -67,8 +67,10 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Running
 
-    /// Runs on the calling thread until ``stop()``.
-    package func run() {
+    /// Runs on the calling thread, which gets that name in `top -H`, until ``stop()``.
+    package func run(name: String? = nil) {
+        // The kernel takes 15 characters and refuses longer names.
+        if let name { unsafe thread_set_name(pthread_self(), String(name.prefix(15))) }
         let claimed = state.withLock { state in
             guard !state.isRunning else { return false }
             state.isRunning = true
@@ -195,9 +197,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The kernel takes 15 characters and refuses longer names.
-    unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
-    start.loop.run()
+    start.loop.run(name: start.name)
     return nil
 }
 

@@ -23,17 +23,6 @@ extension Connection {
         return found
     }
 
-    /// Accepts the database only if it has exactly this schema.
-    ///
-    /// - Parameters:
-    ///   - version: the number of scripts the program knows.
-    ///   - applicationID: as given to ``migrate(_:applicationID:)``.
-    /// - Throws: `olderSchema`, `newerSchema`, `foreignFile`, or `failed` when it cannot be read.
-    package func requireSchema(_ version: Int, applicationID: Int32) throws(MigrationError) {
-        let found = try checkedVersion(atMost: version, applicationID: applicationID)
-        guard found == version else { throw .olderSchema(found: found, known: version) }
-    }
-
     private func checkedVersion(atMost known: Int, applicationID: Int32) throws(MigrationError) -> Int {
         let (found, owner, tables) = try asMigration(toVersion: 0) { () throws(SQLError) in
             (

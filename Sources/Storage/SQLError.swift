@@ -70,8 +70,6 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A newer program has changed the file; this one must not touch it.
     case newerSchema(found: Int, known: Int)
-    /// The daemon of this version has not run on the file yet.
-    case olderSchema(found: Int, known: Int)
     /// The file belongs to another program.
     case foreignFile(applicationID: Int32)
     case failed(toVersion: Int, SQLError)
@@ -80,8 +78,6 @@ package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible 
         switch self {
         case .newerSchema(let found, let known):
             "the file has schema \(found), which a newer program made; this one knows schemas up to \(known)"
-        case .olderSchema(let found, let known):
-            "the file has schema \(found); start the daemon once to bring it to schema \(known)"
         case .foreignFile(let applicationID): "the file belongs to another program (application id \(applicationID))"
         case .failed(let version, let error): "the change to schema \(version) failed: \(error)"
         }

@@ -20,7 +20,7 @@ let serveCommand = Command(
     }
     let log = Log(level: settings.log.level, format: format, sink: StandardErrorSink()) { SystemClock.moment.date }
     do throws(StartError) {
-        let daemon = try Daemon(settings: settings, path: invocation.configPath, log: log)
+        let daemon = try await Daemon(settings: settings, path: invocation.configPath, log: log)
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
         }

@@ -2,12 +2,14 @@ import Addressing
 import Bytes
 import Foundation
 import LoopTesting
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
 import SIPMessage
+import StoreTesting
 import TestSupport
 import Testing
 import Timekeeping
@@ -92,7 +94,7 @@ struct ProxyShardTests {
             _ = try await scene.places.udp("phone")
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
-            #expect(try scene.folder.read().bindings.count == 1)
+            #expect(try scene.folder.rowCounts()["binding"] == 1)
             // What is written to a file without a name is lost at the next start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")

@@ -2,11 +2,13 @@ import Addressing
 import Bytes
 import Crypto
 import LoopTesting
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
@@ -19,7 +21,7 @@ struct ShardScene: Sendable {
     let bench: Bench
     let shard: ProxyShard
     let streams: StreamFlows
-    let store: StoreService
+    let store: SQLiteStore
     let lookUps: HeldLookUps
     let places: Places
     let folder: StoreFolder
@@ -112,7 +114,7 @@ final class HeldLookUps: @unchecked Sendable {
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
-    let store: StoreService
+    let store: SQLiteStore
     let push: PushService
     let lookUps = HeldLookUps()
     let socket: UDPSocket
@@ -121,7 +123,7 @@ private final class ShardParts: @unchecked Sendable {
     init(on loop: EventLoop, _ folder: StoreFolder, _ limits: FlowLimits) throws {
         let streams = try StreamFlows(loop: loop, limits: limits, log: .silent)
         self.streams = streams
-        store = try StoreService(path: folder.path, loop: loop, log: .silent)
+        store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
         push = try PushService(loop: loop, settings: PushSettings(), log: .silent)
         socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
         listener = try StreamListener(

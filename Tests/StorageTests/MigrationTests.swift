@@ -36,10 +36,6 @@ struct MigrationTests {
         #expect(throws: MigrationError.foreignFile(applicationID: 7)) {
             try connection.migrate(scripts, applicationID: 8)
         }
-        #expect(throws: MigrationError.olderSchema(found: 2, known: 3)) {
-            try connection.requireSchema(3, applicationID: 7)
-        }
-        try connection.requireSchema(2, applicationID: 7)
         let foreign = try Connection(path: ":memory:")
         try foreign.execute("CREATE TABLE mine (x)")
         #expect(throws: MigrationError.foreignFile(applicationID: 0)) {

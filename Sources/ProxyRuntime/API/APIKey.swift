@@ -1,4 +1,5 @@
 import Crypto
+import Persistence
 package import Timekeeping
 
 /// A key as the daemon keeps it: it knows the hash alone.
@@ -18,6 +19,14 @@ package struct APIKey: Hashable, Sendable {
         self.scopes = scopes
         self.createdAt = createdAt
     }
+
+    /// `nil` for a row that nobody of ours has written.
+    init?(_ stored: StoredKey) {
+        guard let scopes = APIScope.set(stored.scopes) else { return nil }
+        self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
+    }
+
+    var stored: StoredKey { StoredKey(name: name, hash: hash, scopes: scopes.names, createdAt: createdAt) }
 
     package static func isName(_ name: String) -> Bool {
         (1...64).contains(name.utf8.count)

@@ -1,9 +1,9 @@
 import Bytes
 import Foundation
 import HTTPServer
+import Persistence
 import PushDelivery
 import Reactor
-import Storage
 import Telemetry
 import Timekeeping
 
@@ -11,8 +11,7 @@ import Timekeeping
 ///
 /// Asking takes nothing away, unlike Apple's feedback service: each client remembers what it has seen.
 final class DeadTokenService {
-    private let store: StoreService
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let loop: EventLoop
     private let age: Duration
     private var timer: LoopTimer?
@@ -23,9 +22,8 @@ final class DeadTokenService {
     /// Kept at most, whatever their age.
     private static let rowLimit = 1_000_000
 
-    init(store: StoreService, queries: StoreQueries, loop: EventLoop, age: Duration) throws(SystemError) {
+    init(store: any ProxyStore, loop: EventLoop, age: Duration) throws(SystemError) {
         self.store = store
-        self.queries = queries
         self.loop = loop
         self.age = age
         timer = try LoopTimer(on: loop) { [weak self] in self?.prune() }
@@ -38,16 +36,14 @@ final class DeadTokenService {
     }
 
     func register(in router: inout ServiceRouter) {
-        let queries = queries
+        let store = store
         router.add("GET", "/v1/dead-tokens", scope: .tokensRead, described: Self.description) {
             call throws(ServiceProblem) in
             let page = try DeadTokenPage(call, defaultLimit: Self.defaultPage, limits: 1...Self.pageLimit)
-            let isTaken = queries.run { connection throws(SQLError) in
-                call.answer(page.response(try connection.deadTokens(page)))
-            } failed: {
-                call.answer(.notRead)
+            call.askStore {
+                let tokens = try await store.deadTokens(since: page.since, after: page.after, limit: page.limit)
+                call.answer(page.response(tokens))
             }
-            if !isTaken { throw .notRead }
         }
     }
 
@@ -84,11 +80,6 @@ extension ServiceProblem {
 
 /// What a client asks for.
 struct DeadTokenPage: Sendable {
-    struct Row: Sendable {
-        let id: Int64
-        let dead: DeadToken
-    }
-
     private struct Report: Encodable {
         struct Token: Encodable {
             let token: String
@@ -103,16 +94,16 @@ struct DeadTokenPage: Sendable {
         let next: Int64?
     }
 
-    /// Unix seconds: tokens that were recorded then or later.
-    let since: Int64
+    /// Tokens that were recorded then or later.
+    let since: UnixTime
     /// The `next` of the page before.
-    let after: Int64
+    let after: PageCursor
     let limit: Int
     private let isBinary: Bool
 
     init(_ call: ServiceCall, defaultLimit: Int, limits: ClosedRange<Int>) throws(ServiceProblem) {
-        since = try call.number("since", in: 0...Int64.max / 1000) ?? 0
-        after = try call.number("after", in: 0...Int64.max) ?? 0
+        since = UnixTime(seconds: try call.number("since", in: 0...Int64.max / 1000) ?? 0)
+        after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
         limit = try call.number("limit", in: limits) ?? defaultLimit
         switch call.request.query("format") {
         case "binary": isBinary = true
@@ -123,33 +114,31 @@ struct DeadTokenPage: Sendable {
         }
     }
 
-    /// `rows` are one more than the limit when there is a next page.
-    func response(_ rows: [Row]) -> HTTPResponse {
-        let shown = rows.prefix(limit)
-        let next = rows.count > limit ? shown.last?.id : nil
+    func response(_ page: Page<DeadToken>) -> HTTPResponse {
+        let next = page.next?.number
         var response: HTTPResponse
         if isBinary {
             var bytes: [UInt8] = []
-            for row in shown { row.dead.appendFeedbackRecords(to: &bytes) }
+            for dead in page.elements { dead.appendFeedbackRecords(to: &bytes) }
             response = HTTPResponse(type: "application/octet-stream", body: bytes)
         } else {
-            response = HTTPResponse(type: "application/json", body: Self.json(shown, next: next))
+            response = HTTPResponse(type: "application/json", body: Self.json(page.elements, next: next))
         }
         response.fields.append(HTTPField("Cache-Control", "no-store"))
         if let next {
             let format = isBinary ? "&format=binary" : ""
-            let link = "</v1/dead-tokens?since=\(since)&after=\(next)&limit=\(limit)\(format)>; rel=\"next\""
+            let link = "</v1/dead-tokens?since=\(since.seconds)&after=\(next)&limit=\(limit)\(format)>; rel=\"next\""
             response.fields.append(HTTPField("Link", link))
         }
         return response
     }
 
-    private static func json(_ rows: ArraySlice<Row>, next: Int64?) -> [UInt8] {
-        let tokens = rows.map { row in
+    private static func json(_ tokens: [DeadToken], next: Int64?) -> [UInt8] {
+        let tokens = tokens.map { dead in
             Report.Token(
-                token: row.dead.token.prid.string, provider: row.dead.token.provider.rawValue,
-                param: row.dead.token.param.string, since: row.dead.since.seconds,
-                recorded: row.dead.recordedAt.seconds, source: row.dead.source.rawValue)
+                token: dead.token.prid.string, provider: dead.token.provider.rawValue,
+                param: dead.token.param.string, since: dead.since.seconds, recorded: dead.recordedAt.seconds,
+                source: dead.source.rawValue)
         }
         return Array((try? JSONEncoder().encode(Report(tokens: tokens, next: next))) ?? Data())
     }

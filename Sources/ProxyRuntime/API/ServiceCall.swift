@@ -63,6 +63,13 @@ package final class ServiceCall: Sendable {
 
     package func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
+    /// Answers later, and off the loop, with what the body learns from the store; 503 when that cannot be read.
+    package func askStore(_ body: @escaping @Sendable () async throws -> Void) {
+        Task {
+            do { try await body() } catch { answer(.notRead) }
+        }
+    }
+
     /// Answers with a value as JSON.
     package func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
         guard let data = try? JSONEncoder().encode(value) else {

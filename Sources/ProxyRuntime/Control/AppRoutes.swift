@@ -1,10 +1,11 @@
+import Persistence
 import Reactor
 import Timekeeping
 
 /// Mobile apps, for operators: adding one takes the hash of its ApiToken, so that the token is seen by nobody else.
 struct AppRoutes {
     let apps: MobileApps
-    let store: StoreService
+    let store: any ProxyStore
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Persistence
 import ProxyCore
 import PushDelivery
 import Registration
@@ -73,7 +74,7 @@ extension ControlRoutes {
         let calls = withEngine { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
         let shard = shard
-        store.commit(calls.map { .bucket(aor, .delete($0.callRef)) }) { result in
+        store.commit([.forgetMissedCalls(calls.map(\.callRef))]) { result in
             guard result.isStored else { return call.answer(.notStored) }
             shard.assumeIsolated { shard in
                 shard.withEngine { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }

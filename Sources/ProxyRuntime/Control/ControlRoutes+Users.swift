@@ -1,8 +1,8 @@
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import Registration
-import Storage
 
 /// Users for digest authentication. The store lists them: it has them in order, the engine has not.
 extension ControlRoutes {
@@ -23,8 +23,8 @@ extension ControlRoutes {
             guard let user = Self.user(after) else { throw ServiceProblem(400, "after is no user@domain") }
             last = user
         }
-        try query(call) { [last] connection throws(SQLError) in
-            var names = try connection.userNames(after: last.name, in: last.realm, limit: limit + 1)
+        call.askStore { [store, last] in
+            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit + 1)
             let next = names.count > limit ? names[limit - 1] : nil
             if names.count > limit { names.removeLast() }
             call.answer(UserPage(users: names.map { UserReport(name: $0) }, next: next))
@@ -65,7 +65,7 @@ extension ControlRoutes {
 
     /// Tells the engine when the change is on the disk, and then whoever ordered it.
     private func write(
-        _ change: StoreChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
+        _ change: ServiceChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
     ) {
         let shard = shard
         store.commit([change]) { result in

@@ -1,11 +1,11 @@
 import Addressing
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
-import Storage
 import Timekeeping
 
 /// What operators ask and order, over the control socket and over the admin API: calls, providers, and the parts in
@@ -14,8 +14,7 @@ import Timekeeping
 /// Nothing here walks through all contacts or users on the loop: lists come in pages.
 struct ControlRoutes {
     let shard: ProxyShard
-    let store: StoreService
-    let queries: StoreQueries
+    let store: any ProxyStore
     let push: PushService
     /// As at the start: domains and realm cannot change later.
     let settings: DaemonSettings
@@ -109,13 +108,6 @@ struct ControlRoutes {
 
     func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
         shard.assumeIsolated { $0.withEngine(body) }
-    }
-
-    /// Reads the store on its own thread; `body` answers the call there.
-    func query(_ call: ServiceCall, _ body: @escaping @Sendable (Connection) throws(SQLError) -> Void)
-        throws(ServiceProblem)
-    {
-        guard queries.run(body, failed: { call.answer(.notRead) }) else { throw .notRead }
     }
 
     /// `user@domain`, or the same after `sip:`.

@@ -1,26 +1,26 @@
 import Addressing
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Registration
-import Storage
 import Timekeeping
 
 /// Answers why a phone was woken or not: what the engine knows now, and what the store remembers.
 ///
-/// Lives on its shard's loop; the store is read on another thread.
+/// Lives on its shard's loop.
 final class Explainer: Sendable {
     private let shard: ProxyShard
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let settings: TimelineSettings
 
     static let limits = 1...1000
     static let defaultLimit = 20
 
-    init(shard: ProxyShard, queries: StoreQueries, settings: TimelineSettings) {
+    init(shard: ProxyShard, store: any ProxyStore, settings: TimelineSettings) {
         self.shard = shard
-        self.queries = queries
+        self.store = store
         self.settings = settings
     }
 
@@ -30,8 +30,8 @@ final class Explainer: Sendable {
     ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference or the code of a push, as lists
     ///     and log lines show them.
     ///   - limit: records of the store, the last ones.
-    ///   - answer: called once, from another thread; with `nil` when the store cannot be read.
-    func explain(_ name: String, limit: Int, _ answer: @escaping @Sendable (ExplainReport?) -> Void) {
+    ///   - call: whose answer it is.
+    private func explain(_ name: String, limit: Int, to call: ServiceCall) {
         let callID = ByteString(name)
         let settings = settings
         let (live, aor) = shard.assumeIsolated { shard in
@@ -40,23 +40,16 @@ final class Explainer: Sendable {
                 return (Self.live(name, aor, callID, engine, settings, now: now), aor)
             }
         }
-        let limit = max(Self.limits.lowerBound, min(limit, Self.limits.upperBound))
-        let isTaken = queries.run(
-            { connection throws(SQLError) in
-                var report = live
-                var records: [TimelineRecord] = []
-                if let aor { records = try connection.timeline(of: aor.user, at: aor.host, limit: limit) }
-                if records.isEmpty { records = try connection.timeline(ofCall: callID, limit: limit) }
-                if records.isEmpty, let ref = CallRef(name) {
-                    records = try connection.timeline(ofCall: ref, limit: limit)
-                }
-                if records.isEmpty, let code = PushCode(name.lowercased()) {
-                    records = try connection.timeline(of: code, limit: limit)
-                }
-                report.records = records.map { TimelineReport($0) } + report.records
-                answer(report)
-            }, failed: { answer(nil) })
-        if !isTaken { answer(nil) }
+        let subjects = [
+            aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
+            PushCode(name.lowercased()).map { .push($0) },
+        ].compactMap { (subject: TimelineSubject?) in subject }
+        call.askStore { [store] in
+            var report = live
+            let records = try await store.timeline(of: subjects, limit: limit)
+            report.records = records.map { TimelineReport($0) } + report.records
+            call.answer(report)
+        }
     }
 
     /// Somebody whom we know by that name at our first domain.
@@ -125,9 +118,6 @@ extension Explainer {
 
     private func answer(_ call: ServiceCall, _ name: String) throws(ServiceProblem) {
         let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
-        explain(name, limit: limit) { report in
-            guard let report else { return call.answer(.notRead) }
-            call.answer(report)
-        }
+        explain(name, limit: limit, to: call)
     }
 }

@@ -1,10 +1,11 @@
+import Persistence
 import Reactor
 import Timekeeping
 
 /// Keys of the HTTP API, for operators: adding one takes its hash, so that the key itself is seen by nobody else.
 struct KeyRoutes {
     let keys: APIKeyRing
-    let store: StoreService
+    let store: any ProxyStore
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
@@ -22,7 +23,7 @@ struct KeyRoutes {
         }
         guard keys[key.name] == nil else { throw ServiceProblem(409, "a key is called \(key.name) already") }
         guard !keys.isFull else { throw ServiceProblem(409, "there are \(APIKeyRing.limit) keys already") }
-        store.commit([.addKey(key)]) { result in
+        store.commit([.addKey(key.stored)]) { result in
             guard result.isStored else { return call.answer(.notStored) }
             keys.add(key)
             call.answerDone()

@@ -1,9 +1,9 @@
 import Bytes
 import Crypto
+import Persistence
 import ProxyCore
 import Reactor
 import Registration
-import Storage
 import Telemetry
 import Timekeeping
 
@@ -21,7 +21,7 @@ package struct OfflineStore {
     }
 
     /// There is no store yet: a command that reads makes none, and finds nothing.
-    package var isMissing: Bool { FileIdentity(path: path) == nil }
+    package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// For whoever reads in vain.
     package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
 
@@ -30,23 +30,18 @@ package struct OfflineStore {
     /// Copies the store as the daemon does.
     package func backUp(to file: String) throws(StartError) -> BackupReport {
         guard !isMissing else { throw StartError(missingSentence) }
-        let lock = try StoreLock(store: path, for: .command)
-        defer { lock.release() }
-        do {
-            let connection = try StoreSession.openAsIs(path)
-            return BackupReport(file: file, bytes: try connection.backUp(to: file, database: path))
+        do throws(StoreError) {
+            return BackupReport(file: file, bytes: try SQLiteFile.backUp(path, to: file))
         } catch {
-            throw StartError("store \(path): \(error)")
+            throw StartError(error)
         }
     }
 
     // MARK: Users
 
     package func users() throws(StartError) -> [UserReport] {
-        try read(orElse: []) { reader throws(StoreError) in
-            var users: [UserReport] = []
-            try reader.forEachUser { users.append(UserReport(name: "\($0.name)@\($0.realm)")) }
-            return users
+        try read { file throws(StoreError) in
+            try file.users().map { UserReport(name: "\($0.name)@\($0.realm)") }
         }
     }
 
@@ -69,11 +64,7 @@ package struct OfflineStore {
     // MARK: Keys
 
     package func keys() throws(StartError) -> [APIKeyReport] {
-        try read(orElse: []) { reader throws(StoreError) in
-            var keys: [APIKeyReport] = []
-            try reader.forEachKey { keys.append(APIKeyReport($0)) }
-            return keys
-        }
+        try read { file throws(StoreError) in try file.keys().compactMap(APIKey.init).map { APIKeyReport($0) } }
     }
 
     package func add(_ request: APIKeyRequest) throws(StartError) {
@@ -83,7 +74,7 @@ package struct OfflineStore {
         guard try !keys().contains(where: { $0.name == key.name }) else {
             throw StartError("a key is called \(key.name) already")
         }
-        try write(.addKey(key))
+        try write(.addKey(key.stored))
     }
 
     package func removeKey(_ name: String) throws(StartError) {
@@ -111,47 +102,29 @@ package struct OfflineStore {
 
     private func directory() throws(StartError) -> MobileApps {
         let directory = MobileApps(apps, domains: [])
-        try read(orElse: ()) { reader throws(StoreError) in
-            try reader.forEachApp { app in
-                if MobileApps.conflict(of: app, with: apps) == nil { directory.add(app) }
-            }
-        }
+        let stored = try read { file throws(StoreError) in try file.mobileApps() }
+        for app in stored where MobileApps.conflict(of: app, with: apps) == nil { directory.add(app) }
         return directory
     }
 
     // MARK: The store
 
     private func read<Value>(
-        orElse nothing: Value, _ body: (inout StoreReader) throws(StoreError) -> Value
-    ) throws(StartError) -> Value {
-        guard !isMissing else { return nothing }
-        let lock = try StoreLock(store: path, for: .command)
-        defer { lock.release() }
+        _ body: (SQLiteFile) throws(StoreError) -> [Value]
+    ) throws(StartError) -> [Value] {
+        guard !isMissing else { return [] }
         do throws(StoreError) {
-            var reader = try StoreReader(path: path, mayMigrate: true)
-            return try body(&reader)
+            return try body(try SQLiteFile(path: path))
         } catch {
-            throw StartError("store \(path): \(error)")
+            throw StartError(error)
         }
     }
 
-    private func write(_ change: StoreChange) throws(StartError) {
-        let lock = try StoreLock(store: path, for: .command)
-        defer { lock.release() }
-        do {
-            let isStored = Locked(false)
-            let writer = try StoreWriter(path: path, log: .silent) { results in
-                isStored.withLock { $0 = results.allSatisfy(\.isStored) }
-            }
-            let isTaken = writer.commit([change], for: .service(1))
-            writer.stop()
-            guard isTaken, isStored.withLock({ $0 }) else {
-                throw StartError("store \(path) takes no changes\(writer.failure.map { ": \($0)" } ?? "")")
-            }
-        } catch let error as StartError {
-            throw error
+    private func write(_ change: ServiceChange) throws(StartError) {
+        do throws(StoreError) {
+            try SQLiteFile(path: path).keep([change])
         } catch {
-            throw StartError("store \(path): \(error)")
+            throw StartError(error)
         }
     }
 }

@@ -1,5 +1,7 @@
 import Crypto
+import Persistence
 import Storage
+import StoreTesting
 import Testing
 import Timekeeping
 
@@ -60,34 +62,11 @@ struct APIKeyTests {
 
     // MARK: The store
 
-    @Test func `keys are stored by their hash, and removed`() async throws {
+    @Test func `keys are stored by their hash, and removed`() throws {
         let folder = try StoreFolder()
         let secret = try APIKeySecret.make()
         let kept = try key("kept", secret, [.tokensRead, .pushes])
-        let writer = try ObservedWriter(folder.path)
-        for change in [StoreChange.addKey(kept), .addKey(try key("gone", secret)), .removeKey(name: "gone")] {
-            #expect(writer.writer.commit([change], for: .service(1)))
-        }
-        writer.writer.stop()
-        var keys: [APIKey] = []
-        var reader = try StoreReader(path: folder.path, mayMigrate: false)
-        try reader.forEachKey { keys.append($0) }
-        #expect(keys == [kept])
-        let unreadable = reader.unreadableRows
-        #expect(unreadable == 0)
-    }
-
-    @Test func `a store of the first version gets the new tables and keeps its rows`() throws {
-        let folder = try StoreFolder()
-        do {
-            let old = try Connection(path: folder.path)
-            try old.migrate(Array(StoreSchema.scripts.prefix(1)), applicationID: StoreSchema.applicationID)
-            try old.execute("INSERT INTO meta VALUES ('a', 'b')")
-        }
-        var reader = try StoreReader(path: folder.path, mayMigrate: true)
-        #expect(try reader.notes() == ["a": "b"])
-        var count = 0
-        try reader.forEachKey { _ in count += 1 }
-        #expect(count == 0)
+        try folder.keep([.addKey(kept.stored), .addKey(try key("gone", secret).stored), .removeKey(name: "gone")])
+        #expect(try SQLiteFile(path: folder.path).keys().map(APIKey.init) == [kept])
     }
 }

@@ -5,6 +5,7 @@ import HTTPClient
 import JSON
 import PushDelivery
 import Storage
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing

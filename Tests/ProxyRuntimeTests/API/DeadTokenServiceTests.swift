@@ -4,9 +4,12 @@ import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
+import Persistence
+import ProxyCore
 import PushDelivery
 import Reactor
 import Storage
+import StoreTesting
 import Telemetry
 import Testing
 import Timekeeping
@@ -55,8 +58,7 @@ struct DeadTokenServiceTests {
     private struct Kept: @unchecked Sendable {
         let api: APIService
         let service: DeadTokenService
-        let store: StoreService
-        let queries: StoreQueries
+        let store: SQLiteStore
     }
 
     private static func dead(
@@ -73,13 +75,12 @@ struct DeadTokenServiceTests {
     ) async throws {
         let folder = try StoreFolder()
         let writer = try ObservedWriter(folder.path)
-        if !dead.isEmpty { #expect(await writer.write(dead.map { .deadToken($0) }) == true) }
+        if !dead.isEmpty { #expect(await writer.write(dead.map { .engine(.deadToken($0)) }) == true) }
         writer.writer.stop()
         let (reader, other) = (try APIKeySecret.make(), try APIKeySecret.make())
         try await withLoop { loop in
             let (kept, endpoint, session) = try await Bench(loop).run { bench in
-                let store = try StoreService(path: folder.path, loop: bench.loop, log: .silent)
-                let queries = try StoreQueries(path: folder.path)
+                let store = try SQLiteStore(path: folder.path, loop: bench.loop, log: .silent)
                 var settings = APISettings()
                 settings.listen = [Endpoint(.loopbackV4, 0)]
                 let date = UnixTime(milliseconds: 0)
@@ -89,11 +90,11 @@ struct DeadTokenServiceTests {
                         APIKey(name: "other", hash: other.hash, scopes: [.tokensReport], createdAt: date),
                     ].compactMap(\.self))
                 let api = APIService(settings: settings, loop: bench.loop, keys: keys, log: .silent)
-                let service = try DeadTokenService(store: store, queries: queries, loop: bench.loop, age: age)
+                let service = try DeadTokenService(store: store, loop: bench.loop, age: age)
                 service.register(in: &api.router)
                 try api.listen()
                 return (
-                    Kept(api: api, service: service, store: store, queries: queries), try #require(api.endpoints.first),
+                    Kept(api: api, service: service, store: store), try #require(api.endpoints.first),
                     HTTPSession(on: bench.loop)
                 )
             }
@@ -105,7 +106,6 @@ struct DeadTokenServiceTests {
             await Bench(loop).run { _ in
                 session.close()
                 kept.api.close()
-                kept.queries.stop()
                 kept.store.close()
             }
         }
@@ -200,9 +200,8 @@ struct DeadTokenServiceTests {
             // In the order of submission: what comes after it is written after it.
             let isWritten = Mailbox<Bool>()
             await Bench(loop).run { _ in
-                client.kept.store.commit([
-                    .deadToken(Self.dead("new", recorded: 4_000_000_000))
-                ]) { isWritten.put($0.isStored) }
+                client.kept.store.record([.deadToken(Self.dead("new", recorded: 4_000_000_000))])
+                client.kept.store.commit([.note(key: "k", value: "v")]) { isWritten.put($0.isStored) }
             }
             let wasWritten = try await isWritten.next()
             #expect(wasWritten)
@@ -218,34 +217,24 @@ struct DeadTokenServiceTests {
         let writer = try ObservedWriter(folder.path)
         #expect(
             await writer.write(
-                (0..<10).map { .deadToken(Self.dead("t\($0)")) } + [
-                    .pruneDeadTokens(before: UnixTime(seconds: 0), keeping: 3)
+                (0..<10).map { .engine(.deadToken(Self.dead("t\($0)"))) } + [
+                    .service(.pruneDeadTokens(before: UnixTime(seconds: 0), keeping: 3))
                 ]) == true)
         writer.writer.stop()
-        let queries = try StoreQueries(path: folder.path)
-        let found = Mailbox<Int64>()
-        let isTaken = queries.run { connection throws(SQLError) in
-            found.put(try connection.integer("SELECT count(*) FROM dead_token WHERE token >= 't7'") ?? -1)
-            found.put(try connection.integer("SELECT count(*) FROM dead_token") ?? -1)
-        } failed: {
-            found.put(-2)
-        }
-        #expect(isTaken)
-        #expect(try await found.next() == 3)
-        #expect(try await found.next() == 3)
-        queries.stop()
+        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        let left = try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 10)
+        #expect(left.elements.map(\.token.prid.string) == ["t7", "t8", "t9"])
+        #expect(left.next == nil)
+        store.close()
     }
 
     @Test func `a store that cannot be read is said to be`() async throws {
-        let queries = try StoreQueries(path: "/nowhere/store.db")
-        let failed = Mailbox<Bool>()
-        let isTaken = queries.run { _ throws(SQLError) in
-            failed.put(false)
-        } failed: {
-            failed.put(true)
+        try await withClient([Self.dead("t")]) { client, _ in
+            let other = try Connection(path: client.folder.path, options: ConnectionOptions())
+            try other.execute("ALTER TABLE dead_token RENAME TO away")
+            let response = try await client.get("/v1/dead-tokens")
+            #expect(response.status == 503)
+            #expect(response.header("retry-after") == "5")
         }
-        #expect(isTaken)
-        #expect(try await failed.next())
-        queries.stop()
     }
 }

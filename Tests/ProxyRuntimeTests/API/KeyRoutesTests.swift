@@ -1,8 +1,10 @@
 import Foundation
 import HTTPClient
 import LoopTesting
+import Persistence
 import Reactor
 import Storage
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
@@ -16,7 +18,8 @@ struct KeyRoutesTests {
     private struct Kept: @unchecked Sendable {
         let control: ControlService
         let keys: APIKeyRing
-        let store: StoreService
+        let store: SQLiteStore
+        let loop: EventLoop
         let log: MemoryLogSink
     }
 
@@ -24,15 +27,16 @@ struct KeyRoutesTests {
         let folder = try StoreFolder()
         let socket = folder.folder + "/control.sock"
         try await withLoop { loop in
+            let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+            let stored = try await store.keys().compactMap { APIKey($0) }
             let kept = try await Bench(loop).run { bench in
-                let store = try StoreService(path: folder.path, loop: bench.loop, log: .silent)
-                let keys = APIKeyRing(try store.loadKeys())
+                let keys = APIKeyRing(stored)
                 var router = ServiceRouter()
                 KeyRoutes(keys: keys, store: store, loop: bench.loop).register(in: &router)
                 let sink = MemoryLogSink()
                 let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
                 let control = try ControlService(path: socket, loop: bench.loop, router: router, log: log)
-                return Kept(control: control, keys: keys, store: store, log: sink)
+                return Kept(control: control, keys: keys, store: store, loop: loop, log: sink)
             }
             try await body(kept, socket, folder)
             await Bench(loop).run { _ in kept.store.close() }
@@ -52,7 +56,7 @@ struct KeyRoutesTests {
             let secret = try APIKeySecret.make()
             let request = APIKeyRequest(name: "app", secret: secret, scopes: [.tokensRead])
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 200)
-            let stored = try OfflineStore(path: folder.path).keys()
+            let stored = try await kept.store.keys()
             #expect(stored.map(\.name) == ["app"] && stored.map(\.scopes) == ["tokens.read"])
             let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
             #expect(found == "app")
@@ -66,7 +70,7 @@ struct KeyRoutesTests {
         }
     }
 
-    private func loopOf(_ kept: Kept) throws -> EventLoop { kept.store.loop }
+    private func loopOf(_ kept: Kept) throws -> EventLoop { kept.loop }
 
     @Test func `a key that was removed is refused at once and not stored`() async throws {
         try await withControl { kept, socket, folder in
@@ -75,7 +79,7 @@ struct KeyRoutesTests {
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 200)
             #expect(try status("DELETE", "/v1/apikeys/app", "", socket) == 200)
             #expect(try status("DELETE", "/v1/apikeys/app", "", socket) == 404)
-            #expect(try OfflineStore(path: folder.path).keys().isEmpty)
+            #expect(try await kept.store.keys().isEmpty)
             let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
             #expect(found == nil)
         }

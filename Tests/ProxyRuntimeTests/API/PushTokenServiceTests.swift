@@ -4,6 +4,7 @@ import LoopTesting
 import ProxyCore
 import PushDelivery
 import Registration
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing

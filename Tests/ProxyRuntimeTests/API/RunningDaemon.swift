@@ -3,10 +3,12 @@ import Bytes
 import Crypto
 import Foundation
 import LoopTesting
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
@@ -58,9 +60,7 @@ struct RunningDaemon: Sendable {
             APIKey(name: "sender", hash: sender.hash, scopes: [.pushes, .lifecycle], createdAt: date),
             APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
         ].compactMap(\.self)
-        let writer = try ObservedWriter(folder.path)
-        #expect(await writer.write([.addUser(user)] + keys.map { .addKey($0) }) == true)
-        writer.writer.stop()
+        try folder.keep([.addUser(user)] + keys.map { .addKey($0.stored) })
 
         var settings = DaemonSettings()
         settings.domains = ["example.net", "example.org"]
@@ -73,29 +73,28 @@ struct RunningDaemon: Sendable {
         change(&settings)
         let sink = MemoryLogSink()
         let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
-        let started = Mailbox<Result<RunningDaemon, StartError>>()
         let ended = Mailbox<Bool>()
-        Thread { [settings] in
-            do throws(StartError) {
-                let daemon = try Daemon(settings: settings, path: "none", log: log)
-                guard let api = daemon.apiEndpoints.first, let sip = daemon.listeners.first?.bound else {
-                    throw StartError("no port")
-                }
-                started.put(
-                    .success(
-                        RunningDaemon(
-                            loop: daemon.loop, shard: daemon.shard, api: api,
-                            admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
-                            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps,
-                            routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
-                            ended: ended)))
-                daemon.run()
-            } catch {
-                started.put(.failure(error))
-            }
+        let daemon = try await Daemon(settings: settings, path: "none", log: log)
+        guard let api = daemon.apiEndpoints.first, let sip = daemon.listeners.first?.bound else {
+            throw StartError("no port")
+        }
+        let running = RunningDaemon(
+            loop: daemon.loop, shard: daemon.shard, api: api,
+            admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
+            undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps,
+            routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
+            ended: ended)
+        let main = MainThread(daemon: daemon)
+        Thread {
+            main.daemon.run()
             ended.put(true)
         }.start()
-        return try await started.next().get()
+        return running
+    }
+
+    /// - `@unchecked Sendable` because the thread that runs the daemon is the only one to touch it from then on.
+    private struct MainThread: @unchecked Sendable {
+        let daemon: Daemon
     }
 
     /// Of somebody who may read and not report.

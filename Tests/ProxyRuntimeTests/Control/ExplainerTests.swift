@@ -4,15 +4,17 @@ import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
 import SIPGrammar
 import SIPMessage
+import StoreTesting
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @testable import ProxyRuntime
@@ -27,9 +29,8 @@ private struct Station {
     /// - `@unchecked Sendable` because the loop alone uses it.
     struct Kept: @unchecked Sendable {
         let shard: ProxyShard
-        let store: StoreService
+        let store: SQLiteStore
         let push: PushService
-        let queries: StoreQueries
         let control: ControlService
     }
 
@@ -81,7 +82,6 @@ private func withStation(_ body: (Station) async throws -> Void) async throws {
         await Bench(loop).run { _ in
             session.close()
             kept.push.close()
-            kept.queries.stop()
             kept.store.close()
         }
         await provider.close()
@@ -95,9 +95,8 @@ private func makeStation(
     settings.fcm.enabled = true
     settings.fcm.bodyFormat = .legacy
     settings.fcm.endpoint = provider
-    let store = try StoreService(path: path, loop: loop, log: .silent)
+    let store = try SQLiteStore(path: path, loop: loop, log: .silent)
     let push = try PushService(loop: loop, settings: settings, log: .silent)
-    let queries = try StoreQueries(path: path)
     var engineSettings = ProxySettings()
     engineSettings.domains = [ByteString("example.net")]
     engineSettings.trusted = [TrustedPeer("127.0.0.1:5070")].compactMap(\.self)
@@ -117,9 +116,9 @@ private func makeStation(
     push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
     push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
     var router = ServiceRouter()
-    Explainer(shard: shard, queries: queries, settings: settings.timeline).register(in: &router)
+    Explainer(shard: shard, store: store, settings: settings.timeline).register(in: &router)
     let control = try ControlService(path: socket, loop: loop, router: router)
-    return Station.Kept(shard: shard, store: store, push: push, queries: queries, control: control)
+    return Station.Kept(shard: shard, store: store, push: push, control: control)
 }
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(1)))

@@ -2,8 +2,9 @@ import Foundation
 import JSON
 import LoopTesting
 import Reactor
-import Testing
+import StoreTesting
 import TestSupport
+import Testing
 
 @testable import ProxyRuntime
 

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import HTTPClient
 import LoopTesting
+import StoreTesting
 import Testing
 
 @testable import ProxyRuntime

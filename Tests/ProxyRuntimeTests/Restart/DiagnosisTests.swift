@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import LoopTesting
 import Reactor
+import StoreTesting
 import Testing
 
 @testable import ProxyRuntime

@@ -4,7 +4,9 @@ import Foundation
 import Glibc
 import JSON
 import LoopTesting
+import Persistence
 import SIPGrammar
+import StoreTesting
 import Testing
 import Timekeeping
 
@@ -50,11 +52,9 @@ struct KilledDaemonTests {
     init() async throws {
         folder = try StoreFolder()
         key = try APIKeySecret.make()
-        let writer = try ObservedWriter(folder.path)
         let stored = try #require(
             APIKey(name: "k", hash: key.hash, scopes: [.tokensReport], createdAt: UnixTime(seconds: 0)))
-        #expect(await writer.write([.addKey(stored)]) == true)
-        writer.writer.stop()
+        try folder.keep([.addKey(stored.stored)])
     }
 
     private var settings: String {
@@ -118,7 +118,7 @@ struct KilledDaemonTests {
             again.kill()
             _ = try await again.ended()
         }
-        try folder.checkIntegrity()
+        #expect(try folder.integrityProblems().isEmpty)
     }
 
     @Test(.timeLimit(.minutes(1))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {

@@ -3,6 +3,7 @@ import Glibc
 import JSON
 import LoopTesting
 import Reactor
+import StoreTesting
 import Testing
 
 @testable import ProxyRuntime

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import HTTPClient
 import LoopTesting
+import StoreTesting
 import Testing
 
 @testable import ProxyRuntime

@@ -3,6 +3,7 @@ import Glibc
 import HTTPClient
 import LoopTesting
 import Storage
+import StoreTesting
 import TestSupport
 import Testing
 
@@ -90,7 +91,7 @@ struct StoreProgramTests {
                 #expect(count == 1, "\(user)")
             }
         }
-        try folder.checkIntegrity()
+        #expect(try folder.integrityProblems().isEmpty)
     }
 
     @Test func `a second daemon and commands past the first are refused by file and process`() async throws {
@@ -168,7 +169,7 @@ struct StoreProgramTests {
         let ended = try await DaemonProgram.run(
             ["backup", folder.folder + "/offline.db", "--config", file], in: folder)
         #expect(ended.status == 0, "\(ended)")
-        #expect(try StoreFolder.bindingCount(folder.folder + "/offline.db") == 2)
+        #expect(try StoreFolder.rowCounts(folder.folder + "/offline.db")["binding"] == 2)
     }
 
     // MARK: Crashes

@@ -1,3 +1,5 @@
+import Persistence
+
 /// The device registration API, for whoever writes a client: the API token in the body takes the place of a key.
 extension RouteDescription {
     static let registration = RouteDescription("registerDevice", "Register a device of a user")

@@ -4,9 +4,9 @@ import Crypto
 import Foundation
 import HTTPServer
 import JSON
+import Persistence
 import Reactor
 import SIPGrammar
-import Storage
 import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: takes requests, and answers for what became of them.
@@ -15,7 +15,7 @@ import Telemetry
 /// apps and tokens there are, nobody fills the disk, and nobody makes us call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let apps: MobileApps
     private let signature: SignatureEncoding
     private let wrongLogins: WrongLogins
@@ -23,11 +23,11 @@ final class DeviceRegistrationRoutes: Sendable {
     private static let base = "/api/v1.0/orgs/{}/pushdeviceregistration/devices"
 
     init(
-        queue: DeviceRequestQueue, queries: StoreQueries, apps: MobileApps, signature: SignatureEncoding,
+        queue: DeviceRequestQueue, store: any ProxyStore, apps: MobileApps, signature: SignatureEncoding,
         wrongLogins: WrongLogins
     ) {
         self.queue = queue
-        self.queries = queries
+        self.store = store
         self.apps = apps
         self.signature = signature
         self.wrongLogins = wrongLogins
@@ -162,25 +162,13 @@ final class DeviceRegistrationRoutes: Sendable {
         guard try !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
-        let isTaken = queries.run { connection throws(SQLError) in
-            var outcomes: [DeviceOutcome] = []
-            for id in body.requests {
-                outcomes.append(try connection.deviceOutcome(of: id, app: body.credentials.app.text))
-            }
-            call.answer(outcomes)
-        } failed: {
-            call.answer(.notRead)
+        call.askStore { [store] in
+            call.answer(try await store.deviceOutcomes(of: body.requests, app: body.credentials.app.text))
         }
-        if !isTaken { throw .notRead }
     }
 }
 
-/// What is known of a registration's end.
-package enum DeviceOutcome: Encodable, Hashable, Sendable {
-    case pending
-    case success
-    case failed(DeviceFailure)
-
+extension DeviceOutcome: Encodable {
     private enum CodingKeys: String, CodingKey {
         case status = "Status"
         case failure = "FailureReason"

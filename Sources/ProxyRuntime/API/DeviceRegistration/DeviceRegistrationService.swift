@@ -1,4 +1,5 @@
 import Addressing
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -10,6 +11,7 @@ import Telemetry
 final class DeviceRegistrationService {
     private let routes: DeviceRegistrationRoutes
     private let queue: DeviceRequestQueue
+    private let store: any ProxyStore
     private let webhooks: WebhookSender
 
     /// - Parameters:
@@ -18,32 +20,36 @@ final class DeviceRegistrationService {
     ///   - loop: the shard's.
     ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
-    ///   - queries: for questions about them.
     ///   - dryRuns: pushes that show whether a token is good.
     ///   - wrongLogins: counts API tokens that are no app's.
     ///   - log: for what goes wrong.
     ///   - ownEndpoints: what listens here; webhooks never go there.
     ///   - resolve: gives the addresses of webhook receivers.
-    /// - Throws: when what was left unfinished cannot be read.
+    /// - Throws: when there is no timer.
     init(
-        settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: StoreService,
-        queries: StoreQueries, dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
+        settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
+        dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
         ownEndpoints: @escaping () -> [Endpoint],
         resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
+        self.store = store
         webhooks = WebhookSender(
             settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
         do throws(SystemError) {
             queue = try DeviceRequestQueue(
-                store: store, queries: queries, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
+                store: store, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
                 webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
         } catch {
             throw StartError("device registration: \(error)")
         }
         routes = DeviceRegistrationRoutes(
-            queue: queue, queries: queries, apps: apps, signature: settings.deviceRegistration.signature,
+            queue: queue, store: store, apps: apps, signature: settings.deviceRegistration.signature,
             wrongLogins: wrongLogins)
-        queue.resume(try store.loadDeviceRequests())
+    }
+
+    /// Takes up what was accepted before the last stop.
+    func resume() async throws(StartError) {
+        queue.resume(try await StartError.wrapping(store.openDeviceRequests))
     }
 
     func register(in router: inout ServiceRouter) { routes.register(in: &router) }

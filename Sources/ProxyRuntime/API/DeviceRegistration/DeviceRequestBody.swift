@@ -1,6 +1,7 @@
 import HTTPClient
 import HTTPServer
 import JSON
+import Persistence
 
 /// Who asks, as the body says: these calls show no key in a header.
 struct AppCredentials: Hashable {

@@ -1,11 +1,11 @@
 import Bytes
 import Collections
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import Storage
 import Telemetry
 import Timekeeping
 
@@ -37,8 +37,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     private let loop: EventLoop
-    private let store: StoreService
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let apps: MobileApps
     private let directory: DeviceDirectory
     private let dryRuns: DryRuns
@@ -65,11 +64,10 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private static let historyLimit = 1_000_000
 
     init(
-        store: StoreService, queries: StoreQueries, loop: EventLoop, apps: MobileApps, directory: DeviceDirectory,
+        store: any ProxyStore, loop: EventLoop, apps: MobileApps, directory: DeviceDirectory,
         dryRuns: DryRuns, webhooks: WebhookSender, age: Duration, log: Log
     ) throws(SystemError) {
         self.store = store
-        self.queries = queries
         self.loop = loop
         self.apps = apps
         self.directory = directory
@@ -144,7 +142,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     /// The end of the first of a line: written, then told.
     private func finish(
-        _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [StoreChange] = []
+        _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [ServiceChange] = []
     ) {
         store.commit(changes + [.deviceRequestFinished(request, outcome, at: date)]) { [weak self] result in
             guard let self else { return }
@@ -193,14 +191,20 @@ final class DeviceRequestQueue: @unchecked Sendable {
         guard request.token.utf8.count <= DeviceRequest.tokenLimit else {
             return finish(request, line, .failed(.deviceTokenTooLong))
         }
-        let loop = loop
-        let isTaken = queries.run { connection throws(SQLError) in
-            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: nil)
-            loop.post { self.lookedUp(request, line, token, aor, registered: tokens) }
-        } failed: {
-            loop.post { self.postpone(request, line, orEndWith: .failedToStoreDevice) }
+        lookUp(request, line, token: nil) { self.lookedUp(request, line, token, aor, registered: $0) }
+    }
+
+    /// What the app has registered for the user, or the one token of it.
+    private func lookUp(
+        _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) -> Void
+    ) {
+        Task { [store, loop] in
+            let tokens = try? await store.mobileDevices(of: request.user, app: request.app, token: token)
+            loop.post {
+                if let tokens { return found(tokens) }
+                self.postpone(request, line, orEndWith: .failedToStoreDevice)
+            }
         }
-        if !isTaken { postpone(request, line, orEndWith: .failedToStoreDevice) }
     }
 
     private func lookedUp(
@@ -244,15 +248,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     /// Devices that this app has registered, and no others of the user.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
-        let loop = loop
-        let wanted = request.token.isEmpty ? nil : request.token
-        let isTaken = queries.run { connection throws(SQLError) in
-            let tokens = try connection.mobileDevices(of: request.user, app: request.app, token: wanted)
-            loop.post { self.withdraw(tokens, request, line, aor) }
-        } failed: {
-            loop.post { self.postpone(request, line, orEndWith: .failedToStoreDevice) }
+        lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
+            self.withdraw(tokens, request, line, aor)
         }
-        if !isTaken { postpone(request, line, orEndWith: .failedToStoreDevice) }
     }
 
     private func withdraw(_ tokens: [String], _ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Persistence
 import PushDelivery
 import Registration
 
@@ -90,7 +91,7 @@ final class MobileApps: @unchecked Sendable {
     var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
-            + stored.values.map { AppReport($0.name, $0.settings, createdAt: $0.createdAt) }
+            + stored.values.compactMap { app in app.settings.map { AppReport(app.name, $0, createdAt: app.createdAt) } }
         return all.sorted { $0.name < $1.name }
     }
 
@@ -98,7 +99,7 @@ final class MobileApps: @unchecked Sendable {
     func conflict(with app: StoredMobileApp) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
         if stored[app.name] != nil { return "an app is called \(app.name) already" }
-        if stored.values.contains(where: { $0.settings.id == app.settings.id }) {
+        if stored.values.contains(where: { $0.id == app.id }) {
             return "an app has this id already"
         }
         return stored.count < Self.limit ? nil : "there are \(Self.limit) apps already"
@@ -106,18 +107,20 @@ final class MobileApps: @unchecked Sendable {
 
     static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
         if fixed[app.name] != nil { return "an app of the settings is called \(app.name)" }
-        return fixed.values.contains { $0.id == app.settings.id } ? "an app of the settings has this id" : nil
+        return fixed.values.contains { $0.id == app.id } ? "an app of the settings has this id" : nil
     }
 
+    /// What is not well-formed is left out.
     func add(_ app: StoredMobileApp) {
+        guard let settings = app.settings else { return }
         // Two may have been asked for at the same time.
         remove(app.name)
         stored[app.name] = app
-        use(app.settings)
+        use(settings)
     }
 
     func remove(_ name: String) {
-        guard let id = stored.removeValue(forKey: name)?.settings.id else { return }
+        guard let id = stored.removeValue(forKey: name)?.id else { return }
         apps[id] = nil
     }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Persistence
 package import Settings
 
 /// Which of Apple's services an app's tokens belong to, by its `pn-provider`.
@@ -101,12 +102,11 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
 
     /// `nil` when the identifier holds what could mean something else in a SIP URI.
     func text(for user: String) -> String? {
-        guard !user.isEmpty, user.utf8.count <= Self.limit, user.utf8.allSatisfy(\.isPlainInAddress) else { return nil }
+        guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
+            return nil
+        }
         return before + user + after
     }
-
-    /// Bytes of a `UserId`.
-    static let limit = 256
 
     static let settingType = SettingType<UserTemplate>.parsed("template") { text throws(SettingComplaint) in
         guard let template = UserTemplate(text) else {

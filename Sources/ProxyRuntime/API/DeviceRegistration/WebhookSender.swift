@@ -3,6 +3,7 @@ import Bytes
 import Collections
 import HTTPClient
 import JSON
+import Persistence
 import Reactor
 import Resolver
 import SIPGrammar

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Persistence
 
 /// Names devices to their apps: texts that nobody can make without our key, and that tell nothing of the device (T7).
 ///
@@ -49,15 +50,20 @@ final class DeviceCodes: @unchecked Sendable {
 
 extension DeviceCodes {
     /// With the key in the store; the first time one is made and written.
-    static func load(_ store: StoreService) throws(StartError) -> DeviceCodes {
-        let stored = try store.loadNotes()[noteKey].flatMap { Hex.decode(Array($0.utf8)) }
+    static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
+        let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
+        var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []
+        let isNew = key.count != keyLength
+        let codes: DeviceCodes
         do throws(CryptoError) {
-            if let stored, stored.count == keyLength { return try DeviceCodes(key: stored) }
-            let key = try RandomBytes.make(keyLength)
-            store.commit([.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))]) { _ in }
-            return try DeviceCodes(key: key)
+            if isNew { key = try RandomBytes.make(keyLength) }
+            codes = try DeviceCodes(key: key)
         } catch {
             throw StartError("no key for device codes: \(error)")
         }
+        guard isNew else { return codes }
+        let change = ServiceChange.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))
+        try await StartError.wrapping { () async throws(StoreError) in try await store.keep([change]) }
+        return codes
     }
 }

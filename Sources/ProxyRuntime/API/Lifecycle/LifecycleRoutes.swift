@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -12,7 +13,7 @@ import Timekeeping
 /// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
 struct LifecycleRoutes {
     let shard: ProxyShard
-    let store: StoreService
+    let store: any ProxyStore
     let codes: DeviceCodes
 
     private static let pushes = "/api/v1/pushes"
@@ -77,7 +78,7 @@ struct LifecycleRoutes {
     }
 
     /// Answers when it is on the disk: success has no body.
-    private func submit(_ change: StoreChange, of call: ServiceCall) {
+    private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
                 call.answer(

@@ -1,57 +1,14 @@
 import HTTPServer
 import JSON
+import Persistence
 import Timekeeping
 
-/// A question about how pushes fared, and its answer as JSON or CSV.
+/// A question of an application server about how pushes fared, and its answer as JSON or CSV.
 struct PushStatistics: Sendable {
-    enum Grouping: String, Sendable {
-        case push, app, day
-    }
-
-    struct Push: Hashable, Sendable {
-        /// Its first row in the store.
-        let row: Int64
-        let code: String
-        /// Unix seconds.
-        let date: Int64
-        let kind: String
-        /// With commas where it went to devices of several.
-        let app: String
-    }
-
-    enum Subject: Hashable, Sendable {
-        case push(Push)
-        case app(String)
-        /// Days since 1970 UTC.
-        case day(Int64)
-    }
-
-    struct Row: Hashable, Sendable {
-        let subject: Subject
-        /// In the order of ``PushStatistics/names``.
-        let figures: [Int64]
-    }
-
-    /// Each is a number of devices.
-    static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
     static let pageLimits = 1...10_000
-    static let defaultLimit = 1000
-    /// Apps, and days.
-    static let groupLimit = 10_000
 
-    var by = Grouping.day
-    /// Pushes that were asked for then or later.
-    var from = UnixTime(milliseconds: 0)
-    /// And before that.
-    var to = UnixTime(milliseconds: .max)
-    /// Empty: all.
-    var app = ""
-    /// The `next` of the page before.
-    var after: Int64 = 0
-    var limit = defaultLimit
+    var question = StatisticsQuestion()
     var isCSV = false
-
-    init() {}
 }
 
 // MARK: Asking
@@ -59,14 +16,16 @@ struct PushStatistics: Sendable {
 extension PushStatistics {
     init(_ call: ServiceCall) throws(ServiceProblem) {
         if let text = call.request.query("by") {
-            guard let by = Grouping(rawValue: text) else { throw ServiceProblem(400, "by is push, app or day") }
-            self.by = by
+            guard let by = StatisticsQuestion.Grouping(rawValue: text) else {
+                throw ServiceProblem(400, "by is push, app or day")
+            }
+            question.by = by
         }
-        from = try Self.date("from", call, isEnd: false) ?? from
-        to = try Self.date("to", call, isEnd: true) ?? to
-        app = call.request.query("app") ?? ""
-        after = try call.number("after", in: 0...Int64.max) ?? 0
-        limit = try call.number("limit", in: Self.pageLimits) ?? Self.defaultLimit
+        question.from = try Self.date("from", call, isEnd: false) ?? question.from
+        question.to = try Self.date("to", call, isEnd: true) ?? question.to
+        question.app = call.request.query("app") ?? ""
+        question.after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        question.limit = try call.number("limit", in: Self.pageLimits) ?? question.limit
         switch call.request.query("format") {
         case "csv": isCSV = true
         case "json": isCSV = false
@@ -109,16 +68,13 @@ extension PushStatistics {
 // MARK: Answering
 
 extension PushStatistics {
-    /// `rows` are one more than the limit when there is a next page of pushes.
-    func response(_ rows: [Row]) -> HTTPResponse {
-        let shown = by == .push ? rows.prefix(limit) : rows[...]
-        var next: Int64?
-        if rows.count > shown.count, case .push(let last)? = shown.last?.subject { next = last.row }
+    func response(_ page: Page<StatisticsRow>) -> HTTPResponse {
+        let next = page.next?.number
         var response: HTTPResponse
         if isCSV {
-            response = HTTPResponse(type: "text/csv; charset=utf-8; header=present", body: csv(shown))
+            response = HTTPResponse(type: "text/csv; charset=utf-8; header=present", body: csv(page.elements))
         } else {
-            response = HTTPResponse(type: "application/json", body: json(shown, next: next))
+            response = HTTPResponse(type: "application/json", body: json(page.elements, next: next))
         }
         response.fields.append(HTTPField("Cache-Control", "no-store"))
         if let next { response.fields.append(HTTPField("Link", "<\(target(after: next))>; rel=\"next\"")) }
@@ -126,10 +82,10 @@ extension PushStatistics {
     }
 
     private func target(after next: Int64) -> String {
-        var target = "/v1/push-statistics?by=\(by.rawValue)&after=\(next)&limit=\(limit)"
-        if from.milliseconds > 0 { target += "&from=\(from.seconds)" }
-        if to.milliseconds < .max { target += "&to=\(to.seconds)" }
-        if !app.isEmpty { target += "&app=" + Self.percentEncoded(app) }
+        var target = "/v1/push-statistics?by=\(question.by.rawValue)&after=\(next)&limit=\(question.limit)"
+        if question.from.milliseconds > 0 { target += "&from=\(question.from.seconds)" }
+        if question.to.milliseconds < .max { target += "&to=\(question.to.seconds)" }
+        if !question.app.isEmpty { target += "&app=" + Self.percentEncoded(question.app) }
         return isCSV ? target + "&format=csv" : target
     }
 
@@ -147,8 +103,8 @@ extension PushStatistics {
     }
 
     /// `[{"day":"2026-11-21","devices":3,…}]`, in this order whoever asks.
-    private func json(_ rows: ArraySlice<Row>, next: Int64?) -> [UInt8] {
-        var out = Array("{\"by\":\"\(by.rawValue)\",\"statistics\":[".utf8)
+    private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
+        var out = Array("{\"by\":\"\(question.by.rawValue)\",\"statistics\":[".utf8)
         for (index, row) in rows.enumerated() {
             out += Array((index > 0 ? ",{" : "{").utf8)
             for (name, value) in row.subject.columns {
@@ -160,7 +116,7 @@ extension PushStatistics {
                 }
                 out.append(UInt8(ascii: ","))
             }
-            out += Array(zip(Self.names, row.figures).map { "\"\($0)\":\($1)" }.joined(separator: ",").utf8)
+            out += Array(zip(StatisticsRow.names, row.figures).map { "\"\($0)\":\($1)" }.joined(separator: ",").utf8)
             out.append(UInt8(ascii: "}"))
         }
         out.append(UInt8(ascii: "]"))
@@ -170,14 +126,14 @@ extension PushStatistics {
     }
 
     /// RFC 4180, with a header.
-    private func csv(_ rows: ArraySlice<Row>) -> [UInt8] {
+    private func csv(_ rows: [StatisticsRow]) -> [UInt8] {
         let subject =
-            switch by {
+            switch question.by {
             case .push: ["push", "date", "kind", "app"]
             case .app: ["app"]
             case .day: ["day"]
             }
-        var out = (subject + Self.names).joined(separator: ",") + "\r\n"
+        var out = (subject + StatisticsRow.names).joined(separator: ",") + "\r\n"
         for row in rows {
             let fields = row.subject.columns.map { _, value in
                 switch value {
@@ -199,7 +155,7 @@ extension PushStatistics {
     }
 }
 
-extension PushStatistics.Subject {
+extension StatisticsRow.Subject {
     enum Value {
         case text(String)
         case number(Int64)

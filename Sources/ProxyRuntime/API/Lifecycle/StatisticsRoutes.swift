@@ -1,32 +1,32 @@
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
-import Storage
 import Timekeeping
 
-/// Tells application servers what became of pushes. The store is read on a thread of its own.
+/// Tells application servers what became of pushes.
 ///
 /// Lives on the shard's loop.
 final class StatisticsRoutes: Sendable {
     private let shard: ProxyShard
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let codes: DeviceCodes
 
     /// A push goes to no more devices than that.
     private static let deviceLimit = 1000
 
-    init(shard: ProxyShard, queries: StoreQueries, codes: DeviceCodes) {
+    init(shard: ProxyShard, store: any ProxyStore, codes: DeviceCodes) {
         self.shard = shard
-        self.queries = queries
+        self.store = store
         self.codes = codes
     }
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/v1/push-statistics", scope: .lifecycle, described: .statistics(isByPush: false)) {
             [self] call throws(ServiceProblem) in
-            try answer(call, try PushStatistics(call))
+            answer(call, try PushStatistics(call))
         }
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try report(call)
@@ -39,8 +39,8 @@ final class StatisticsRoutes: Sendable {
             ) {
                 [self] call throws(ServiceProblem) in
                 var asked = try PushStatistics(call)
-                asked.by = .push
-                try answer(call, asked)
+                asked.question.by = .push
+                answer(call, asked)
             }
             for method in ["GET", "DELETE"] {
                 router.add(method, "/api/v1/pushes/all_read" + end, scope: nil, described: .leftOut) {
@@ -59,13 +59,8 @@ final class StatisticsRoutes: Sendable {
         }
     }
 
-    private func answer(_ call: ServiceCall, _ asked: PushStatistics) throws(ServiceProblem) {
-        let isTaken = queries.run { connection throws(SQLError) in
-            call.answer(asked.response(try connection.statistics(asked)))
-        } failed: {
-            call.answer(.notRead)
-        }
-        if !isTaken { throw .notRead }
+    private func answer(_ call: ServiceCall, _ asked: PushStatistics) {
+        call.askStore { [store] in call.answer(asked.response(try await store.statistics(asked.question))) }
     }
 
     // MARK: One push
@@ -75,17 +70,15 @@ final class StatisticsRoutes: Sendable {
         let live = shard.assumeIsolated { shard in
             shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
         }
-        let isTaken = queries.run { [self] connection throws(SQLError) in
-            let records = try connection.timeline(of: code, limit: Self.deviceLimit) + live
+        call.askStore { [self] in
+            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
+            // Codes of devices are made on the loop.
             shard.loop.post { [self] in
                 // A record may have been written in between.
                 var seen = Set<UInt64>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }
             }
-        } failed: {
-            call.answer(.notRead)
         }
-        if !isTaken { throw .notRead }
     }
 }

@@ -1,11 +1,11 @@
 import Addressing
 import Bytes
 import HTTPServer
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
 import Registration
-import Storage
 import Timekeeping
 
 /// Lets application servers send messages and silent pushes to devices, through the same service that pushes calls.
@@ -15,16 +15,16 @@ struct NotificationService {
     let shard: ProxyShard
     let push: PushService
     let reported: ReportedDevices
-    private let queries: StoreQueries
+    private let store: any ProxyStore
     private let codes: DeviceCodes
     private let recent = RecentOrders()
 
     init(
-        shard: ProxyShard, push: PushService, queries: StoreQueries, codes: DeviceCodes, form: ReportedTokens.Form
+        shard: ProxyShard, push: PushService, store: any ProxyStore, codes: DeviceCodes, form: ReportedTokens.Form
     ) {
         self.shard = shard
         self.push = push
-        self.queries = queries
+        self.store = store
         self.codes = codes
         reported = ReportedDevices(shard: shard, form: form)
     }
@@ -160,8 +160,8 @@ struct NotificationService {
         let live = shard.assumeIsolated { shard in
             shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
         }
-        let isTaken = queries.run { connection throws(SQLError) in
-            let records = try connection.timeline(of: code, limit: Self.deviceLimit) + live
+        call.askStore { [store] in
+            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post {
                 // A record may have been written in between.
@@ -171,10 +171,7 @@ struct NotificationService {
                 guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }
                 call.answer(Metrics(found, order, codes))
             }
-        } failed: {
-            call.answer(.notRead)
         }
-        if !isTaken { throw .notRead }
     }
 
     // MARK: All forms

@@ -5,15 +5,17 @@ import Foundation
 import HTTPClient
 import JSON
 import LoopTesting
+import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
 import Timekeeping
-
 @testable import ProxyRuntime
+
 @testable import Registration
 
 /// The device registration API over a store, with a directory and a push service that do as a test says.
@@ -42,8 +44,7 @@ actor DeviceAPI {
     private struct Parts {
         let api: APIService
         let service: DeviceRegistrationService
-        let store: StoreService
-        let queries: StoreQueries
+        let store: SQLiteStore
         let dryRuns: DryRuns
     }
 
@@ -71,10 +72,9 @@ actor DeviceAPI {
 
     func resolving(_ resolve: @escaping WebhookSender.Resolve) { self.resolve = resolve }
 
-    func start() throws {
+    func start() async throws {
         let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
-        let store = try StoreService(path: folder.path, loop: loop, log: log)
-        let queries = try StoreQueries(path: folder.path)
+        let store = try SQLiteStore(path: folder.path, loop: loop, log: log)
         let api = APIService(settings: settings, loop: loop, keys: APIKeyRing(), log: log)
         let dryRuns = DryRuns(loop: loop) { request in self.assumeIsolated { $0.pushed(request) } }
         let directory = DeviceDirectory(
@@ -85,10 +85,11 @@ actor DeviceAPI {
         let service = try DeviceRegistrationService(
             settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),
             loop: loop, directory: directory, store: store,
-            queries: queries, dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
+            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
             resolve: resolve)
         service.register(in: &api.router)
-        parts = Parts(api: api, service: service, store: store, queries: queries, dryRuns: dryRuns)
+        try await service.resume()
+        parts = Parts(api: api, service: service, store: store, dryRuns: dryRuns)
         try api.listen()
         endpoint = try #require(api.endpoints.first)
         session = HTTPSession(on: loop)
@@ -98,7 +99,6 @@ actor DeviceAPI {
         session?.close()
         parts?.api.close()
         parts?.service.close()
-        parts?.queries.stop()
         parts?.store.close()
         parts = nil
     }

@@ -3,6 +3,7 @@ import HTTPClient
 import LoopTesting
 import PushDelivery
 import Storage
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
@@ -514,20 +515,14 @@ struct DeviceRegistrationTests {
                 ])
             try await api.idle()
             #expect(!api.logSink.lines.contains { $0.contains(secret) || $0.contains(DeviceAPI.apiToken) })
-            let queries = try StoreQueries(path: api.folder.path)
-            let found = Mailbox<Int64>()
-            _ = queries.run { connection throws(SQLError) in
-                let sql = """
-                    SELECT count(*) FROM device_request WHERE token <> '' OR user <> '' OR callback_url <> ''
-                    OR callback_signature <> '' OR callback_fields <> ''
-                    """
-                found.put(try connection.integer(sql) ?? -1)
-            } failed: {
-                found.put(-2)
-            }
-            let answer47 = try await found.next()
-            #expect(answer47 == 0)
-            queries.stop()
+            var options = ConnectionOptions()
+            options.access = .readOnly
+            let kept = try Connection(path: api.folder.path, options: options).integer(
+                """
+                SELECT count(*) FROM device_request WHERE token <> '' OR user <> '' OR callback_url <> ''
+                OR callback_signature <> '' OR callback_fields <> ''
+                """)
+            #expect(kept == 0)
         }
     }
 }

@@ -4,6 +4,7 @@ import HTTPClient
 import JSON
 import LoopTesting
 import Reactor
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import Addressing
 import Foundation
 import HTTPClient
 import JSON
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing

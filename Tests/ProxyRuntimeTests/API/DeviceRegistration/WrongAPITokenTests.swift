@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import JSON
 import LoopTesting
+import StoreTesting
 import Telemetry
 import TestSupport
 import Testing

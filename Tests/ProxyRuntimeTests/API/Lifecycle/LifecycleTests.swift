@@ -3,12 +3,14 @@ import Bytes
 import Foundation
 import JSON
 import LoopTesting
-import PushDelivery
+import Persistence
 import ProxyCore
+import PushDelivery
 import PushSandbox
 import Registration
 import Settings
 import Storage
+import StoreTesting
 import TestSupport
 import Testing
 import Timekeeping
@@ -35,9 +37,7 @@ private struct Story {
             let secret = try #require(APIKeySecret(key))
             let apiKey = try #require(
                 APIKey(name: "app", hash: secret.hash, scopes: [.lifecycle], createdAt: UnixTime(seconds: 0)))
-            let writer = try ObservedWriter(folder.path)
-            #expect(await writer.write([.addKey(apiKey)]) == true)
-            writer.writer.stop()
+            try folder.keep([.addKey(apiKey.stored)])
             let daemon = try await RunningDaemon.start(folder) { settings in
                 settings.trusted = [TrustedPeer("127.0.0.1")].compactMap { $0 }
                 settings.push.fcm.enabled = true

@@ -1,0 +1,111 @@
+import Bytes
+import Foundation
+package import Timekeeping
+
+/// A GUID in the form that .NET and others write: 32 hexadecimal digits in five groups.
+package struct RequestID: Hashable, Sendable {
+    /// In lower case.
+    package let text: String
+
+    private static let groups = [8, 4, 4, 4, 12]
+
+    /// Letters count the same in both cases; braces are refused.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.map(\.utf8.count) == Self.groups,
+            parts.allSatisfy({ $0.utf8.allSatisfy { $0.hexValue != nil } })
+        else { return nil }
+        self.text = text.lowercased()
+    }
+
+    private init(random: UUID) { text = random.uuidString.lowercased() }
+
+    /// A new one that nobody can guess.
+    package static func make() -> RequestID { RequestID(random: UUID()) }
+}
+
+/// Why a registration failed; one of four names.
+package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
+    case duplicateExists = "DuplicateExists"
+    case dryRunSendingFailed = "DryRunSendingFailed"
+    case deviceTokenTooLong = "DeviceTokenTooLong"
+    case failedToStoreDevice = "FailedToStoreDevice"
+}
+
+/// What is known of a registration's end.
+package enum DeviceOutcome: Hashable, Sendable {
+    case pending
+    case success
+    case failed(DeviceFailure)
+}
+
+/// Where an outcome is to be posted. The signature is made when the request comes, so that the API token is not kept.
+package struct DeviceCallback: Hashable, Sendable {
+    package let url: String
+    package let signature: String
+    /// As the request brought them: a JSON object; empty for none.
+    package let fields: String
+
+    package init(url: String, signature: String, fields: String) {
+        self.url = url
+        self.signature = signature
+        self.fields = fields
+    }
+}
+
+/// One registration or clean-up that was accepted and is to be done.
+package struct DeviceRequest: Hashable, Sendable {
+    package enum Kind: String, Hashable, Sendable {
+        case registration
+        case cleanup
+    }
+
+    package enum Platform: String, Hashable, Sendable {
+        case apple = "apns"
+        case google = "fcm"
+    }
+
+    package let id: RequestID
+    package let kind: Kind
+    /// The MobileAppId in lower case.
+    package let app: String
+    package let user: String
+    /// Means nothing in a clean-up.
+    package let platform: Platform
+    /// Empty in a clean-up of all devices of the user.
+    package let token: String
+    package let isTracked: Bool
+    package let callback: DeviceCallback?
+    package let acceptedAt: UnixTime
+
+    /// Characters of a token; longer ones are kept one byte too long, and fail.
+    package static let tokenLimit = 4096
+    /// Bytes of a user's identifier, likewise.
+    package static let userLimit = 256
+
+    package init(
+        id: RequestID, kind: Kind, app: String, user: String, platform: Platform, token: String, isTracked: Bool,
+        callback: DeviceCallback?, acceptedAt: UnixTime
+    ) {
+        self.id = id
+        self.kind = kind
+        self.app = app
+        self.user = Self.cut(user, beyond: Self.userLimit)
+        self.platform = platform
+        self.token = Self.cut(token, beyond: Self.tokenLimit)
+        self.isTracked = isTracked
+        self.callback = callback
+        self.acceptedAt = acceptedAt
+    }
+
+    /// The same with another token.
+    package func naming(_ token: String) -> DeviceRequest {
+        DeviceRequest(
+            id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,
+            callback: callback, acceptedAt: acceptedAt)
+    }
+
+    private static func cut(_ text: String, beyond limit: Int) -> String {
+        text.utf8.count <= limit ? text : String(decoding: text.utf8.prefix(limit + 1), as: UTF8.self)
+    }
+}

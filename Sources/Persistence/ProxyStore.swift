@@ -1,0 +1,94 @@
+package import Addressing
+package import Bytes
+package import ProxyCore
+package import PushDelivery
+package import Registration
+package import Telemetry
+package import Timekeeping
+
+/// Where everything is kept that outlives the process. The shell and the services know no more of it than this: what a row
+/// is, only the one kind of store knows that stands behind it.
+///
+/// Reads are questions, each with a name and with values for an answer; they hold up neither calls nor commits. Writes have
+/// one verb for each promise:
+///
+/// - `commit`: on the disk before the answer, or the answer says that nothing was written.
+/// - `record`: on the disk soon; nothing but the end of the process takes it away.
+/// - `refresh`: written within seconds; a crash may take it away.
+/// - `trace`: written soon, unless too much else waits.
+///
+/// Changes take effect in the order in which they were handed over, refreshed rows apart. Who writes does so on the store's
+/// loop; questions may come from anywhere.
+package protocol ProxyStore: AnyObject, Sendable {
+    // MARK: Writes of the engine
+
+    /// Told the fates of the engine's commits on the loop, in the order in which they were asked for.
+    var finished: ([CommitResult]) -> Void { get set }
+    func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
+    func record(_ changes: [EngineChange])
+    /// Bindings that are in the store.
+    func refresh(_ rows: [StoredBinding])
+    func trace(_ changes: [TimelineChange])
+
+    // MARK: Writes of the services
+
+    /// `finished` is called once, on the loop, never from within.
+    func commit(_ changes: [ServiceChange], finished: @escaping (WriteResult) -> Void)
+    func record(_ changes: [ServiceChange])
+
+    // MARK: Questions
+
+    /// `name@realm` of the users that follow, by realm and name.
+    func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
+    /// The last records of the first of the subjects that has any, the oldest first.
+    func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
+    func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
+    /// Those recorded at that time or later, in the order in which they were.
+    func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<
+        DeadToken
+    >
+    /// Tokens that an app has registered for a user: all, or the one if it is there.
+    func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
+    /// One for each request; pending for all that is not known to have ended.
+    func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
+
+    // MARK: The start, before anything is written
+
+    func engineState() async throws(StoreError) -> StoredState
+    /// In the order of their numbers; empty when there are no more.
+    func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding]
+    /// Accepted pushes that were not read, those of each device in the order in which they were asked for; empty when there
+    /// are no more.
+    func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) async throws(StoreError)
+        -> [UnreadPush]
+    /// Of dialogs that have not ended by then.
+    func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
+    /// Calls that were under way when the last run ended without being stopped get their records, if these are kept.
+    ///
+    /// - Returns: how many, each device of a call for one.
+    func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int
+    func keys() async throws(StoreError) -> [StoredKey]
+    func mobileApps() async throws(StoreError) -> [StoredMobileApp]
+    /// Registrations and clean-ups of devices that are not done, in their order.
+    func openDeviceRequests() async throws(StoreError) -> [DeviceRequest]
+    /// The secrets of that name, the newest first: it is the one to use, and the others open what was sealed before it.
+    func secrets(named name: String) async throws(StoreError) -> [StoredSecret]
+    /// What was written by ``ServiceChange/note(key:value:)``.
+    func note(_ key: String) async throws(StoreError) -> String?
+    /// Writes, and returns when the disk has it, so that nothing is sealed with a key that a crash takes away.
+    func keep(_ changes: [ServiceChange]) async throws(StoreError)
+
+    // MARK: Care
+
+    /// From now on the store looks after itself, on the loop: old records go, and nobody else gets at it.
+    func start() throws(StoreError)
+    /// Writes what waits and ends; blocks until the disk has it.
+    func close()
+    /// Copies the whole store into a file while it is in use.
+    ///
+    /// - Returns: the bytes of the copy.
+    func backUp(to file: String) async throws(BackupFailure) -> Int
+    var figures: CounterSet { get }
+    /// Why changes are not taken, or pile up; `nil` when all is well.
+    var obstacle: String? { get }
+}

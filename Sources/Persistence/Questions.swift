@@ -1,0 +1,101 @@
+package import Addressing
+package import Bytes
+package import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// Part of a long list.
+package struct Page<Element: Sendable>: Sendable {
+    package let elements: [Element]
+    /// Where the next page begins; `nil` on the last.
+    package let next: PageCursor?
+
+    package init(elements: [Element], next: PageCursor?) {
+        self.elements = elements
+        self.next = next
+    }
+}
+
+/// A place in a long list. Clients bring the number back; what it means, only the store knows.
+package struct PageCursor: Hashable, Sendable {
+    package let number: Int64
+    package init(_ number: Int64) { self.number = number }
+
+    package static let beginning = PageCursor(0)
+}
+
+/// Whose records of the timeline are asked for.
+package enum TimelineSubject: Hashable, Sendable {
+    case user(AddressOfRecord)
+    case callID(ByteString)
+    /// Takes longer than the others, and is for operators.
+    case call(CallRef)
+    /// One record for each device that it went to.
+    case push(PushCode)
+}
+
+/// How pushes fared, counted over the records of the timeline.
+package struct StatisticsQuestion: Hashable, Sendable {
+    package enum Grouping: String, Sendable {
+        case push, app, day
+    }
+
+    package var by = Grouping.day
+    /// Pushes that were asked for then or later.
+    package var from = UnixTime(milliseconds: 0)
+    /// And before that.
+    package var to = UnixTime(milliseconds: .max)
+    /// Empty: all.
+    package var app = ""
+    package var after = PageCursor.beginning
+    /// Pushes on a page. Apps and days come on one.
+    package var limit = 1000
+
+    package init() {}
+}
+
+/// The figures of one push, app or day.
+package struct StatisticsRow: Hashable, Sendable {
+    package struct Push: Hashable, Sendable {
+        package let code: String
+        /// Unix seconds.
+        package let date: Int64
+        package let kind: String
+        /// With commas where it went to devices of several.
+        package let app: String
+
+        package init(code: String, date: Int64, kind: String, app: String) {
+            self.code = code
+            self.date = date
+            self.kind = kind
+            self.app = app
+        }
+    }
+
+    package enum Subject: Hashable, Sendable {
+        case push(Push)
+        case app(String)
+        /// Days since 1970 UTC.
+        case day(Int64)
+    }
+
+    package let subject: Subject
+    /// In the order of ``names``.
+    package let figures: [Int64]
+
+    /// Each is a number of devices.
+    package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
+
+    package init(subject: Subject, figures: [Int64]) {
+        self.subject = subject
+        self.figures = figures
+    }
+}
+
+/// A push that counts in the badge of its device.
+package struct UnreadPush: Hashable, Sendable {
+    package let code: PushCode
+    package let matter: UnreadPushes.Matter
+    package let device: DeviceID
+    package let requestedAt: UnixTime
+}

@@ -1,0 +1,31 @@
+package import ProxyCore
+package import PushDelivery
+package import Timekeeping
+
+/// One thing to write, by whose it is. Whoever hands it over keeps its byte strings compacted.
+package enum RowChange: Sendable {
+    case engine(EngineChange)
+    case timeline(TimelineChange)
+    case service(ServiceChange)
+    /// Calls that are over, and whose records are not kept.
+    case callsClosed([PushID])
+    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
+    /// the `limit` oldest.
+    case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
+}
+
+/// Names changes that were handed over together, by whoever waits for them.
+package enum StoreTicket: Hashable, Sendable {
+    case engine(CommitTicket)
+    /// A service's, whose waiting ``SQLiteStore`` numbers.
+    case service(UInt64)
+}
+
+/// What became of changes that were handed over together.
+package struct StoreResult: Hashable, Sendable {
+    /// `nil` for changes that nobody waits for.
+    package let ticket: StoreTicket?
+    package let isStored: Bool
+    /// See ``WriteResult``.
+    package var isFound = true
+}

@@ -1,0 +1,104 @@
+import Addressing
+import Bytes
+import Registration
+import Storage
+import Timekeeping
+
+/// Bindings as SQL.
+extension Connection {
+    func write(_ row: StoredBinding) throws(SQLError) {
+        let write = try statement("INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+        write.bind(1, integer: Int64(bitPattern: row.id.rawValue))
+        write.bind(2, text: row.aor.user)
+        write.bind(3, text: row.aor.host)
+        write.bind(4, text: row.contact)
+        write.bind(5, text: row.callID)
+        write.bind(6, integer: Int64(row.cseq))
+        write.bind(7, text: row.path.joinedLines)
+        write.bind(8, text: row.flow.transport.parameterName)
+        write.bind(9, integer: Int64(row.flow.listener))
+        write.bind(10, text: row.flow.remote.description)
+        write.bind(11, integer: Int64(row.granted))
+        write.bind(12, integer: row.freshUntil.milliseconds)
+        write.bind(13, integer: row.registeredAt.milliseconds)
+        write.bind(14, integer: row.isPush ? 1 : 0)
+        try write.run()
+    }
+
+    func removeBinding(_ id: DeviceID) throws(SQLError) {
+        let delete = try statement("DELETE FROM binding WHERE id = ?")
+        delete.bind(1, integer: id.rowNumber)
+        try delete.run()
+    }
+
+    /// In the order of their numbers.
+    func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
+        let rows = try statement("SELECT * FROM binding \(device == nil ? "" : "WHERE id > ?") ORDER BY id")
+        if let device { rows.bind(1, integer: device.rowNumber) }
+        return try values(of: rows, limit: limit) { $0.storedBinding }
+    }
+}
+
+extension DeviceID {
+    /// What SQLite, which knows no unsigned numbers, has in its place.
+    var rowNumber: Int64 { Int64(bitPattern: rawValue) }
+    init(rowNumber: Int64) { self.init(rawValue: UInt64(bitPattern: rowNumber)) }
+}
+
+extension Statement {
+    /// `nil` for a row that nobody of ours has written.
+    fileprivate var storedBinding: StoredBinding? {
+        guard let transport = Transport(parameter: text(7)), let listener = UInt16(exactly: integer(8)),
+            let remote = Endpoint(text(9)), let cseq = UInt32(exactly: integer(5)),
+            let granted = UInt32(exactly: integer(10)), integer(0) != 0
+        else { return nil }
+        // One block of memory for all text of the row.
+        var block: [UInt8] = []
+        block.reserveCapacity(1024)
+        append(1, to: &block)
+        let user = 0..<block.count
+        append(2, to: &block)
+        let host = user.upperBound..<block.count
+        append(3, to: &block)
+        let contact = host.upperBound..<block.count
+        append(4, to: &block)
+        let callID = contact.upperBound..<block.count
+        append(6, to: &block)
+        let path = callID.upperBound..<block.count
+        let all = ByteString(copying: block.span)
+        return StoredBinding(
+            id: DeviceID(rawValue: UInt64(bitPattern: integer(0))),
+            aor: AddressOfRecord(user: all[user], host: all[host]), contact: all[contact], callID: all[callID],
+            cseq: cseq, path: all[path].lines,
+            // The connection ended with the process that had it; no new one has the number 0.
+            flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
+            freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
+            isPush: integer(13) != 0)
+    }
+}
+
+extension [ByteString] {
+    /// One value a line; the registrar has replaced line ends inside values.
+    fileprivate var joinedLines: ByteString {
+        guard count > 1 else { return first ?? .empty }
+        var out: [UInt8] = []
+        for value in self {
+            if !out.isEmpty { out.append(UInt8(ascii: "\n")) }
+            out.append(value)
+        }
+        return ByteString(out)
+    }
+}
+
+extension ByteString {
+    fileprivate var lines: [ByteString] {
+        guard !isEmpty else { return [] }
+        var lines: [ByteString] = []
+        var start = 0
+        for index in 0..<count where self[index] == UInt8(ascii: "\n") {
+            lines.append(self[start..<index])
+            start = index + 1
+        }
+        return lines + [self[start..<count]]
+    }
+}

@@ -1,0 +1,58 @@
+import PushDelivery
+import Storage
+import Timekeeping
+
+/// Calls under way as SQL, and what becomes of them when the daemon ended without being stopped.
+extension Connection {
+    func writeOpenCall(_ record: TimelineRecord) throws(SQLError) {
+        let write = try statement("INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)")
+        write.bind(1, integer: Int64(bitPattern: record.id.rawValue))
+        write.bind(2, text: record.user)
+        write.bind(3, text: record.host)
+        write.bind(4, text: record.callID)
+        write.bind(5, optional: record.callRef?.description)
+        write.bind(6, integer: Int64(bitPattern: record.device))
+        write.bind(7, integer: record.requestedAt.milliseconds)
+        write.bind(8, optional: record.omission?.rawValue)
+        write.bind(9, text: record.app)
+        write.bind(10, optional: record.code?.description)
+        try write.run()
+    }
+
+    func removeOpenCall(_ id: PushID) throws(SQLError) {
+        let delete = try statement("DELETE FROM open_call WHERE id = ?")
+        delete.bind(1, integer: Int64(bitPattern: id.rawValue))
+        try delete.run()
+    }
+
+    func removeOpenCalls() throws(SQLError) { try execute("DELETE FROM open_call") }
+
+    /// What an earlier run has left becomes records of calls that its end cut off.
+    ///
+    /// - Returns: how many.
+    func cutOffOpenCalls(at date: UnixTime, isKept: Bool) throws(SQLError) -> Int {
+        try transaction { () throws(SQLError) in
+            let rows = try statement("SELECT * FROM open_call ORDER BY requested_at, id")
+            let records = try values(of: rows) { rows in
+                var record = rows.storedOpenCall
+                record?.cutOff(by: date)
+                return record
+            }
+            if isKept { for record in records { try write(record) } }
+            try removeOpenCalls()
+            return records.count
+        }
+    }
+}
+
+extension Statement {
+    fileprivate var storedOpenCall: TimelineRecord? {
+        let callRef = optionalText(4).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
+        return TimelineRecord(
+            id: .init(rawValue: UInt64(bitPattern: integer(0))), kind: .call, user: byteString(1), host: byteString(2),
+            device: UInt64(bitPattern: integer(5)), callRef: callRef, callID: byteString(3),
+            requestedAt: UnixTime(milliseconds: integer(6)),
+            omission: optionalText(7).flatMap(TimelineRecord.Omission.init(rawValue:)),
+            code: optionalText(9).flatMap { PushCode($0) }, app: text(8))
+    }
+}

@@ -1,0 +1,76 @@
+import PushDelivery
+import Storage
+import Timekeeping
+
+/// How pushes fared, counted by SQL over the timeline's rows.
+extension Connection {
+    /// What counts as what. SIP shows some of it for calls, whatever their apps say: a phone that registered has got the
+    /// push, and one that answered has followed it.
+    private static let figures = """
+        count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
+        total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
+        total(received IS NOT NULL OR (tries > 0 AND registered IS NOT NULL)),
+        total(followed IS NOT NULL OR (tries > 0 AND coalesce(ending = 'answered', 0))), total(coalesce(read > 0, 0))
+        """
+
+    /// One row for each app or day, or for each push of a page.
+    func statistics(_ asked: StatisticsQuestion) throws(SQLError) -> Page<StatisticsRow> {
+        let rows: Statement
+        let condition = """
+            code IS NOT NULL AND requested_at >= ?1 AND requested_at < ?2 AND (?3 = '' OR app = ?3)
+            """
+        switch asked.by {
+        case .app:
+            rows = try statement(
+                """
+                SELECT app, \(Self.figures) FROM push_record NOT INDEXED WHERE \(condition)
+                GROUP BY app ORDER BY app LIMIT \(Self.groupLimit)
+                """)
+        case .day:
+            rows = try statement(
+                """
+                SELECT requested_at / 86400000 AS day, \(Self.figures) FROM push_record NOT INDEXED WHERE \(condition)
+                GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
+                """)
+        case .push:
+            // A push is where its first row is; the others may have been written much later.
+            rows = try statement(
+                """
+                WITH page AS (
+                    SELECT id AS first_id, code AS name FROM push_record AS candidate
+                    WHERE id > ?4 AND \(condition) AND NOT EXISTS (
+                        SELECT 1 FROM push_record AS earlier
+                        WHERE earlier.code = candidate.code AND earlier.id < candidate.id AND (?3 = '' OR earlier.app = ?3))
+                    ORDER BY id LIMIT ?5)
+                SELECT first_id, \(Self.figures), name, min(requested_at), kind, group_concat(DISTINCT app)
+                FROM page JOIN push_record ON code = name AND (?3 = '' OR app = ?3)
+                GROUP BY first_id ORDER BY first_id
+                """)
+            rows.bind(4, integer: asked.after.number)
+            rows.bind(5, integer: Int64(asked.limit) + 1)
+        }
+        rows.bind(1, integer: asked.from.milliseconds)
+        rows.bind(2, integer: asked.to.milliseconds)
+        rows.bind(3, text: asked.app)
+        return try page(of: rows, limit: asked.by == .push ? asked.limit : .max) { $0.statistics(asked.by) }
+    }
+
+    /// Apps, and days.
+    private static let groupLimit = 10_000
+}
+
+extension Statement {
+    fileprivate func statistics(_ grouping: StatisticsQuestion.Grouping) -> StatisticsRow {
+        let subject: StatisticsRow.Subject =
+            switch grouping {
+            case .app: .app(text(0))
+            case .day: .day(integer(0))
+            case .push:
+                .push(
+                    StatisticsRow.Push(
+                        code: text(8), date: UnixTime(milliseconds: integer(9)).seconds,
+                        kind: text(10), app: text(11)))
+            }
+        return StatisticsRow(subject: subject, figures: (1...7).map { integer($0) })
+    }
+}

@@ -1,0 +1,117 @@
+import Bytes
+import ProxyCore
+import PushDelivery
+import Registration
+import Storage
+
+/// Changes as SQL.
+extension Connection {
+    /// - Returns: false for a change of a row that is not there.
+    func apply(_ change: RowChange) throws(SQLError) -> Bool {
+        switch change {
+        case .engine(let change): try write(change)
+        case .timeline(let change): try write(change)
+        case .service(.pushMark(let code, let device, let mark, let date)):
+            return try note(mark, of: code, device: device, at: date)
+        case .service(let change): try write(change)
+        case .callsClosed(let ids): for id in ids { try removeOpenCall(id) }
+        case .pruneTimeline(let date, let count, let limit):
+            try pruneTimeline(before: date, keeping: count, limit: limit)
+        }
+        return true
+    }
+
+    /// All of them, or none.
+    func keep(_ changes: [ServiceChange]) throws(SQLError) {
+        try transaction { () throws(SQLError) in
+            for change in changes { _ = try apply(.service(change)) }
+        }
+    }
+
+    private func write(_ change: EngineChange) throws(SQLError) {
+        switch change {
+        case .binding(.upsert(let row)): try write(row)
+        case .binding(.delete(let id)): try removeBinding(id)
+        case .bucket(let change):
+            switch change.change {
+            case .upsert(let entry): try write(entry, of: change.aor)
+            case .delete(let callRef): try removeBucketEntry(callRef)
+            }
+        case .deadToken(let dead): try write(dead)
+        case .dialogRenewed(let digest, let date): try write(DialogRenewal(digest: digest, until: date))
+        }
+    }
+
+    private func write(_ change: TimelineChange) throws(SQLError) {
+        switch change {
+        case .record(let record):
+            try write(record)
+            if record.hasOpening { try removeOpenCall(record.id) }
+        case .callOpened(let record): try writeOpenCall(record)
+        case .pushesRead(let codes, let device, let date):
+            for code in codes { _ = try note(.read, of: code, device: device, at: date) }
+        }
+    }
+
+    private func write(_ change: ServiceChange) throws(SQLError) {
+        switch change {
+        case .addUser(let user): try write(user)
+        case .removeUser(let name, let realm): try removeUser(name, realm: realm)
+        case .switchProvider(let provider, let isOn): try writeSwitch(provider, isOn: isOn)
+        case .addKey(let key): try write(key)
+        case .removeKey(let name): try removeKey(name)
+        case .addApp(let app): try write(app)
+        case .removeApp(let name): try removeApp(name)
+        case .forgetMissedCalls(let calls): for call in calls { try removeBucketEntry(call) }
+        case .pruneDeadTokens(let date, let count): try pruneDeadTokens(before: date, keeping: count)
+        case .pushMark(let code, let device, let mark, let date): _ = try note(mark, of: code, device: device, at: date)
+        case .allPushesRead(let device, let date): try noteAllRead(by: device, at: date)
+        case .deviceRequest(let request): try write(request)
+        case .deviceRequestFinished(let request, let outcome, let date): try finish(request, outcome, at: date)
+        case .pruneDeviceRequests(let date, let count): try pruneDeviceRequests(before: date, keeping: count)
+        case .mobileDevice(let request): try writeMobileDevice(request)
+        case .forgetMobileDevices(let request): try forgetMobileDevices(request)
+        case .note(let key, let value): try writeNote(key, value)
+        case .addSecret(let secret): try write(secret)
+        case .removeSecret(let name, let date): try removeSecret(name, createdAt: date)
+        case .pruneDialogRenewals(let date): try pruneDialogRenewals(before: date)
+        }
+    }
+}
+
+/// Rows as values. A row that nobody of ours has written stays where it is, and is no value.
+extension Connection {
+    func values<Value>(
+        of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
+    ) throws(SQLError) -> [Value] {
+        // What is left of the rows would keep the log from being shortened.
+        defer { rows.reset() }
+        var values: [Value] = []
+        while values.count < limit, try rows.step() {
+            if let value = value(rows) { values.append(value) }
+        }
+        return values
+    }
+
+    /// As many as a page holds, of rows in the order of the number in their first column.
+    func page<Element>(
+        of rows: Statement, limit: Int, _ value: (Statement) -> Element?
+    ) throws(SQLError) -> Page<Element> {
+        defer { rows.reset() }
+        var elements: [Element] = []
+        var last = PageCursor.beginning
+        while try rows.step() {
+            guard let element = value(rows) else { continue }
+            guard elements.count < limit else { return Page(elements: elements, next: last) }
+            elements.append(element)
+            last = PageCursor(rows.integer(0))
+        }
+        return Page(elements: elements, next: nil)
+    }
+}
+
+extension Statement {
+    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
+
+    func bind(_ index: Int, text: ByteString) { text.withSpan { bind(index, text: $0) } }
+}

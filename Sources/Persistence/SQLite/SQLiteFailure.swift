@@ -1,0 +1,44 @@
+package import Storage
+
+/// Why SQLite cannot use the file.
+package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    case sql(SQLError)
+    case migration(MigrationError)
+    /// Another file has its name now, or none.
+    case replaced
+    /// No thread or event loop could be made.
+    case system(String)
+
+    package var description: String {
+        switch self {
+        case .sql(let error): error.description
+        case .migration(let error): error.description
+        case .replaced:
+            "the file was removed or replaced while the daemon uses it; put it back, or start the daemon anew"
+        case .system(let problem): problem
+        }
+    }
+}
+
+extension SQLiteFailure {
+    /// Not the changes' fault.
+    var isOfSystem: Bool {
+        switch self {
+        case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem
+        case .replaced, .system: true
+        case .migration: false
+        }
+    }
+
+    static func wrapping<Result>(_ body: () throws(SQLError) -> Result) throws(SQLiteFailure) -> Result {
+        do {
+            return try body()
+        } catch {
+            throw .sql(error)
+        }
+    }
+}
+
+extension StoreError {
+    init(_ path: String, _ failure: SQLiteFailure) { self.init("store \(path): \(failure)") }
+}

@@ -1,0 +1,71 @@
+import Reactor
+import Storage
+package import Registration
+
+/// The store's file for a moment, for a command while no daemon runs.
+package final class SQLiteFile {
+    private let path: String
+    private let lock: StoreLock
+    private let connection: Connection
+
+    /// Whether there is none yet.
+    package static func isMissing(at path: String) -> Bool { FileIdentity(path: path) == nil }
+
+    /// Takes the file, or makes it, and brings it to this program's schema.
+    ///
+    /// - Throws: also when a daemon has the store.
+    package init(path: String) throws(StoreError) {
+        self.path = path
+        lock = try StoreLock(store: path, for: .command)
+        do throws(SQLiteFailure) {
+            connection = try Connection.openStore(path, mayCreate: true)
+        } catch {
+            throw StoreError(path, error)
+        }
+    }
+
+    deinit { lock.release() }
+
+    package func users() throws(StoreError) -> [DigestUser] {
+        try asked { connection throws(SQLError) in try connection.users() }
+    }
+
+    package func keys() throws(StoreError) -> [StoredKey] {
+        try asked { connection throws(SQLError) in try connection.keys() }
+    }
+
+    package func mobileApps() throws(StoreError) -> [StoredMobileApp] {
+        try asked { connection throws(SQLError) in try connection.mobileApps() }
+    }
+
+    /// Writes, and returns when the disk has it.
+    package func keep(_ changes: [ServiceChange]) throws(StoreError) {
+        try asked { connection throws(SQLError) in try connection.keep(changes) }
+    }
+
+    /// Copies the file as the daemon does, whatever schema it has.
+    ///
+    /// - Returns: the bytes of the copy.
+    package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {
+        let lock = try StoreLock(store: path, for: .command)
+        defer { lock.release() }
+        do throws(SQLiteFailure) {
+            let connection = try Connection.openStoreAsIs(path)
+            do throws(BackupError) {
+                return try connection.backUp(to: file, database: path)
+            } catch {
+                throw .system(error.description)
+            }
+        } catch {
+            throw StoreError(path, error)
+        }
+    }
+
+    private func asked<Answer>(_ body: (Connection) throws(SQLError) -> Answer) throws(StoreError) -> Answer {
+        do throws(SQLError) {
+            return try body(connection)
+        } catch {
+            throw StoreError(path, .sql(error))
+        }
+    }
+}

@@ -1,0 +1,256 @@
+package import Addressing
+package import Bytes
+package import ProxyCore
+package import PushDelivery
+package import Reactor
+package import Registration
+import Storage
+package import Telemetry
+package import Timekeeping
+
+/// The store in one SQLite file, for a daemon, which has it for itself: changes are written on one thread, questions are
+/// read on another, and backups on a third.
+///
+/// - `@unchecked Sendable` because all that changes lives on its loop, or before that runs.
+package final class SQLiteStore: ProxyStore, @unchecked Sendable {
+    package var finished: ([CommitResult]) -> Void {
+        get { relay.finished }
+        set { relay.finished = newValue }
+    }
+
+    private let loop: EventLoop
+    private let log: Log
+    private let lock: StoreLock
+    private let relay: Relay
+    private let writer: StoreWriter
+    private let reader: StoreReader
+    private let backups: StoreBackups
+    private let timeline: TimelineWriting
+    private var lastServiceTicket: UInt64 = 0
+
+    /// Brings results from the writer's thread to the loop.
+    ///
+    /// - `@unchecked Sendable` because it is used on the loop alone.
+    private final class Relay: @unchecked Sendable {
+        var finished: ([CommitResult]) -> Void = { _ in }
+        /// Services that wait for changes of their own.
+        var waiting: [UInt64: (WriteResult) -> Void] = [:]
+        private let log: Log
+
+        init(log: Log) { self.log = log }
+
+        func arrived(_ results: [StoreResult]) {
+            var commits: [CommitResult] = []
+            for result in results {
+                switch result.ticket {
+                case .engine(let ticket): commits.append(CommitResult(ticket: ticket, succeeded: result.isStored))
+                case .service(let number):
+                    waiting.removeValue(forKey: number)?(
+                        WriteResult(isStored: result.isStored, isFound: result.isFound))
+                case nil where !result.isStored: log.error("changes that nobody waits for were not stored")
+                case nil: break
+                }
+            }
+            if !commits.isEmpty { finished(commits) }
+        }
+    }
+
+    /// Takes the file, or makes it, and brings it to this program's schema.
+    ///
+    /// - Throws: also when another process has the store.
+    package init(
+        path: String, timeline settings: TimelineSettings = TimelineSettings(), loop: EventLoop, log: Log
+    ) throws(StoreError) {
+        self.loop = loop
+        self.log = log
+        lock = try StoreLock(store: path, for: .daemon)
+        let relay = Relay(log: log)
+        self.relay = relay
+        do throws(SQLiteFailure) {
+            writer = try StoreWriter(path: path, log: log) { results in
+                loop.post { relay.arrived(results) }
+            }
+        } catch {
+            throw StoreError(path, error)
+        }
+        timeline = TimelineWriting(settings, writer: writer, loop: loop)
+        do throws(SystemError) {
+            reader = try StoreReader(path: path, thread: "queries")
+            backups = try StoreBackups(path: path)
+        } catch {
+            throw StoreError("no thread to read the store on: \(error)")
+        }
+    }
+
+    // MARK: Writes
+
+    package func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
+        commit(changes.map(RowChange.engine), for: .engine(ticket))
+    }
+
+    package func commit(_ changes: [ServiceChange], finished: @escaping (WriteResult) -> Void) {
+        lastServiceTicket += 1
+        relay.waiting[lastServiceTicket] = finished
+        commit(changes.map(RowChange.service), for: .service(lastServiceTicket))
+    }
+
+    private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
+        guard !writer.commit(changes, for: ticket) else { return }
+        // Told later: whoever asks is in the middle of other work now.
+        loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
+    }
+
+    package func record(_ changes: [EngineChange]) { record(changes.map(RowChange.engine)) }
+    package func record(_ changes: [ServiceChange]) { record(changes.map(RowChange.service)) }
+
+    private func record(_ changes: [RowChange]) {
+        if !writer.record(changes) {
+            log.error("the store takes no more changes", [.count: .number(changes.count)])
+        }
+    }
+
+    package func refresh(_ rows: [StoredBinding]) { _ = writer.refresh(rows) }
+
+    package func trace(_ changes: [TimelineChange]) { timeline.write(changes) }
+
+    // MARK: Questions
+
+    package func userNames(
+        after name: ByteString, in realm: ByteString, limit: Int
+    ) async throws(StoreError) -> [String] {
+        try await reader.read { connection throws(SQLError) in
+            try connection.userNames(after: name, in: realm, limit: limit)
+        }
+    }
+
+    package func timeline(
+        of subjects: [TimelineSubject], limit: Int
+    ) async throws(StoreError) -> [TimelineRecord] {
+        try await reader.read { connection throws(SQLError) in
+            for subject in subjects {
+                let records = try connection.timeline(of: subject, limit: limit)
+                if !records.isEmpty { return records }
+            }
+            return []
+        }
+    }
+
+    package func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow> {
+        try await reader.read { connection throws(SQLError) in try connection.statistics(question) }
+    }
+
+    package func deadTokens(
+        since date: UnixTime, after cursor: PageCursor, limit: Int
+    ) async throws(StoreError) -> Page<DeadToken> {
+        try await reader.read { connection throws(SQLError) in
+            try connection.deadTokens(since: date, after: cursor, limit: limit)
+        }
+    }
+
+    package func mobileDevices(
+        of user: String, app: String, token: String?
+    ) async throws(StoreError) -> [String] {
+        try await reader.read { connection throws(SQLError) in
+            try connection.mobileDevices(of: user, app: app, token: token)
+        }
+    }
+
+    package func deviceOutcomes(
+        of requests: [RequestID], app: String
+    ) async throws(StoreError) -> [DeviceOutcome] {
+        try await reader.read { connection throws(SQLError) in
+            var outcomes: [DeviceOutcome] = []
+            for id in requests { outcomes.append(try connection.deviceOutcome(of: id, app: app)) }
+            return outcomes
+        }
+    }
+
+    // MARK: The start
+
+    package func engineState() async throws(StoreError) -> StoredState {
+        try await reader.read { connection throws(SQLError) in
+            var users = UserDirectory()
+            for user in try connection.users() { users.add(user) }
+            return StoredState(
+                users: users, bucketEntries: try connection.bucketEntries(),
+                disabledProviders: Set(try connection.disabledProviders()))
+        }
+    }
+
+    package func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding] {
+        try await reader.read { connection throws(SQLError) in try connection.bindings(after: device, limit: limit) }
+    }
+
+    package func unreadPushes(
+        since date: UnixTime, after push: UnreadPush?, limit: Int
+    ) async throws(StoreError) -> [UnreadPush] {
+        try await reader.read { connection throws(SQLError) in
+            try connection.unreadPushes(since: date, after: push, limit: limit)
+        }
+    }
+
+    package func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal] {
+        try await reader.read { connection throws(SQLError) in try connection.dialogRenewals(after: date) }
+    }
+
+    package func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int {
+        try await reader.write { connection throws(SQLError) in
+            try connection.cutOffOpenCalls(at: date, isKept: isKept)
+        }
+    }
+
+    package func keys() async throws(StoreError) -> [StoredKey] {
+        try await reader.read { connection throws(SQLError) in try connection.keys() }
+    }
+
+    package func mobileApps() async throws(StoreError) -> [StoredMobileApp] {
+        try await reader.read { connection throws(SQLError) in try connection.mobileApps() }
+    }
+
+    package func openDeviceRequests() async throws(StoreError) -> [DeviceRequest] {
+        try await reader.read { connection throws(SQLError) in try connection.openDeviceRequests() }
+    }
+
+    package func secrets(named name: String) async throws(StoreError) -> [StoredSecret] {
+        try await reader.read { connection throws(SQLError) in try connection.secrets(named: name) }
+    }
+
+    package func note(_ key: String) async throws(StoreError) -> String? {
+        try await reader.read { connection throws(SQLError) in try connection.note(key) }
+    }
+
+    package func keep(_ changes: [ServiceChange]) async throws(StoreError) {
+        try await reader.write { connection throws(SQLError) in try connection.keep(changes) }
+    }
+
+    // MARK: Care
+
+    package func start() throws(StoreError) {
+        do throws(SystemError) {
+            try lock.watch(on: loop, log: log)
+            try timeline.start()
+        } catch {
+            throw StoreError("no timer: \(error)")
+        }
+    }
+
+    package func close() {
+        reader.stop()
+        backups.stop()
+        writer.stop()
+        lock.release()
+    }
+
+    package func backUp(to file: String) async throws(BackupFailure) -> Int { try await backups.write(to: file) }
+
+    package var figures: CounterSet {
+        var figures = writer.figures
+        figures.count(.timelineDropped, by: timeline.dropped)
+        return figures
+    }
+
+    package var obstacle: String? {
+        if let failure = writer.failure { return "the store cannot be written: \(failure)" }
+        return writer.queueLength < StoreWriterSettings().queueLimit / 2 ? nil : "the store has fallen behind"
+    }
+}

@@ -1,0 +1,49 @@
+import Reactor
+import Storage
+
+/// Copies the store for operators while it is in use, on a thread of its own, so that neither calls nor questions wait.
+final class StoreBackups: Sendable {
+    private let path: String
+    private let reader: StoreReader
+    private let isBusy = Locked(false)
+    private let isStopping = Locked(false)
+
+    init(path: String) throws(SystemError) {
+        self.path = path
+        reader = try StoreReader(path: path, thread: "backup")
+    }
+
+    /// Breaks off what is under way, and leaves nothing of it.
+    func stop() {
+        isStopping.withLock { $0 = true }
+        reader.stop()
+    }
+
+    /// - Returns: the bytes of the file.
+    func write(to file: String) async throws(BackupFailure) -> Int {
+        let isFirst = isBusy.withLock { isBusy in
+            defer { isBusy = true }
+            return !isBusy
+        }
+        guard isFirst else { throw .busy }
+        defer { isBusy.withLock { $0 = false } }
+        let outcome: Result<Int, BackupError>
+        do throws(StoreError) {
+            outcome = try await reader.read { [path, isStopping] connection in
+                do throws(BackupError) {
+                    return .success(
+                        try connection.backUp(to: file, database: path) { isStopping.withLock { $0 } })
+                } catch {
+                    return .failure(error)
+                }
+            }
+        } catch {
+            throw .unreadable
+        }
+        do throws(BackupError) {
+            return try outcome.get()
+        } catch {
+            throw .refused(error.description)
+        }
+    }
+}

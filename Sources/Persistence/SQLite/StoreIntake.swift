@@ -1,0 +1,103 @@
+import Addressing
+import Collections
+import ProxyCore
+import Registration
+
+/// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
+struct StoreIntake {
+    struct Entry: Sendable {
+        /// `nil` when nobody waits for them.
+        let ticket: StoreTicket?
+        let changes: [RowChange]
+    }
+
+    /// What one transaction writes: first the entries in order, then the lazy rows.
+    struct Batch: Sendable {
+        var entries: [Entry] = []
+        var lazyRows: [StoredBinding] = []
+
+        var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
+        var changeCount: Int { entries.reduce(lazyRows.count) { $0 + $1.changes.count } }
+    }
+
+    private var entries = Queue<Entry>()
+    /// Changes that wait, lazy ones apart.
+    private(set) var count = 0
+    private var lazyRows: [DeviceID: StoredBinding] = [:]
+    private(set) var isClosed = false
+    /// What the writer's thread has been told about the entries that wait.
+    private var announced = Call.none
+
+    /// What the writer's thread is to be told.
+    enum Call: Comparable {
+        case none
+        /// Entries wait that nobody waits for: more may gather.
+        case soon
+        case now
+    }
+
+    var lazyCount: Int { lazyRows.count }
+
+    /// - Returns: `nil` when there is no room, else what the writer's thread must be told.
+    mutating func add(_ entry: Entry, limit: Int) -> Call? {
+        guard !isClosed, count + entry.changes.count <= limit else { return nil }
+        // An older lazy row must not be written after this one.
+        for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
+        entries.append(entry)
+        count += entry.changes.count
+        let wanted: Call = entry.ticket != nil ? .now : .soon
+        guard wanted > announced else { return Call.none }
+        announced = wanted
+        return wanted
+    }
+
+    /// - Returns: `nil` when there is no room for all of them, else whether these are the first that wait.
+    mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
+        guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
+        defer {
+            for row in rows { lazyRows[row.id] = row }
+        }
+        return lazyRows.isEmpty
+    }
+
+    /// Lazy rows whose transaction failed wait again, unless something newer has come.
+    mutating func restore(_ rows: [StoredBinding]) {
+        var newer: Set<DeviceID> = []
+        for entry in entries.elements {
+            for case .engine(.binding(let change)) in entry.changes { newer.insert(change.id) }
+        }
+        for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
+    }
+
+    /// Takes the next transaction's changes; lazy ones only with the last of the others, which they may not overtake.
+    mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
+        var batch = Batch()
+        var taken = 0
+        while let entry = entries.first, batch.entries.isEmpty || taken + entry.changes.count <= limit {
+            taken += entry.changes.count
+            batch.entries.append(entry)
+            _ = entries.popFirst()
+        }
+        count -= taken
+        if entries.isEmpty { announced = .none }
+        guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
+        while taken < limit, let (id, row) = lazyRows.first {
+            lazyRows.removeValue(forKey: id)
+            batch.lazyRows.append(row)
+            taken += 1
+        }
+        return batch
+    }
+
+    /// Refuses everything from now on; what waits is still written.
+    mutating func close() { isClosed = true }
+}
+
+extension BindingChange {
+    var id: DeviceID {
+        switch self {
+        case .upsert(let row): row.id
+        case .delete(let id): id
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import Reactor
+import Storage
+import Telemetry
+import Timekeeping
+
+/// Says that a process uses the store, in a file beside it that is locked for as long as the process lives: two daemons
+/// would each believe that what they have in memory is what is stored.
+final class StoreLock {
+    enum Holder: String {
+        /// For life.
+        case daemon
+        /// For a moment.
+        case command
+    }
+
+    private let lock: FileLock
+    private let file: String
+    private let holder: Holder
+    private var timer: LoopTimer?
+    private var hasToldOfFailure = false
+
+    /// - Throws: a sentence that names the file and the process that has it.
+    init(store path: String, for holder: Holder) throws(StoreError) {
+        guard let store = resolvedPath(path) else {
+            throw StoreError("the folder of the store \(path) is not there")
+        }
+        self.holder = holder
+        file = store + ".lock"
+        // A command is soon through; a daemon is not.
+        for _ in 0..<Self.patience {
+            do throws(FileLock.Failure) {
+                lock = try FileLock(path: file, activity: holder.rawValue)
+                return
+            } catch {
+                switch error {
+                case .held(_, Holder.command.rawValue): Thread.sleep(forTimeInterval: Self.pause)
+                case .held(let process, _): throw StoreError(Self.sentence(path, file, process))
+                case .system(let reason): throw StoreError("the store's lock \(file) cannot be made: \(reason)")
+                }
+            }
+        }
+        throw StoreError("another command uses the store \(path) all the time: it holds \(file)")
+    }
+
+    /// Sees to it from now on that the file keeps its name: a tidy hand that removes it must not let a second daemon in.
+    func watch(on loop: EventLoop, log: Log) throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in
+            self?.look(log)
+            self?.timer?.arm(at: loop.now + Self.interval)
+        }
+        timer?.arm(at: loop.now + Self.interval)
+    }
+
+    private func look(_ log: Log) {
+        do throws(FileLock.Failure) {
+            if try lock.renew(path: file, activity: holder.rawValue) {
+                log.warning("somebody removed the store's lock; it was taken anew", [.path: .text(file)])
+            }
+            hasToldOfFailure = false
+        } catch {
+            guard !hasToldOfFailure else { return }
+            hasToldOfFailure = true
+            log.error(
+                "somebody removed the store's lock, and it cannot be taken anew",
+                [.path: .text(file), .error: .described(error)])
+        }
+    }
+
+    func release() {
+        timer = nil
+        lock.release()
+    }
+
+    private static func sentence(_ path: String, _ file: String, _ process: Int32?) -> String {
+        let name = process.map { " (process \($0))" } ?? ""
+        return "another sippushd\(name) uses the store \(path): it holds \(file)"
+    }
+
+    private static let interval: Duration = .seconds(1)
+    private static let patience = 100
+    private static let pause = 0.05
+}

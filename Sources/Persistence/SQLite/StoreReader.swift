@@ -1,0 +1,79 @@
+import Reactor
+import Storage
+
+/// Reads on a thread of its own: a long question holds up neither calls nor commits.
+actor StoreReader {
+    private let loop: EventLoop  // stored: the executor reference below is unowned
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    private let path: String
+    private var connection: Connection?
+    /// What the connection reads, as it was named when it was opened.
+    private var files: StoreFiles?
+    private let waiting = Locked(0)
+
+    private static let limit = 64
+
+    init(path: String, thread name: String) throws(SystemError) {
+        self.path = path
+        loop = try EventLoop()
+        try loop.start(name: name)
+    }
+
+    /// Asks on the thread, after those who wait; `question` gets a connection that only reads.
+    nonisolated func read<Answer: Sendable>(
+        _ question: @escaping @Sendable (Connection) throws(SQLError) -> Answer
+    ) async throws(StoreError) -> Answer {
+        let isTaken = waiting.withLock { waiting in
+            guard waiting < Self.limit else { return false }
+            waiting += 1
+            return true
+        }
+        guard isTaken else { throw StoreError("store \(path): too many questions wait") }
+        return try await answer(question)
+    }
+
+    /// Writes on the thread, at the start, when the writer has nothing to do.
+    func write<Answer: Sendable>(
+        _ change: @Sendable (Connection) throws(SQLError) -> Answer
+    ) throws(StoreError) -> Answer {
+        do throws(SQLiteFailure) {
+            let connection = try Connection.openStore(path, mayCreate: false)
+            return try SQLiteFailure.wrapping { () throws(SQLError) in try change(connection) }
+        } catch {
+            throw StoreError(path, error)
+        }
+    }
+
+    /// Ends the thread after the questions that wait.
+    nonisolated func stop() {
+        loop.post { self.assumeIsolated { $0.connection = nil } }
+        loop.stop()
+        loop.join()
+    }
+
+    private func answer<Answer: Sendable>(
+        _ question: @Sendable (Connection) throws(SQLError) -> Answer
+    ) throws(StoreError) -> Answer {
+        waiting.withLock { $0 -= 1 }
+        do throws(SQLError) {
+            return try question(try openConnection())
+        } catch {
+            connection = nil
+            throw StoreError(path, .sql(error))
+        }
+    }
+
+    private func openConnection() throws(SQLError) -> Connection {
+        // A log that somebody has removed would be read for ever.
+        let found = StoreFiles(path)
+        if let connection, found == files { return connection }
+        files = found
+        var options = ConnectionOptions()
+        options.access = .readOnly
+        options.cacheSize = 2048
+        let opened = try Connection(path: path, options: options)
+        connection = opened
+        return opened
+    }
+}

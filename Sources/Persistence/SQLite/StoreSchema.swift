@@ -1,0 +1,201 @@
+import Storage
+
+/// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
+///
+/// But for the timeline and what apps say of their pushes, nothing but keys is indexed: while the daemon runs everything else is looked up in
+/// memory, and rows are written by their numbers.
+enum StoreSchema {
+    /// "SPPD", so that `file` and a foreign program can tell.
+    static let applicationID: Int32 = 0x5350_5044
+
+    /// The change to each schema version; released ones never change.
+    static let scripts = [
+        """
+        CREATE TABLE binding (
+            id INTEGER PRIMARY KEY,
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            contact TEXT NOT NULL,
+            call_id TEXT NOT NULL,
+            cseq INTEGER NOT NULL,
+            path TEXT NOT NULL,             -- one value a line
+            transport TEXT NOT NULL,
+            listener INTEGER NOT NULL,
+            remote TEXT NOT NULL,
+            granted INTEGER NOT NULL,       -- seconds
+            fresh_until INTEGER NOT NULL,
+            registered_at INTEGER NOT NULL,
+            is_push INTEGER NOT NULL
+        ) STRICT;
+
+        CREATE TABLE bucket_entry (
+            call_ref TEXT PRIMARY KEY,      -- sixteen hexadecimal digits
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            caller TEXT NOT NULL,
+            date INTEGER NOT NULL,
+            devices TEXT NOT NULL,          -- numbers of bindings, with commas
+            is_over INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE user (
+            name TEXT NOT NULL,
+            realm TEXT NOT NULL,
+            ha1_md5 TEXT,
+            ha1_sha256 TEXT,
+            ha1_sha512_256 TEXT,
+            PRIMARY KEY (realm, name)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE provider_switch (
+            name TEXT PRIMARY KEY,
+            enabled INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE meta (
+            key TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- Numbers of bindings, with commas: devices that have learnt of the call.
+        ALTER TABLE bucket_entry ADD COLUMN told TEXT NOT NULL DEFAULT '';
+
+        CREATE TABLE push_record (
+            id INTEGER PRIMARY KEY,         -- in the order of writing; the oldest are deleted first
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            call_id TEXT NOT NULL,          -- empty for missed calls
+            call_ref TEXT,                  -- sixteen hexadecimal digits
+            kind TEXT NOT NULL,             -- call or missed-calls
+            calls INTEGER NOT NULL,
+            device INTEGER NOT NULL,        -- number of a binding, or 0
+            requested_at INTEGER NOT NULL,
+            omission TEXT,                  -- why no push was sent
+            app TEXT NOT NULL,
+            code TEXT,                      -- apns-id
+            delivery TEXT NOT NULL,
+            tries INTEGER NOT NULL,
+            answer TEXT,
+            status INTEGER,                 -- HTTP
+            reason TEXT NOT NULL,
+            dead_since INTEGER,
+            provider_id TEXT NOT NULL,
+            -- Milliseconds after requested_at.
+            sent INTEGER,
+            answered INTEGER,
+            registered INTEGER,
+            invited INTEGER,
+            rang INTEGER,
+            ended INTEGER,
+            ending TEXT,
+            ending_status INTEGER           -- SIP
+        ) STRICT;
+        CREATE INDEX push_record_user ON push_record (user, domain);
+        CREATE INDEX push_record_call ON push_record (call_id) WHERE call_id != '';
+        """,
+        """
+        CREATE TABLE api_key (
+            name TEXT PRIMARY KEY,
+            hash TEXT NOT NULL,             -- SHA-256 of the key, hexadecimal
+            scopes TEXT NOT NULL,           -- names with commas
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE dead_token (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,   -- clients remember it: none comes twice
+            recorded_at INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            provider TEXT NOT NULL,
+            param TEXT NOT NULL,
+            token TEXT NOT NULL,
+            source TEXT NOT NULL            -- provider or feedback
+        ) STRICT;
+        """,
+        """
+        -- Registrations and clean-ups of devices over HTTP. One that has ended keeps its outcome alone.
+        CREATE TABLE device_request (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,   -- the order in which they came
+            id TEXT NOT NULL UNIQUE,
+            kind TEXT NOT NULL,             -- registration or cleanup
+            app TEXT NOT NULL,
+            user TEXT NOT NULL,
+            platform TEXT NOT NULL,         -- apns or fcm
+            token TEXT NOT NULL,
+            is_tracked INTEGER NOT NULL,
+            callback_url TEXT NOT NULL,
+            callback_signature TEXT NOT NULL,
+            callback_fields TEXT NOT NULL,  -- a JSON object
+            accepted_at INTEGER NOT NULL,
+            finished_at INTEGER,
+            failure TEXT NOT NULL
+        ) STRICT;
+
+        -- Devices that an app has registered over HTTP.
+        CREATE TABLE mobile_device (
+            app TEXT NOT NULL,
+            user TEXT NOT NULL,
+            token TEXT NOT NULL,
+            PRIMARY KEY (app, user, token)
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- When an app said first that the push was received, followed, read. NULL in read: it counts in the badge; 0: it
+        -- is neither read nor does it count.
+        ALTER TABLE push_record ADD COLUMN received INTEGER;
+        ALTER TABLE push_record ADD COLUMN followed INTEGER;
+        ALTER TABLE push_record ADD COLUMN read INTEGER DEFAULT 0;
+        CREATE INDEX push_record_code ON push_record (code) WHERE code IS NOT NULL;
+        -- Holds all that the badges are made of.
+        CREATE INDEX push_record_unread ON push_record (device, requested_at, code, kind, call_ref, read)
+            WHERE read IS NULL;
+        """,
+        """
+        -- Apps that may register devices, besides those of the settings.
+        CREATE TABLE mobile_app (
+            name TEXT PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,        -- MobileAppId
+            org TEXT NOT NULL,
+            token_hash TEXT NOT NULL,       -- SHA-256 of the ApiToken, hexadecimal
+            user TEXT NOT NULL,             -- {{user}} stands for the UserId
+            apns_provider TEXT NOT NULL,
+            apns_param TEXT,
+            fcm_param TEXT,
+            created_at INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- Keys that outlive the process; the newest of a name is used, older ones still open what they sealed.
+        CREATE TABLE secret (
+            name TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            value BLOB NOT NULL,
+            PRIMARY KEY (name, created_at)
+        ) STRICT, WITHOUT ROWID;
+
+        -- Calls under way, one row for each device. What is left of it at a start are calls that the last run's end cut off.
+        CREATE TABLE open_call (
+            id INTEGER PRIMARY KEY,         -- the record's number, for as long as the daemon runs
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            call_id TEXT NOT NULL,
+            call_ref TEXT,
+            device INTEGER NOT NULL,
+            requested_at INTEGER NOT NULL,
+            omission TEXT,
+            app TEXT NOT NULL,
+            code TEXT
+        ) STRICT;
+
+        -- Dialogs whose traffic has moved the end of their lives.
+        CREATE TABLE dialog_renewal (
+            digest BLOB PRIMARY KEY,
+            until INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """,
+        """
+        -- keep-alive, request or response: what let the call out in place of a REGISTER.
+        ALTER TABLE push_record ADD COLUMN sign TEXT;
+        """,
+    ]
+}

@@ -1,0 +1,73 @@
+import ProxyCore
+import PushDelivery
+import Reactor
+import Timekeeping
+
+/// Writes the timeline's records and deletes old ones, a few at a time, so that no commit takes long.
+///
+/// Lives on its shard's loop.
+final class TimelineWriting {
+    private let settings: TimelineSettings
+    private let writer: StoreWriter
+    private let loop: EventLoop
+    private var timer: LoopTimer?
+    /// Records written since old ones were last deleted.
+    private var added = 0
+    /// Records that were not written because too much else waits.
+    private(set) var dropped: UInt64 = 0
+    /// Calls whose records were dropped: their rows as calls under way are still to go.
+    private var unclosed: [PushID] = []
+
+    /// When so many changes wait, the rest of the queue is for those that somebody waits for.
+    private static let queueLimit = StoreWriterSettings().queueLimit / 2
+    /// Deleted twice as fast as written, should there ever be too many.
+    private static let batch = 64
+    /// Beside that, for a daemon that has little to do.
+    private static let interval: Duration = .seconds(10)
+    private static let intervalBatch = 250
+
+    init(_ settings: TimelineSettings, writer: StoreWriter, loop: EventLoop) {
+        self.settings = settings
+        self.writer = writer
+        self.loop = loop
+    }
+
+    /// Begins to delete, on the loop.
+    func start() throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
+        timerFired()
+    }
+
+    /// Records, and what is to change in them.
+    func write(_ changes: [TimelineChange]) {
+        guard writer.queueLength < Self.queueLimit else { return drop(changes) }
+        var rows = changes.map(RowChange.timeline)
+        added += changes.count
+        if !unclosed.isEmpty {
+            rows.append(.callsClosed(unclosed))
+            unclosed = []
+        }
+        if added >= Self.batch {
+            rows.append(pruning(limit: 2 * added))
+            added = 0
+        }
+        if !writer.record(rows) { drop(changes) }
+    }
+
+    private func drop(_ changes: [TimelineChange]) {
+        dropped += UInt64(changes.count)
+        for case .record(let record) in changes where record.hasOpening { unclosed.append(record.id) }
+    }
+
+    private func timerFired() {
+        if writer.queueLength < Self.queueLimit {
+            _ = writer.record([pruning(limit: Self.intervalBatch)])
+        }
+        timer?.arm(at: loop.now + Self.interval)
+    }
+
+    private func pruning(limit: Int) -> RowChange {
+        .pruneTimeline(
+            before: loop.moment.date + (.zero - settings.maximumAge), keeping: settings.maximumRecords, limit: limit)
+    }
+}

@@ -1,0 +1,49 @@
+package import Bytes
+package import ProxyCore
+package import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// What a service or an operator changes.
+package enum ServiceChange: Hashable, Sendable {
+    case addUser(DigestUser)
+    case removeUser(name: ByteString, realm: ByteString)
+    case switchProvider(PushProvider, isOn: Bool)
+    case addKey(StoredKey)
+    case removeKey(name: String)
+    indirect case addApp(StoredMobileApp)
+    case removeApp(name: String)
+    case forgetMissedCalls([CallRef])
+    /// Forgets dead tokens recorded before that, and the oldest beyond that many.
+    case pruneDeadTokens(before: UnixTime, keeping: Int)
+    /// What the app on that device says of a push; ``WriteResult/isFound`` tells whether there is such a push.
+    case pushMark(PushCode, device: UInt64, PushMark, at: UnixTime)
+    case allPushesRead(device: UInt64, at: UnixTime)
+    case deviceRequest(DeviceRequest)
+    case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
+    /// Forgets those that ended before that, and the oldest beyond that many.
+    case pruneDeviceRequests(before: UnixTime, keeping: Int)
+    /// The device that a request has registered.
+    case mobileDevice(DeviceRequest)
+    /// The devices that a clean-up names.
+    case forgetMobileDevices(DeviceRequest)
+    case note(key: String, value: String)
+    case addSecret(StoredSecret)
+    case removeSecret(name: String, createdAt: UnixTime)
+    /// Forgets the dialogs that ended before that.
+    case pruneDialogRenewals(before: UnixTime)
+}
+
+/// What became of changes that a service handed over together.
+package struct WriteResult: Hashable, Sendable {
+    /// All of them are on the disk, and a loss of power does not take them back; or none counts.
+    package let isStored: Bool
+    /// The rows that the changes are about were there.
+    package let isFound: Bool
+}
+
+/// What became of a commit the engine waits for.
+package struct CommitResult: Sendable {
+    package let ticket: CommitTicket
+    package let succeeded: Bool
+}

@@ -1,0 +1,15 @@
+/// Why the store cannot be used: a sentence for the operator, which names it.
+package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+    package let description: String
+    package init(_ sentence: String) { description = sentence }
+}
+
+/// Why there is no backup; what was there before still is.
+package enum BackupFailure: Error, Hashable, Sendable {
+    /// Another one is being written.
+    case busy
+    /// The store cannot be read now.
+    case unreadable
+    /// A sentence for whoever asked.
+    case refused(String)
+}

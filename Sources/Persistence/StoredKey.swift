@@ -1,0 +1,18 @@
+package import Timekeeping
+
+/// A key of the HTTP API, of which only the hash is kept.
+package struct StoredKey: Hashable, Sendable {
+    package let name: String
+    /// SHA-256 of the key's text, 32 bytes.
+    package let hash: [UInt8]
+    /// Names with commas.
+    package let scopes: String
+    package let createdAt: UnixTime
+
+    package init(name: String, hash: [UInt8], scopes: String, createdAt: UnixTime) {
+        self.name = name
+        self.hash = hash
+        self.scopes = scopes
+        self.createdAt = createdAt
+    }
+}

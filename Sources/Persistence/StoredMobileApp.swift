@@ -1,0 +1,33 @@
+package import Timekeeping
+
+/// An app that was declared by `sippushd app add` or over the admin API, as it was declared.
+package struct StoredMobileApp: Hashable, Sendable {
+    package var name: String
+    /// The MobileAppId in lower case.
+    package var id: String
+    package var organisation: String
+    /// SHA-256 of the ApiToken, 32 bytes.
+    package var tokenHash: [UInt8]
+    /// The template of an address.
+    package var user: String
+    /// The `pn-provider` of its Apple tokens.
+    package var appleProvider: String
+    package var appleParam: String?
+    package var googleParam: String?
+    package var createdAt: UnixTime
+
+    package init(
+        name: String, id: String, organisation: String, tokenHash: [UInt8], user: String, appleProvider: String,
+        appleParam: String?, googleParam: String?, createdAt: UnixTime
+    ) {
+        self.name = name
+        self.id = id
+        self.organisation = organisation
+        self.tokenHash = tokenHash
+        self.user = user
+        self.appleProvider = appleProvider
+        self.appleParam = appleParam
+        self.googleParam = googleParam
+        self.createdAt = createdAt
+    }
+}

@@ -1,0 +1,72 @@
+import Addressing
+import Bytes
+import ProxyCore
+import PushDelivery
+import Registration
+import Storage
+import StoreTesting
+import Timekeeping
+
+@testable import Persistence
+
+extension StoreFolder {
+    /// Reads as the daemon does.
+    func read<Answer>(_ body: (Connection) throws -> Answer) throws -> Answer {
+        var options = ConnectionOptions()
+        options.access = .readOnly
+        return try body(try Connection(path: path, options: options))
+    }
+
+    func read() throws -> StoreContent { try read { try StoreContent($0) } }
+}
+
+/// All that the engine finds at a start.
+struct StoreContent {
+    let bindings: [StoredBinding]
+    let entries: [CallRef: StoredBucketEntry]
+    let users: [DigestUser]
+    let disabledProviders: [PushProvider]
+
+    init(_ connection: Connection) throws {
+        bindings = try connection.bindings(after: nil, limit: .max)
+        entries = Dictionary(uniqueKeysWithValues: try connection.bucketEntries().map { ($0.entry.callRef, $0) })
+        users = try connection.users()
+        disabledProviders = try connection.disabledProviders()
+    }
+}
+
+extension RowChange {
+    static func bucket(_ aor: AddressOfRecord, _ change: BucketChange) -> RowChange {
+        .engine(.bucket(StoredBucketChange(aor: aor, change: change)))
+    }
+}
+
+extension StoredBinding {
+    static func sample(
+        _ id: UInt64, cseq: UInt32 = 1, path: [String] = [], remote: Endpoint = Endpoint(.anyV4, 5060),
+        contact: ByteString = ByteString("<sip:bob@192.0.2.7;pn-provider=apns;pn-prid=0123456789abcdef>"),
+        connection: UInt64 = 0
+    ) -> StoredBinding {
+        StoredBinding(
+            id: DeviceID(rawValue: id), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org")),
+            contact: contact, callID: ByteString("call-\(id)@host"), cseq: cseq, path: path.map { ByteString($0) },
+            flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
+            freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),
+            isPush: true)
+    }
+}
+
+let alice = AddressOfRecord(user: ByteString("alice"), host: ByteString("example.org"))
+
+extension BucketEntry {
+    static func sample(_ callRef: UInt64, devices: [UInt64] = [1]) -> BucketEntry {
+        BucketEntry(
+            callRef: CallRef(rawValue: callRef), caller: ByteString("100"), date: UnixTime(seconds: 1_700_000_000),
+            devices: devices, isOver: true)
+    }
+}
+
+extension StoreResult {
+    /// Of the tests' own tickets.
+    var number: UInt64? { if case .service(let number)? = ticket { number } else { nil } }
+}

@@ -1,0 +1,266 @@
+import Addressing
+import Bytes
+import Foundation
+import ProxyCore
+import PushDelivery
+import Registration
+import Storage
+import StoreTesting
+import Telemetry
+import Testing
+
+@testable import Persistence
+
+@Suite("Store", .timeLimit(.minutes(5)))
+struct StoreWriterTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    @Test func `what is written comes back the same`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let rows = [
+            StoredBinding.sample(1),
+            .sample(
+                UInt64(Int64.max), cseq: .max, path: ["<sip:p1;lr>", "<sip:p2;lr>"],
+                remote: try #require(Endpoint("[2001:db8::1]:65535"))),
+            // Bytes that are no text, and the row number that looks negative to SQL.
+            .sample(.max, contact: ByteString([0x3C, 0, 0xFF, 0x27, 0x3E])),
+        ]
+        let user = DigestUser(
+            name: ByteString("bob"), realm: ByteString("r"), ha1: [.md5: ByteString("aa"), .sha256: ByteString("bb")])
+        let entry = BucketEntry.sample(.max, devices: [1, .max])
+        #expect(await store.write(rows.map { .engine(.binding(.upsert($0))) }) == true)
+        #expect(
+            await store.write([
+                .bucket(alice, .upsert(entry)), .service(.addUser(user)), .service(.switchProvider(.fcm, isOn: false)),
+                .service(.note(key: "k", value: "v")),
+            ]) == true)
+        let content = try folder.read()
+        #expect(Set(content.bindings) == Set(rows))
+        #expect(content.entries[entry.callRef]?.entry == entry)
+        #expect(content.entries[entry.callRef]?.aor == alice)
+        #expect(content.users == [user])
+        #expect(content.disabledProviders == [.fcm])
+        #expect(try folder.read { try $0.note("k") } == "v")
+        store.writer.stop()
+    }
+
+    @Test func `changes take effect in the order of their submission`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let user = DigestUser(name: ByteString("bob"), realm: ByteString("r"), ha1: [:])
+        let changes: [RowChange] = [
+            .engine(.binding(.upsert(.sample(1)))), .engine(.binding(.upsert(.sample(1, cseq: 2)))),
+            .engine(.binding(.upsert(.sample(2)))),
+            .engine(.binding(.delete(DeviceID(rawValue: 2)))), .bucket(alice, .upsert(.sample(1))),
+            .bucket(alice, .delete(CallRef(rawValue: 1))), .service(.addUser(user)),
+            .service(.removeUser(name: user.name, realm: user.realm)), .service(.switchProvider(.apns, isOn: false)),
+            .service(.switchProvider(.apns, isOn: true)),
+        ]
+        for (index, change) in changes.enumerated() {
+            #expect(store.writer.commit([change], for: .service(UInt64(index))))
+        }
+        let results = await store.results(changes.count)
+        #expect(results.map(\.number) == (0..<UInt64(changes.count)).map { $0 })
+        #expect(results.count { !$0.isStored } == 0)
+        let content = try folder.read()
+        #expect(content.bindings == [.sample(1, cseq: 2)])
+        #expect(content.entries.isEmpty)
+        #expect(content.users.isEmpty)
+        #expect(content.disabledProviders.isEmpty)
+        #expect(try folder.rowCounts()["provider_switch"] == 1)
+        store.writer.stop()
+    }
+
+    @Test func `a stream connection does not survive, its address does`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write([.engine(.binding(.upsert(.sample(1, connection: 77))))]) == true)
+        #expect(try folder.read().bindings.map(\.flow) == [StoredBinding.sample(1, connection: 0).flow])
+        store.writer.stop()
+    }
+
+    @Test func `many changes share few commits`() async throws {
+        let store = try ObservedWriter(folder.path)
+        for id in 1...5000 {
+            #expect(
+                store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id))))
+        }
+        _ = await store.results(5000)
+        #expect(store.writer.figures[.storeChange] == 5000)
+        #expect(store.writer.figures[.storeCommit] < 500)
+        #expect(store.writer.figures[.storeQueue] == 0)
+        #expect(try folder.read().bindings.count == 5000)
+        store.writer.stop()
+    }
+
+    @Test func `changes that nobody waits for gather, and go with the next that somebody does`() async throws {
+        var settings = StoreWriterSettings()
+        settings.gatherInterval = .seconds(3600)
+        let store = try ObservedWriter(folder.path, settings)
+        for id in 1...10 {
+            #expect(
+                store.writer.record(
+                    [.engine(.binding(.upsert(.sample(UInt64(id)))))]))
+        }
+        #expect(store.writer.figures[.storeQueue] == 10)
+        #expect(await store.write([.engine(.binding(.upsert(.sample(11))))]) == true)
+        #expect(store.writer.figures[.storeCommit] == 1)
+        #expect(try folder.read().bindings.count == 11)
+        store.writer.stop()
+    }
+
+    @Test func `changes that nobody waits for are written although nothing else comes`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let row = RowChange.engine(.binding(.upsert(.sample(1))))
+        #expect(store.writer.record([row]))
+        #expect(await store.results(1).map(\.isStored) == [true])
+        #expect(try folder.read().bindings.count == 1)
+        store.writer.stop()
+    }
+
+    @Test func `the write-ahead log is copied beside the writing and starts again`() async throws {
+        var settings = StoreWriterSettings()
+        settings.checkpointPages = 50
+        settings.batchLimit = 20
+        let store = try ObservedWriter(folder.path, settings)
+        for id in 1...4000 {
+            _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
+        }
+        _ = await store.results(4000)
+        // 200 commits of some pages each would make it larger than this without a copy.
+        let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
+        #expect(try #require(log) < 400 * 4096)
+        store.writer.stop()
+        #expect(try folder.read().bindings.count == 4000)
+    }
+
+    @Test func `beyond the limit changes are refused, and taken again later`() async throws {
+        var settings = StoreWriterSettings()
+        settings.queueLimit = 3
+        let store = try ObservedWriter(folder.path, settings)
+        let row = RowChange.engine(.binding(.upsert(.sample(1))))
+        #expect(await store.write([row, row, row, row]) == nil)
+        #expect(await store.write([row, row, row]) == true)
+        #expect(await store.write([row, row, row]) == true)
+        store.writer.stop()
+        #expect(await store.write([row]) == nil)
+        #expect(!store.writer.refresh([.sample(2)]))
+    }
+
+    @Test func `stopping writes what waits and leaves one file`() async throws {
+        let store = try ObservedWriter(folder.path)
+        for id in 1...3000 {
+            _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
+        }
+        #expect(store.writer.refresh([.sample(1, cseq: 9)]))
+        store.writer.stop()
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.folder) == ["store.db"])
+        let content = try folder.read()
+        #expect(content.bindings.count == 3000)
+        #expect(content.bindings.first?.cseq == 9)
+    }
+
+    @Test func `the store of the first version is taken over with what it holds`() throws {
+        do {
+            let old = try Connection(path: folder.path)
+            try old.migrate([StoreSchema.scripts[0]], applicationID: StoreSchema.applicationID)
+            try old.execute(
+                "INSERT INTO bucket_entry VALUES ('00000000000000ff', 'bob', 'example.net', '103', 1000, '7,8', 1)")
+        }
+        try ObservedWriter(folder.path).writer.stop()
+        let entry = try #require(try folder.read().entries[CallRef(rawValue: 255)]?.entry)
+        #expect(entry.devices == [7, 8])
+        #expect(entry.told == [])
+        #expect(entry.caller == ByteString("103"))
+    }
+
+    @Test func `a store of the first version gets the new tables and keeps its rows`() throws {
+        do {
+            let old = try Connection(path: folder.path)
+            try old.migrate(Array(StoreSchema.scripts.prefix(1)), applicationID: StoreSchema.applicationID)
+            try old.execute("INSERT INTO meta VALUES ('a', 'b')")
+        }
+        #expect(try SQLiteFile(path: folder.path).keys().isEmpty)
+        #expect(try folder.read { try $0.note("a") } == "b")
+    }
+
+    @Test func `the store of a newer version is refused, as is another program's file`() throws {
+        try ObservedWriter(folder.path).writer.stop()
+        try Connection(path: folder.path).execute("PRAGMA user_version = 99")
+        let known = StoreSchema.scripts.count
+        #expect(throws: SQLiteFailure.migration(.newerSchema(found: 99, known: known))) {
+            try ObservedWriter(folder.path)
+        }
+        #expect(throws: SQLiteFailure.migration(.newerSchema(found: 99, known: known))) {
+            _ = try Connection.openStore(folder.path, mayCreate: false)
+        }
+        let other = folder.folder + "/other.db"
+        try Connection(path: other).execute("CREATE TABLE t (a)")
+        #expect(throws: SQLiteFailure.migration(.foreignFile(applicationID: 0))) { try ObservedWriter(other) }
+    }
+
+    @Test func `rows that cannot be read are left`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(
+            await store.write([.engine(.binding(.upsert(.sample(1)))), .engine(.binding(.upsert(.sample(2))))]) == true)
+        try Connection(path: folder.path).execute("UPDATE binding SET remote = 'nowhere' WHERE id = 1")
+        let content = try folder.read()
+        #expect(content.bindings == [.sample(2)])
+        #expect(try folder.rowCounts()["binding"] == 2)
+        store.writer.stop()
+    }
+}
+
+@Suite("Store, lazy rows", .timeLimit(.minutes(5)))
+struct StoreLazyTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private func writer(interval: Duration) throws -> ObservedWriter {
+        var settings = StoreWriterSettings()
+        settings.lazyInterval = interval
+        settings.lazyLimit = 10
+        return try ObservedWriter(folder.path, settings)
+    }
+
+    @Test func `they are written by themselves after the interval`() async throws {
+        let store = try writer(interval: .milliseconds(1))
+        #expect(await store.write([.engine(.binding(.upsert(.sample(1))))]) == true)
+        #expect(store.writer.refresh([.sample(1, cseq: 5)]))
+        while try folder.read().bindings.first?.cseq != 5 { await Task.yield() }
+        store.writer.stop()
+    }
+
+    @Test func `they wait while the interval runs, and the newest of a binding counts`() async throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(await store.write([.engine(.binding(.upsert(.sample(1))))]) == true)
+        #expect(store.writer.refresh([.sample(1, cseq: 5)]))
+        #expect(store.writer.refresh([.sample(1, cseq: 6)]))
+        #expect(await store.write([.engine(.binding(.upsert(.sample(2))))]) == true)
+        #expect(try folder.read().bindings.first?.cseq == 1)
+        store.writer.stop()
+        #expect(try folder.read().bindings.first?.cseq == 6)
+    }
+
+    @Test func `they never come back over a later change of the same binding`() async throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(
+            await store.write([.engine(.binding(.upsert(.sample(1)))), .engine(.binding(.upsert(.sample(2))))]) == true)
+        #expect(store.writer.refresh([.sample(1, cseq: 5), .sample(2, cseq: 5)]))
+        #expect(
+            await store.write([
+                .engine(.binding(.delete(DeviceID(rawValue: 1)))), .engine(.binding(.upsert(.sample(2, cseq: 7)))),
+            ])
+                == true)
+        store.writer.stop()
+        #expect(try folder.read().bindings == [.sample(2, cseq: 7)])
+    }
+
+    @Test func `beyond the limit they are refused`() throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(store.writer.refresh((1...10).map { .sample($0) }))
+        #expect(!store.writer.refresh([.sample(11)]))
+        store.writer.stop()
+    }
+}

@@ -1,0 +1,145 @@
+import Bytes
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import Storage
+import StoreTesting
+import Telemetry
+import Testing
+import Timekeeping
+
+@testable import Persistence
+
+@Suite("The timeline in the store", .timeLimit(.minutes(1)))
+struct TimelineStoreTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private func record(
+        _ number: UInt64, user: String = "bob", callID: String = "c1", at date: Int64 = 1_000_000
+    ) -> TimelineRecord {
+        TimelineRecord(
+            id: .init(rawValue: number), kind: .call, user: ByteString(user), host: ByteString("example.net"),
+            device: 71, callRef: CallRef(rawValue: number), callID: ByteString(callID),
+            requestedAt: UnixTime(milliseconds: date), omission: .ordinaryContact)
+    }
+
+    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+    private let stranger = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org"))
+
+    @Test func `a record comes back the same`() async throws {
+        let store = try ObservedWriter(folder.path)
+        var full = TimelineRecord(
+            id: .init(rawValue: 1), kind: .missedCalls, user: bob.user, host: bob.host, device: .max, callRef: nil,
+            callID: .empty, calls: 3, requestedAt: UnixTime(milliseconds: 1_790_000_000_123), omission: nil,
+            code: PushCode(high: 1, low: 2))
+        full.app = "apns.dev/second"
+        full.delivery = .finished
+        full.tries = 9
+        full.answer = .tokenDead
+        full.status = 410
+        full.reason = "tls: it's over"
+        full.deadSince = UnixTime(milliseconds: 1_789_999_999_999)
+        full.providerID = ByteString([0x41, 0, 0xFF])
+        full.steps.sent = 0
+        full.steps.answered = 1
+        full.steps.registered = 2
+        full.sign = .keepAlive
+        full.steps.invited = 3
+        full.steps.rang = 4
+        full.steps.ended = .max
+        full.end = .refused
+        full.endStatus = 486
+        // The store counts for itself: what is read has the row's number.
+        let empty = record(2)
+        #expect(await store.write([.timeline(.record(full)), .timeline(.record(empty))]) == true)
+        #expect(try folder.read { try $0.timeline(of: .user(bob), limit: 10) } == [full, empty])
+        #expect(try folder.read { try $0.timeline(of: .callID(ByteString("c1")), limit: 10) } == [empty])
+        store.writer.stop()
+    }
+
+    @Test(arguments: TimelineRecord.Omission.allCases)
+    func `each omission comes back`(omission: TimelineRecord.Omission) async throws {
+        let store = try ObservedWriter(folder.path)
+        let record = TimelineRecord(
+            id: .init(rawValue: 1), kind: .call, user: bob.user, host: bob.host, device: 0, callRef: nil,
+            callID: ByteString("c1"), requestedAt: UnixTime(milliseconds: 1), omission: omission)
+        #expect(await store.write([.timeline(.record(record))]) == true)
+        #expect(try folder.read { try $0.timeline(of: .callID(ByteString("c1")), limit: 1) } == [record])
+        store.writer.stop()
+    }
+
+    @Test func `the last records of a user or a call, the oldest first`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let records = (1...9).map { record($0, user: $0 % 3 == 0 ? "eve" : "bob", callID: "c\($0 % 2)") }
+        #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
+        #expect(try folder.read { try $0.timeline(of: .user(bob), limit: 3) }.map(\.id.rawValue) == [5, 7, 8])
+        #expect(
+            try folder.read { try $0.timeline(of: .callID(ByteString("c0")), limit: 2) }.map(\.id.rawValue) == [6, 8])
+        #expect(try folder.read { try $0.timeline(of: .user(stranger), limit: 3) }.isEmpty)
+        #expect(try folder.read { try $0.timeline(of: .callID(.empty), limit: 3) }.isEmpty)
+        store.writer.stop()
+    }
+
+    @Test func `look-ups use an index`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write([.timeline(.record(record(1)))]) == true)
+        for condition in ["user = 'a' AND domain = 'b'", "call_id = 'c' AND call_id != ''"] {
+            let plan = try folder.read { connection in
+                let rows = try connection.statement(
+                    "EXPLAIN QUERY PLAN SELECT * FROM push_record WHERE \(condition) ORDER BY id DESC LIMIT 5")
+                var plan = ""
+                while try rows.step() { plan += rows.text(3) }
+                return plan
+            }
+            #expect(plan.contains("USING INDEX push_record_"), "\(plan)")
+            #expect(!plan.contains("TEMP B-TREE"), "\(plan)")
+        }
+        store.writer.stop()
+    }
+
+    // MARK: Deleting
+
+    private func numbers() throws -> [UInt64] {
+        try folder.read { try $0.timeline(of: .user(bob), limit: 99) }.map(\.id.rawValue)
+    }
+
+    @Test func `old records go by age`() async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write((1...9).map { .timeline(.record(record($0, at: Int64($0) * 1000))) }) == true)
+        let before = UnixTime(milliseconds: 5000)
+        #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 3)]) == true)
+        #expect(try numbers() == [4, 5, 6, 7, 8, 9])
+        #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 3)]) == true)
+        #expect(try numbers() == [5, 6, 7, 8, 9])
+        store.writer.stop()
+    }
+
+    @Test(arguments: [(9, 9), (4, 4), (0, 0)])
+    func `and by number`(keeping: Int, left: Int) async throws {
+        let store = try ObservedWriter(folder.path)
+        #expect(await store.write((1...9).map { .timeline(.record(record($0))) }) == true)
+        let change = RowChange.pruneTimeline(before: UnixTime(milliseconds: 0), keeping: keeping, limit: 99)
+        #expect(await store.write([change]) == true)
+        #expect(try numbers() == Array((1...9).suffix(left)))
+        store.writer.stop()
+    }
+
+    // MARK: Calls under way
+
+    /// A command in between must not take a call for one that has ended as it should.
+    @Test func `calls that a crash has cut off get their records at the next start, whatever commands have done`()
+        async throws
+    {
+        let open = record(7, callID: "cut")
+        _ = try Connection.openStore(folder.path, mayCreate: true).apply(.timeline(.callOpened(open)))
+        try folder.keep([.note(key: "k", value: "v")])
+        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        #expect(try await store.cutOffOpenCalls(at: open.requestedAt, isKept: true) == 1)
+        #expect(try await store.timeline(of: [.callID(ByteString("cut"))], limit: 9).map(\.callID.string) == ["cut"])
+        #expect(try folder.rowCounts()["open_call"] == 0)
+        store.close()
+    }
+}

@@ -1,0 +1,70 @@
+import Bytes
+import Crypto
+import Persistence
+import Reactor
+import StoreTesting
+import Telemetry
+import Testing
+import Timekeeping
+
+@testable import ProxyRuntime
+
+/// The keys that seal dialog tokens, in the store (T20.6).
+@Suite("Keys of dialog tokens", .timeLimit(.minutes(1)))
+struct DialogKeysTests {
+    private let folder: StoreFolder
+    private static let start = UnixTime(seconds: 1_790_000_000)
+    private static let day: Duration = .seconds(86_400)
+
+    init() throws { folder = try StoreFolder() }
+
+    /// Runs the body with the store, on a loop that does not run.
+    private func withStore(_ body: (SQLiteStore) async throws -> Void) async throws {
+        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        defer { store.close() }
+        try await body(store)
+    }
+
+    /// As one run of the program after the other has them.
+    private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
+        try await DialogKeys(store: store, log: .silent, now: start + duration)
+    }
+
+    @Test func `a call of one run opens in the next, also when a new key has taken its place`() async throws {
+        try await withStore { store in
+            let (call, tag) = (ByteString("call"), ByteString("tag"))
+            let first = try await Self.keys(store, after: .zero)
+            let text = ByteString(first.sealer.seal([1, 2], with: call, tag))
+            for (days, count) in [(1, 1), (29, 1), (30, 2), (31, 2), (60, 3)] {
+                let later = try await Self.keys(store, after: Self.day * days)
+                #expect(later.count == count)
+                #expect(later.sealer.open(text, with: call, tag)?.plain == [1, 2])
+            }
+        }
+    }
+
+    @Test func `an old key goes when no dialog can bring what it sealed`() async throws {
+        try await withStore { store in
+            let (call, tag) = (ByteString("call"), ByteString("tag"))
+            let text = ByteString(try await Self.keys(store, after: .zero).sealer.seal([1], with: call, tag))
+            let keys = try await Self.keys(store, after: Self.day * 30)
+            let opened = try #require(keys.sealer.open(text, with: call, tag))
+            let number = UInt8(truncatingIfNeeded: opened.digest >> 56)
+            keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 31)
+            #expect(keys.count == 2)
+            // A dialog whose traffic has kept it alive for longer.
+            keys.turn(lifetime: Self.day / 2, inUse: [number], now: Self.start + Self.day * 32)
+            #expect(keys.count == 2)
+            keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 32)
+            #expect(keys.count == 1)
+            #expect(keys.sealer.open(text, with: call, tag) == nil)
+        }
+    }
+
+    @Test func `the key is on the disk before anything is sealed with it`() async throws {
+        try await withStore { store in
+            _ = try await Self.keys(store, after: .zero)
+            #expect(try await store.secrets(named: DialogKeys.name).map(\.value.count) == [33])
+        }
+    }
+}

@@ -1,0 +1,40 @@
+package import Persistence
+import Telemetry
+package import TestSupport
+import Timekeeping
+
+/// A writer whose results can be awaited.
+package final class ObservedWriter: Sendable {
+    package let writer: StoreWriter
+    package let logSink = MemoryLogSink()
+    private let results: AsyncStream<StoreResult>
+
+    package init(_ path: String, _ settings: StoreWriterSettings = StoreWriterSettings()) throws {
+        let (stream, continuation) = AsyncStream.makeStream(of: StoreResult.self)
+        results = stream
+        let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
+        writer = try StoreWriter(path: path, settings: settings, log: log) { results in
+            for result in results { continuation.yield(result) }
+        }
+    }
+
+    /// Submits and waits for the result; `nil` when the writer refuses.
+    package func write(_ changes: [RowChange]) async -> Bool? { await submit(changes)?.isStored }
+
+    /// The same with all that the writer says.
+    package func submit(_ changes: [RowChange]) async -> StoreResult? {
+        let ticket = StoreTicket.service(.random(in: .min ... .max))
+        guard writer.commit(changes, for: ticket) else { return nil }
+        for await result in results where result.ticket == ticket { return result }
+        return nil
+    }
+
+    package func results(_ count: Int) async -> [StoreResult] {
+        var received: [StoreResult] = []
+        for await result in results {
+            received.append(result)
+            if received.count == count { break }
+        }
+        return received
+    }
+}

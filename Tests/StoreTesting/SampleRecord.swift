@@ -1,0 +1,27 @@
+import Bytes
+package import PushDelivery
+package import Timekeeping
+
+extension PushCode {
+    /// The code of the push of that number.
+    package static func sample(_ number: UInt64) -> PushCode { PushCode(high: number, low: number) }
+}
+
+extension TimelineRecord {
+    /// A push that was accepted, of a call that nobody answered.
+    package static func sample(
+        _ number: UInt64, device: UInt64 = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
+        _ change: (inout TimelineRecord) -> Void = { _ in }
+    ) -> TimelineRecord {
+        var record = TimelineRecord(
+            id: .init(rawValue: number), kind: kind, user: ByteString("bob"), host: ByteString("example.net"),
+            device: device, callRef: CallRef(rawValue: number), callID: ByteString("c\(number)"), requestedAt: date,
+            omission: nil, code: .sample(number), app: app)
+        record.delivery = .finished
+        record.answer = .accepted
+        record.tries = 1
+        record.end = .timeOver
+        change(&record)
+        return record
+    }
+}
