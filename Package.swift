@@ -145,7 +145,8 @@ let package = Package(
         tests(
             "PersistenceTests",
             [
-                "Persistence", "StoreTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "Storage",
+                "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
+                "Registration", "Storage",
                 "Reactor", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(

@@ -9,11 +9,6 @@ package struct Page<Element: Sendable>: Sendable {
     package let elements: [Element]
     /// Where the next page begins; `nil` on the last.
     package let next: PageCursor?
-
-    package init(elements: [Element], next: PageCursor?) {
-        self.elements = elements
-        self.next = next
-    }
 }
 
 /// A place in a long list. Clients bring the number back; what it means, only the store knows.
@@ -63,13 +58,6 @@ package struct StatisticsRow: Hashable, Sendable {
         package let kind: String
         /// With commas where it went to devices of several.
         package let app: String
-
-        package init(code: String, date: Int64, kind: String, app: String) {
-            self.code = code
-            self.date = date
-            self.kind = kind
-            self.app = app
-        }
     }
 
     package enum Subject: Hashable, Sendable {
@@ -85,11 +73,6 @@ package struct StatisticsRow: Hashable, Sendable {
 
     /// Each is a number of devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
-
-    package init(subject: Subject, figures: [Int64]) {
-        self.subject = subject
-        self.figures = figures
-    }
 }
 
 /// A push that counts in the badge of its device.

@@ -24,9 +24,4 @@ package struct DialogRenewal: Hashable, Sendable {
     /// The number that the rules tell dialogs by.
     package let digest: UInt64
     package let until: UnixTime
-
-    package init(digest: UInt64, until: UnixTime) {
-        self.digest = digest
-        self.until = until
-    }
 }

@@ -40,5 +40,5 @@ extension SQLiteFailure {
 }
 
 extension StoreError {
-    init(_ path: String, _ failure: SQLiteFailure) { self.init("store \(path): \(failure)") }
+    init(_ path: String, _ failure: any Error) { self.init("store \(path): \(failure)") }
 }

@@ -27,20 +27,20 @@ package final class SQLiteFile {
     deinit { lock.release() }
 
     package func users() throws(StoreError) -> [DigestUser] {
-        try asked { connection throws(SQLError) in try connection.users() }
+        try asked { try $0.users() }
     }
 
     package func keys() throws(StoreError) -> [StoredKey] {
-        try asked { connection throws(SQLError) in try connection.keys() }
+        try asked { try $0.keys() }
     }
 
     package func mobileApps() throws(StoreError) -> [StoredMobileApp] {
-        try asked { connection throws(SQLError) in try connection.mobileApps() }
+        try asked { try $0.mobileApps() }
     }
 
     /// Writes, and returns when the disk has it.
     package func keep(_ changes: [ServiceChange]) throws(StoreError) {
-        try asked { connection throws(SQLError) in try connection.keep(changes) }
+        try asked { try $0.keep(changes) }
     }
 
     /// Copies the file as the daemon does, whatever schema it has.
@@ -49,23 +49,14 @@ package final class SQLiteFile {
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {
         let lock = try StoreLock(store: path, for: .command)
         defer { lock.release() }
-        do throws(SQLiteFailure) {
-            let connection = try Connection.openStoreAsIs(path)
-            do throws(BackupError) {
-                return try connection.backUp(to: file, database: path)
-            } catch {
-                throw .system(error.description)
-            }
+        do {
+            return try Connection.openStoreAsIs(path).backUp(to: file, database: path)
         } catch {
             throw StoreError(path, error)
         }
     }
 
-    private func asked<Answer>(_ body: (Connection) throws(SQLError) -> Answer) throws(StoreError) -> Answer {
-        do throws(SQLError) {
-            return try body(connection)
-        } catch {
-            throw StoreError(path, .sql(error))
-        }
+    private func asked<Answer>(_ body: (Connection) throws -> Answer) throws(StoreError) -> Answer {
+        do { return try body(connection) } catch { throw StoreError(path, error) }
     }
 }

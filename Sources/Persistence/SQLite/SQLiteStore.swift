@@ -118,15 +118,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int
     ) async throws(StoreError) -> [String] {
-        try await reader.read { connection throws(SQLError) in
-            try connection.userNames(after: name, in: realm, limit: limit)
-        }
+        try await reader.read { try $0.userNames(after: name, in: realm, limit: limit) }
     }
 
     package func timeline(
         of subjects: [TimelineSubject], limit: Int
     ) async throws(StoreError) -> [TimelineRecord] {
-        try await reader.read { connection throws(SQLError) in
+        try await reader.read { connection in
             for subject in subjects {
                 let records = try connection.timeline(of: subject, limit: limit)
                 if !records.isEmpty { return records }
@@ -136,29 +134,25 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow> {
-        try await reader.read { connection throws(SQLError) in try connection.statistics(question) }
+        try await reader.read { try $0.statistics(question) }
     }
 
     package func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) async throws(StoreError) -> Page<DeadToken> {
-        try await reader.read { connection throws(SQLError) in
-            try connection.deadTokens(since: date, after: cursor, limit: limit)
-        }
+        try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit) }
     }
 
     package func mobileDevices(
         of user: String, app: String, token: String?
     ) async throws(StoreError) -> [String] {
-        try await reader.read { connection throws(SQLError) in
-            try connection.mobileDevices(of: user, app: app, token: token)
-        }
+        try await reader.read { try $0.mobileDevices(of: user, app: app, token: token) }
     }
 
     package func deviceOutcomes(
         of requests: [RequestID], app: String
     ) async throws(StoreError) -> [DeviceOutcome] {
-        try await reader.read { connection throws(SQLError) in
+        try await reader.read { connection in
             var outcomes: [DeviceOutcome] = []
             for id in requests { outcomes.append(try connection.deviceOutcome(of: id, app: app)) }
             return outcomes
@@ -168,7 +162,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     // MARK: The start
 
     package func engineState() async throws(StoreError) -> StoredState {
-        try await reader.read { connection throws(SQLError) in
+        try await reader.read { connection in
             var users = UserDirectory()
             for user in try connection.users() { users.add(user) }
             return StoredState(
@@ -178,49 +172,45 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding] {
-        try await reader.read { connection throws(SQLError) in try connection.bindings(after: device, limit: limit) }
+        try await reader.read { try $0.bindings(after: device, limit: limit) }
     }
 
     package func unreadPushes(
         since date: UnixTime, after push: UnreadPush?, limit: Int
     ) async throws(StoreError) -> [UnreadPush] {
-        try await reader.read { connection throws(SQLError) in
-            try connection.unreadPushes(since: date, after: push, limit: limit)
-        }
+        try await reader.read { try $0.unreadPushes(since: date, after: push, limit: limit) }
     }
 
     package func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal] {
-        try await reader.read { connection throws(SQLError) in try connection.dialogRenewals(after: date) }
+        try await reader.read { try $0.dialogRenewals(after: date) }
     }
 
     package func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int {
-        try await reader.write { connection throws(SQLError) in
-            try connection.cutOffOpenCalls(at: date, isKept: isKept)
-        }
+        try await reader.write { try $0.cutOffOpenCalls(at: date, isKept: isKept) }
     }
 
     package func keys() async throws(StoreError) -> [StoredKey] {
-        try await reader.read { connection throws(SQLError) in try connection.keys() }
+        try await reader.read { try $0.keys() }
     }
 
     package func mobileApps() async throws(StoreError) -> [StoredMobileApp] {
-        try await reader.read { connection throws(SQLError) in try connection.mobileApps() }
+        try await reader.read { try $0.mobileApps() }
     }
 
     package func openDeviceRequests() async throws(StoreError) -> [DeviceRequest] {
-        try await reader.read { connection throws(SQLError) in try connection.openDeviceRequests() }
+        try await reader.read { try $0.openDeviceRequests() }
     }
 
     package func secrets(named name: String) async throws(StoreError) -> [StoredSecret] {
-        try await reader.read { connection throws(SQLError) in try connection.secrets(named: name) }
+        try await reader.read { try $0.secrets(named: name) }
     }
 
     package func note(_ key: String) async throws(StoreError) -> String? {
-        try await reader.read { connection throws(SQLError) in try connection.note(key) }
+        try await reader.read { try $0.note(key) }
     }
 
     package func keep(_ changes: [ServiceChange]) async throws(StoreError) {
-        try await reader.write { connection throws(SQLError) in try connection.keep(changes) }
+        try await reader.write { try $0.keep(changes) }
     }
 
     // MARK: Care

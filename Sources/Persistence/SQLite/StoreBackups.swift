@@ -28,22 +28,18 @@ final class StoreBackups: Sendable {
         guard isFirst else { throw .busy }
         defer { isBusy.withLock { $0 = false } }
         let outcome: Result<Int, BackupError>
-        do throws(StoreError) {
+        do {
             outcome = try await reader.read { [path, isStopping] connection in
-                do throws(BackupError) {
-                    return .success(
-                        try connection.backUp(to: file, database: path) { isStopping.withLock { $0 } })
-                } catch {
-                    return .failure(error)
+                Result { () throws(BackupError) in
+                    try connection.backUp(to: file, database: path) { isStopping.withLock { $0 } }
                 }
             }
         } catch {
             throw .unreadable
         }
-        do throws(BackupError) {
-            return try outcome.get()
-        } catch {
-            throw .refused(error.description)
+        switch outcome {
+        case .success(let bytes): return bytes
+        case .failure(let error): throw .refused(error.description)
         }
     }
 }

@@ -22,7 +22,7 @@ actor StoreReader {
 
     /// Asks on the thread, after those who wait; `question` gets a connection that only reads.
     nonisolated func read<Answer: Sendable>(
-        _ question: @escaping @Sendable (Connection) throws(SQLError) -> Answer
+        _ question: @escaping @Sendable (Connection) throws -> Answer
     ) async throws(StoreError) -> Answer {
         let isTaken = waiting.withLock { waiting in
             guard waiting < Self.limit else { return false }
@@ -35,12 +35,9 @@ actor StoreReader {
 
     /// Writes on the thread, at the start, when the writer has nothing to do.
     func write<Answer: Sendable>(
-        _ change: @Sendable (Connection) throws(SQLError) -> Answer
+        _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {
-        do throws(SQLiteFailure) {
-            let connection = try Connection.openStore(path, mayCreate: false)
-            return try SQLiteFailure.wrapping { () throws(SQLError) in try change(connection) }
-        } catch {
+        do { return try change(try Connection.openStore(path, mayCreate: false)) } catch {
             throw StoreError(path, error)
         }
     }
@@ -53,14 +50,14 @@ actor StoreReader {
     }
 
     private func answer<Answer: Sendable>(
-        _ question: @Sendable (Connection) throws(SQLError) -> Answer
+        _ question: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {
         waiting.withLock { $0 -= 1 }
-        do throws(SQLError) {
+        do {
             return try question(try openConnection())
         } catch {
             connection = nil
-            throw StoreError(path, .sql(error))
+            throw StoreError(path, error)
         }
     }
 

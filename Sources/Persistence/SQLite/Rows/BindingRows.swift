@@ -7,42 +7,24 @@ import Timekeeping
 /// Bindings as SQL.
 extension Connection {
     func write(_ row: StoredBinding) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
-        write.bind(1, integer: Int64(bitPattern: row.id.rawValue))
-        write.bind(2, text: row.aor.user)
-        write.bind(3, text: row.aor.host)
-        write.bind(4, text: row.contact)
-        write.bind(5, text: row.callID)
-        write.bind(6, integer: Int64(row.cseq))
-        write.bind(7, text: row.path.joinedLines)
-        write.bind(8, text: row.flow.transport.parameterName)
-        write.bind(9, integer: Int64(row.flow.listener))
-        write.bind(10, text: row.flow.remote.description)
-        write.bind(11, integer: Int64(row.granted))
-        write.bind(12, integer: row.freshUntil.milliseconds)
-        write.bind(13, integer: row.registeredAt.milliseconds)
-        write.bind(14, integer: row.isPush ? 1 : 0)
-        try write.run()
+        try run(
+            "INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id, row.aor.user, row.aor.host,
+            row.contact, row.callID, row.cseq, row.path.joinedLines, row.flow.transport.parameterName,
+            row.flow.listener, row.flow.remote.description, row.granted, row.freshUntil, row.registeredAt, row.isPush)
     }
 
-    func removeBinding(_ id: DeviceID) throws(SQLError) {
-        let delete = try statement("DELETE FROM binding WHERE id = ?")
-        delete.bind(1, integer: id.rowNumber)
-        try delete.run()
-    }
+    func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
     /// In the order of their numbers.
     func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
-        let rows = try statement("SELECT * FROM binding \(device == nil ? "" : "WHERE id > ?") ORDER BY id")
-        if let device { rows.bind(1, integer: device.rowNumber) }
+        let rows =
+            if let device {
+                try statement("SELECT * FROM binding WHERE id > ? ORDER BY id", with: device)
+            } else {
+                try statement("SELECT * FROM binding ORDER BY id")
+            }
         return try values(of: rows, limit: limit) { $0.storedBinding }
     }
-}
-
-extension DeviceID {
-    /// What SQLite, which knows no unsigned numbers, has in its place.
-    var rowNumber: Int64 { Int64(bitPattern: rawValue) }
-    init(rowNumber: Int64) { self.init(rawValue: UInt64(bitPattern: rowNumber)) }
 }
 
 extension Statement {
@@ -67,7 +49,7 @@ extension Statement {
         let path = callID.upperBound..<block.count
         let all = ByteString(copying: block.span)
         return StoredBinding(
-            id: DeviceID(rawValue: UInt64(bitPattern: integer(0))),
+            id: deviceID(0),
             aor: AddressOfRecord(user: all[user], host: all[host]), contact: all[contact], callID: all[callID],
             cseq: cseq, path: all[path].lines,
             // The connection ended with the process that had it; no new one has the number 0.

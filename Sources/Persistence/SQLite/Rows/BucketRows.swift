@@ -8,22 +8,13 @@ import Timekeeping
 /// Missed calls as SQL.
 extension Connection {
     func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)")
-        write.bind(1, text: entry.callRef.description)
-        write.bind(2, text: aor.user)
-        write.bind(3, text: aor.host)
-        write.bind(4, text: entry.caller)
-        write.bind(5, integer: entry.date.milliseconds)
-        write.bind(6, text: entry.devices.map { "\($0)" }.joined(separator: ","))
-        write.bind(7, integer: entry.isOver ? 1 : 0)
-        write.bind(8, text: entry.told.map { "\($0)" }.joined(separator: ","))
-        try write.run()
+        try run(
+            "INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)", entry.callRef, aor.user, aor.host,
+            entry.caller, entry.date, entry.devices.commaSeparated, entry.isOver, entry.told.commaSeparated)
     }
 
     func removeBucketEntry(_ callRef: CallRef) throws(SQLError) {
-        let delete = try statement("DELETE FROM bucket_entry WHERE call_ref = ?")
-        delete.bind(1, text: callRef.description)
-        try delete.run()
+        try run("DELETE FROM bucket_entry WHERE call_ref = ?", callRef)
     }
 
     func bucketEntries() throws(SQLError) -> [StoredBucketEntry] {
@@ -43,4 +34,8 @@ extension Statement {
         return StoredBucketEntry(
             aor: AddressOfRecord(user: byteString(1), host: byteString(2)), entry: entry)
     }
+}
+
+extension [UInt64] {
+    fileprivate var commaSeparated: String { map { "\($0)" }.joined(separator: ",") }
 }

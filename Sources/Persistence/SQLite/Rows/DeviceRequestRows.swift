@@ -4,80 +4,50 @@ import Timekeeping
 /// Registrations and clean-ups of devices as SQL.
 extension Connection {
     func write(_ request: DeviceRequest) throws(SQLError) {
-        let write = try statement(
+        try run(
             """
             INSERT INTO device_request (id, kind, app, user, platform, token, is_tracked, callback_url,
                 callback_signature, callback_fields, accepted_at, failure) VALUES (?,?,?,?,?,?,?,?,?,?,?,'')
-            """)
-        write.bind(1, text: request.id.text)
-        write.bind(2, text: request.kind.rawValue)
-        write.bind(3, text: request.app)
-        write.bind(4, text: request.user)
-        write.bind(5, text: request.platform.rawValue)
-        write.bind(6, text: request.token)
-        write.bind(7, integer: request.isTracked ? 1 : 0)
-        write.bind(8, text: request.callback?.url ?? "")
-        write.bind(9, text: request.callback?.signature ?? "")
-        write.bind(10, text: request.callback?.fields ?? "")
-        write.bind(11, integer: request.acceptedAt.milliseconds)
-        try write.run()
+            """, request.id.text, request.kind.rawValue, request.app, request.user, request.platform.rawValue,
+            request.token, request.isTracked, request.callback?.url ?? "", request.callback?.signature ?? "",
+            request.callback?.fields ?? "", request.acceptedAt)
     }
 
     /// What nobody can ask for goes; of the rest only the outcome stays.
     func finish(_ request: DeviceRequest, _ outcome: DeviceOutcome, at date: UnixTime) throws(SQLError) {
-        guard request.isTracked else {
-            let delete = try statement("DELETE FROM device_request WHERE id = ?")
-            delete.bind(1, text: request.id.text)
-            return try delete.run()
-        }
-        let write = try statement(
+        guard request.isTracked else { return try run("DELETE FROM device_request WHERE id = ?", request.id.text) }
+        var failure = ""
+        if case .failed(let reason) = outcome { failure = reason.rawValue }
+        try run(
             """
             UPDATE device_request SET finished_at = ?, failure = ?, user = '', token = '', callback_url = '',
                 callback_signature = '', callback_fields = '' WHERE id = ?
-            """)
-        write.bind(1, integer: date.milliseconds)
-        var failure = ""
-        if case .failed(let reason) = outcome { failure = reason.rawValue }
-        write.bind(2, text: failure)
-        write.bind(3, text: request.id.text)
-        try write.run()
+            """, date, failure, request.id.text)
     }
 
     func pruneDeviceRequests(before date: UnixTime, keeping count: Int) throws(SQLError) {
-        let delete = try statement(
+        try run(
             """
             DELETE FROM device_request WHERE finished_at IS NOT NULL AND (finished_at < ?
             OR number <= (SELECT number FROM device_request ORDER BY number DESC LIMIT 1 OFFSET ?))
-            """)
-        delete.bind(1, integer: date.milliseconds)
-        delete.bind(2, integer: Int64(count))
-        try delete.run()
+            """, date, count)
     }
 
     func writeMobileDevice(_ request: DeviceRequest) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO mobile_device VALUES (?,?,?)")
-        write.bind(1, text: request.app)
-        write.bind(2, text: request.user)
-        write.bind(3, text: request.token)
-        try write.run()
+        try run("INSERT OR REPLACE INTO mobile_device VALUES (?,?,?)", request.app, request.user, request.token)
     }
 
     func forgetMobileDevices(_ request: DeviceRequest) throws(SQLError) {
-        let delete = try statement(
-            "DELETE FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)")
-        delete.bind(1, text: request.app)
-        delete.bind(2, text: request.user)
-        delete.bind(3, text: request.token)
-        try delete.run()
+        try run(
+            "DELETE FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", request.app,
+            request.user, request.token)
     }
 
     /// Tokens that an app has registered for a user: all, or the one if it is there.
     func mobileDevices(of user: String, app: String, token: String?) throws(SQLError) -> [String] {
         let rows = try statement(
-            "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)")
-        rows.bind(1, text: app)
-        rows.bind(2, text: user)
-        rows.bind(3, text: token ?? "")
+            "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", with: app, user,
+            token ?? "")
         return try values(of: rows) { $0.text(0) }
     }
 
@@ -87,9 +57,7 @@ extension Connection {
             """
             SELECT failure FROM device_request
             WHERE id = ? AND app = ? AND is_tracked = 1 AND finished_at IS NOT NULL
-            """)
-        rows.bind(1, text: id.text)
-        rows.bind(2, text: app)
+            """, with: id.text, app)
         let outcomes = try values(of: rows) { rows -> DeviceOutcome? in
             DeviceFailure(rawValue: rows.text(0)).map { .failed($0) } ?? .success
         }

@@ -5,24 +5,13 @@ import Timekeeping
 /// Mobile apps as SQL.
 extension Connection {
     func write(_ app: StoredMobileApp) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO mobile_app VALUES (?,?,?,?,?,?,?,?,?)")
-        write.bind(1, text: app.name)
-        write.bind(2, text: app.id)
-        write.bind(3, text: app.organisation)
-        write.bind(4, text: Hex.encode(app.tokenHash).span)
-        write.bind(5, text: app.user)
-        write.bind(6, text: app.appleProvider)
-        write.bind(7, optional: app.appleParam)
-        write.bind(8, optional: app.googleParam)
-        write.bind(9, integer: app.createdAt.milliseconds)
-        try write.run()
+        try run(
+            "INSERT OR REPLACE INTO mobile_app VALUES (?,?,?,?,?,?,?,?,?)", app.name, app.id, app.organisation,
+            ByteString(Hex.encode(app.tokenHash)), app.user, app.appleProvider, app.appleParam, app.googleParam,
+            app.createdAt)
     }
 
-    func removeApp(_ name: String) throws(SQLError) {
-        let delete = try statement("DELETE FROM mobile_app WHERE name = ?")
-        delete.bind(1, text: name)
-        try delete.run()
-    }
+    func removeApp(_ name: String) throws(SQLError) { try run("DELETE FROM mobile_app WHERE name = ?", name) }
 
     func mobileApps() throws(SQLError) -> [StoredMobileApp] {
         try values(of: try statement("SELECT * FROM mobile_app")) { rows in

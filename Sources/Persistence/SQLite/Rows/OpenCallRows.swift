@@ -5,25 +5,14 @@ import Timekeeping
 /// Calls under way as SQL, and what becomes of them when the daemon ended without being stopped.
 extension Connection {
     func writeOpenCall(_ record: TimelineRecord) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)")
-        write.bind(1, integer: Int64(bitPattern: record.id.rawValue))
-        write.bind(2, text: record.user)
-        write.bind(3, text: record.host)
-        write.bind(4, text: record.callID)
-        write.bind(5, optional: record.callRef?.description)
-        write.bind(6, integer: Int64(bitPattern: record.device))
-        write.bind(7, integer: record.requestedAt.milliseconds)
-        write.bind(8, optional: record.omission?.rawValue)
-        write.bind(9, text: record.app)
-        write.bind(10, optional: record.code?.description)
-        try write.run()
+        try run(
+            "INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)", record.id.rawValue, record.user,
+            record.host,
+            record.callID, record.callRef, record.device, record.requestedAt, record.omission?.rawValue, record.app,
+            record.code)
     }
 
-    func removeOpenCall(_ id: PushID) throws(SQLError) {
-        let delete = try statement("DELETE FROM open_call WHERE id = ?")
-        delete.bind(1, integer: Int64(bitPattern: id.rawValue))
-        try delete.run()
-    }
+    func removeOpenCall(_ id: PushID) throws(SQLError) { try run("DELETE FROM open_call WHERE id = ?", id.rawValue) }
 
     func removeOpenCalls() throws(SQLError) { try execute("DELETE FROM open_call") }
 

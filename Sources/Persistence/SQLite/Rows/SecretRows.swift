@@ -5,43 +5,29 @@ import Timekeeping
 /// Secrets, notes and dialogs' lives as SQL.
 extension Connection {
     func write(_ secret: StoredSecret) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO secret VALUES (?,?,?)")
-        write.bind(1, text: secret.name)
-        write.bind(2, integer: secret.createdAt.milliseconds)
-        write.bind(3, blob: secret.value.span)
-        try write.run()
+        try run("INSERT OR REPLACE INTO secret VALUES (?,?,?)", secret.name, secret.createdAt, secret.value)
     }
 
     func removeSecret(_ name: String, createdAt date: UnixTime) throws(SQLError) {
-        let delete = try statement("DELETE FROM secret WHERE name = ? AND created_at = ?")
-        delete.bind(1, text: name)
-        delete.bind(2, integer: date.milliseconds)
-        try delete.run()
+        try run("DELETE FROM secret WHERE name = ? AND created_at = ?", name, date)
     }
 
     /// The later end counts, whatever comes first.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
-        let write = try statement(
+        try run(
             """
             INSERT INTO dialog_renewal VALUES (?,?)
             ON CONFLICT (digest) DO UPDATE SET until = max(until, excluded.until)
-            """)
-        let digest = (0..<8).map { UInt8(truncatingIfNeeded: renewal.digest >> UInt64(56 - 8 * $0)) }
-        write.bind(1, blob: digest.span)
-        write.bind(2, integer: renewal.until.milliseconds)
-        try write.run()
+            """, (0..<8).map { UInt8(truncatingIfNeeded: renewal.digest >> UInt64(56 - 8 * $0)) }, renewal.until)
     }
 
     func pruneDialogRenewals(before date: UnixTime) throws(SQLError) {
-        let delete = try statement("DELETE FROM dialog_renewal WHERE until < ?")
-        delete.bind(1, integer: date.milliseconds)
-        try delete.run()
+        try run("DELETE FROM dialog_renewal WHERE until < ?", date)
     }
 
     /// Those that have not ended by then.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
-        let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?")
-        rows.bind(1, integer: date.milliseconds)
+        let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
         return try values(of: rows) { rows in
             let digest = rows.bytes(0)
             guard digest.count == 8 else { return nil }
@@ -52,23 +38,18 @@ extension Connection {
 
     /// The newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
-        let rows = try statement("SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC")
-        rows.bind(1, text: name)
+        let rows = try statement(
+            "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)
         return try values(of: rows) { rows in
             StoredSecret(name: name, createdAt: UnixTime(milliseconds: rows.integer(0)), value: rows.bytes(1))
         }
     }
 
     func writeNote(_ key: String, _ value: String) throws(SQLError) {
-        let write = try statement("INSERT OR REPLACE INTO meta VALUES (?, ?)")
-        write.bind(1, text: key)
-        write.bind(2, text: value)
-        try write.run()
+        try run("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
     }
 
     func note(_ key: String) throws(SQLError) -> String? {
-        let rows = try statement("SELECT value FROM meta WHERE key = ?")
-        rows.bind(1, text: key)
-        return try values(of: rows) { $0.text(0) }.first
+        try values(of: try statement("SELECT value FROM meta WHERE key = ?", with: key)) { $0.text(0) }.first
     }
 }

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
@@ -113,5 +114,7 @@ extension Connection {
 extension Statement {
     func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
 
-    func bind(_ index: Int, text: ByteString) { text.withSpan { bind(index, text: $0) } }
+    func deviceID(_ column: Int) -> DeviceID { DeviceID(rawValue: UInt64(bitPattern: integer(column))) }
+
+    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
 }

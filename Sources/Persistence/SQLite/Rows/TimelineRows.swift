@@ -7,40 +7,16 @@ import Timekeeping
 /// The timeline as SQL.
 extension Connection {
     func write(_ record: TimelineRecord) throws(SQLError) {
-        let write = try statement(Self.insertion)
-        write.bind(1, text: record.user)
-        write.bind(2, text: record.host)
-        write.bind(3, text: record.callID)
-        write.bind(4, optional: record.callRef?.description)
-        write.bind(5, text: record.kind.rawValue)
-        write.bind(6, integer: Int64(record.calls))
-        write.bind(7, integer: Int64(bitPattern: record.device))
-        write.bind(8, integer: record.requestedAt.milliseconds)
-        write.bind(9, optional: record.omission?.rawValue)
-        write.bind(10, text: record.app)
-        write.bind(11, optional: record.code?.description)
-        write.bind(12, text: record.delivery.rawValue)
-        write.bind(13, integer: Int64(record.tries))
-        write.bind(14, optional: record.answer?.rawValue)
-        write.bind(15, optional: record.status)
-        write.bind(16, text: record.reason)
-        write.bind(17, optional: record.deadSince?.milliseconds)
-        write.bind(18, text: record.providerID)
-        let steps = record.steps
-        write.bind(19, optional: steps.sent)
-        write.bind(20, optional: steps.answered)
-        write.bind(21, optional: steps.registered)
-        write.bind(22, optional: steps.invited)
-        write.bind(23, optional: steps.rang)
-        write.bind(24, optional: steps.ended)
-        write.bind(25, optional: record.end?.rawValue)
-        write.bind(26, optional: record.endStatus)
-        write.bind(27, optional: record.marks.received?.milliseconds)
-        write.bind(28, optional: record.marks.followed?.milliseconds)
-        let counts = record.wasAccepted && !record.marks.isOutsideBadge
-        write.bind(29, optional: record.marks.read?.milliseconds ?? (counts ? nil : 0))
-        write.bind(30, optional: record.sign?.rawValue)
-        try write.run()
+        let (steps, marks) = (record.steps, record.marks)
+        let counts = record.wasAccepted && !marks.isOutsideBadge
+        try run(
+            Self.insertion, record.user, record.host, record.callID, record.callRef, record.kind.rawValue, record.calls,
+            record.device, record.requestedAt, record.omission?.rawValue, record.app, record.code,
+            record.delivery.rawValue, record.tries, record.answer?.rawValue, record.status, record.reason,
+            record.deadSince, record.providerID, steps.sent, steps.answered, steps.registered, steps.invited,
+            steps.rang,
+            steps.ended, record.end?.rawValue, record.endStatus, marks.received, marks.followed,
+            marks.read?.milliseconds ?? (counts ? nil : 0), record.sign?.rawValue)
     }
 
     private static let columns = """
@@ -53,32 +29,28 @@ extension Connection {
 
     /// Rows are only ever deleted from the front, so their numbers tell how many there are.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
-        let delete = try statement(
+        try run(
             """
             DELETE FROM push_record
             WHERE id IN (SELECT id FROM push_record ORDER BY id LIMIT ?)
             AND (requested_at < ? OR id <= (SELECT max(id) FROM push_record) - ?)
-            """)
-        delete.bind(1, integer: Int64(limit))
-        delete.bind(2, integer: date.milliseconds)
-        delete.bind(3, integer: Int64(count))
-        try delete.run()
+            """, limit, date, count)
     }
 
     /// The last records of the subject, the oldest first.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
-        let (condition, texts): (String, [ByteString]) =
+        let selection = "SELECT \(Self.columns), id FROM push_record WHERE"
+        let order = "ORDER BY id DESC LIMIT ?"
+        let rows =
             switch subject {
-            case .user(let aor): ("user = ? AND domain = ?", [aor.user, aor.host])
-            case .callID(let callID): ("call_id = ? AND call_id != ''", [callID])
+            case .user(let aor):
+                try statement("\(selection) user = ? AND domain = ? \(order)", with: aor.user, aor.host, limit)
+            case .callID(let callID):
+                try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
             // There is no index for that, as each call would have to be written into it: this reads through the table.
-            case .call(let callRef): ("call_ref = ?", [ByteString(callRef.description)])
-            case .push(let code): ("code = ?", [ByteString(code.description)])
+            case .call(let callRef): try statement("\(selection) call_ref = ? \(order)", with: callRef, limit)
+            case .push(let code): try statement("\(selection) code = ? \(order)", with: code, limit)
             }
-        let rows = try statement(
-            "SELECT \(Self.columns), id FROM push_record WHERE \(condition) ORDER BY id DESC LIMIT ?")
-        for (index, text) in texts.enumerated() { rows.bind(index + 1, text: text) }
-        rows.bind(texts.count + 1, integer: Int64(limit))
         return try values(of: rows) { $0.storedTimelineRecord }.reversed()
     }
 }
@@ -118,8 +90,6 @@ extension Statement {
         return record
     }
 
-    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
-
     private func number<Number: FixedWidthInteger>(_ column: Int) -> Number? {
         isNull(column) ? nil : Number(exactly: integer(column))
     }
@@ -127,13 +97,5 @@ extension Statement {
     /// `nil` too for 0.
     private func date(_ column: Int) -> UnixTime? {
         integer(column) == 0 ? nil : UnixTime(milliseconds: integer(column))
-    }
-
-    func bind(_ index: Int, optional value: String?) {
-        if let value { bind(index, text: value) } else { bindNull(index) }
-    }
-
-    fileprivate func bind<Number: FixedWidthInteger>(_ index: Int, optional value: Number?) {
-        if let value { bind(index, integer: Int64(clamping: value)) } else { bindNull(index) }
     }
 }

@@ -1,6 +1,5 @@
 import Bytes
 import HTTPServer
-import Persistence
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -9,6 +8,7 @@ import Telemetry
 import Testing
 import Timekeeping
 
+@testable import Persistence
 @testable import ProxyRuntime
 
 /// 2026-11-21 00:00:00 UTC.

@@ -1,0 +1,182 @@
+import Addressing
+import Bytes
+import Dispatch
+import LoopTesting
+import ProxyCore
+import PushDelivery
+import Reactor
+import Registration
+import Storage
+import StoreTesting
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import Persistence
+
+/// What ``ProxyStore`` promises, kept by SQLite.
+@Suite("Store, as others see it", .timeLimit(.minutes(1)))
+struct SQLiteStoreTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    /// On a loop that does not run.
+    private func open(log: Log = .silent) throws -> SQLiteStore {
+        try SQLiteStore(path: folder.path, loop: try EventLoop(), log: log)
+    }
+
+    private static let bob = DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:])
+    private static let never = PushCode.sample(404)
+
+    // MARK: Writes
+
+    @Test func `answers come back to whoever asked, on the loop, with what they need to know`() async throws {
+        try await withLoop { loop in
+            let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+            let (engine, service) = (Mailbox<String>(), Mailbox<WriteResult>())
+            await Bench(loop).run { _ in
+                store.finished = { results in
+                    #expect(loop.isCurrent)
+                    for result in results { engine.put("\(result.ticket.number) \(result.succeeded)") }
+                }
+                store.commit([.binding(.upsert(.sample(1)))], CommitTicket(1 << 63))
+                store.commit([.addUser(Self.bob)]) { result in
+                    #expect(loop.isCurrent)
+                    service.put(result)
+                }
+                let mark = ServiceChange.pushMark(Self.never, device: 1, .read, at: UnixTime(seconds: 1))
+                store.commit([mark]) { service.put($0) }
+                store.commit([.binding(.upsert(.sample(2)))], CommitTicket(2))
+            }
+            // A ticket of the engine is never taken for one of a service, whatever its number.
+            #expect(try await engine.next() == "\(1 << 63 as UInt64) true")
+            #expect(try await engine.next() == "2 true")
+            #expect(try await service.next() == WriteResult(isStored: true, isFound: true))
+            #expect(try await service.next() == WriteResult(isStored: true, isFound: false))
+            let content = try folder.read()
+            #expect(content.bindings.map(\.id.rawValue) == [1, 2] && content.users == [Self.bob])
+            await Bench(loop).run { _ in
+                store.close()
+                // Told later and not from within: whoever asks is in the middle of other work.
+                store.commit([.addUser(Self.bob)]) { service.put($0) }
+                store.commit([.binding(.delete(DeviceID(rawValue: 1)))], CommitTicket(3))
+            }
+            #expect(try await service.next().isStored == false)
+            #expect(try await engine.next() == "3 false")
+        }
+    }
+
+    @Test func `what nobody waits for is there after a stop`() throws {
+        let store = try open()
+        store.record([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))])
+        store.refresh([.sample(1, cseq: 7)])
+        store.record([.addUser(Self.bob)])
+        store.trace([.record(.sample(1, at: UnixTime(seconds: 1)))])
+        store.close()
+        let content = try folder.read()
+        #expect(content.bindings.map(\.cseq) == [7, 1])
+        #expect(content.users == [Self.bob])
+        #expect(try folder.rowCounts()["push_record"] == 1)
+    }
+
+    // MARK: Questions
+
+    @Test func `contacts and dead tokens come page by page, each once`() async throws {
+        let store = try open()
+        defer { store.close() }
+        let writer = try ObservedWriter(folder.path)
+        let ids: [UInt64] = [1, 2, 3, 1 << 62, .max]
+        let dead = ids.map { id in
+            DeadToken(
+                token: PushToken(provider: .fcm, param: .empty, prid: ByteString("\(id)")), since: UnixTime(seconds: 1),
+                recordedAt: UnixTime(seconds: 2), source: .provider)
+        }
+        #expect(
+            await writer.write(
+                ids.map { .engine(.binding(.upsert(.sample($0)))) } + dead.map { .engine(.deadToken($0)) }) == true)
+        writer.writer.stop()
+        var devices: [DeviceID] = []
+        while case let page = try await store.bindings(after: devices.last, limit: 2), !page.isEmpty {
+            #expect(page.count <= 2)
+            devices += page.map(\.id)
+        }
+        #expect(devices.count == ids.count && Set(devices.map(\.rawValue)) == Set(ids))
+        var tokens: [DeadToken] = []
+        var place: PageCursor? = .beginning
+        while let after = place {
+            let page = try await store.deadTokens(since: UnixTime(seconds: 0), after: after, limit: 2)
+            tokens += page.elements
+            place = page.next
+        }
+        #expect(tokens == dead)
+        #expect(try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 5).next == nil)
+    }
+
+    @Test func `records are those of the first subject that has any`() async throws {
+        let store = try open()
+        store.trace([1, 2].map { .record(.sample($0, at: UnixTime(seconds: 1))) })
+        store.close()
+        let reading = try open()
+        defer { reading.close() }
+        let stranger = AddressOfRecord(user: ByteString("eve"), host: ByteString("example.net"))
+        let subjects: [TimelineSubject] = [
+            .user(stranger), .callID(ByteString("c9")), .call(CallRef(rawValue: 2)), .push(.sample(1)),
+        ]
+        #expect(try await reading.timeline(of: subjects, limit: 9).map(\.code) == [.sample(2)])
+        #expect(try await reading.timeline(of: [.push(.sample(1))], limit: 9).map(\.code) == [.sample(1)])
+        #expect(try await reading.timeline(of: [.user(stranger)], limit: 9).isEmpty)
+    }
+
+    @Test func `a long question holds up no commit, and too many at a time are refused`() async throws {
+        let store = try StoreReader(path: folder.path, thread: "queries")
+        try folder.keep([.addUser(Self.bob)])
+        let writer = try ObservedWriter(folder.path)
+        let (begun, mayEnd) = (Mailbox<Bool>(), DispatchSemaphore(value: 0))
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            group.addTask {
+                try await store.read { connection in
+                    let rows = try connection.statement("SELECT * FROM user")
+                    let isThere = try rows.step()
+                    begun.put(true)
+                    mayEnd.wait()
+                    return isThere ? 1 : 0
+                }
+            }
+            _ = try await begun.next()
+            #expect(await writer.write([.service(.removeUser(name: Self.bob.name, realm: Self.bob.realm))]) == true)
+            for _ in 0..<65 { group.addTask { (try? await store.read { try $0.users().count }) ?? -1 } }
+            // One of them is over the limit, and is told while the others wait.
+            #expect(try await group.next() == -1)
+            mayEnd.signal()
+            var answers: [Int] = []
+            for try await count in group { answers.append(count) }
+            #expect(answers.sorted() == Array(repeating: 0, count: 64) + [1])
+        }
+        store.stop()
+        writer.writer.stop()
+    }
+
+    // MARK: Care
+
+    @Test func `one process has the store, until it lets go`() async throws {
+        let store = try open()
+        let refusal = #expect(throws: StoreError.self) { try open() }
+        #expect(refusal?.description.contains("\(folder.path).lock") == true)
+        #expect(throws: StoreError.self) { try SQLiteFile(path: folder.path) }
+        store.close()
+        #expect(try SQLiteFile(path: folder.path).users().isEmpty)
+        try open().close()
+    }
+
+    @Test func `a backup holds what is stored, and where there can be none the reason is told`() async throws {
+        let store = try open()
+        defer { store.close() }
+        try await store.keep([.addUser(Self.bob)])
+        let copy = folder.folder + "/copy.db"
+        #expect(try await store.backUp(to: copy) > 0)
+        #expect(try SQLiteFile(path: copy).users() == [Self.bob])
+        await #expect(throws: BackupFailure.self) { try await store.backUp(to: folder.path) }
+    }
+}
