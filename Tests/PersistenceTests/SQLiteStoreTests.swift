@@ -98,14 +98,15 @@ struct SQLiteStoreTests {
                 ids.map { .engine(.binding(.upsert(.sample($0)))) } + dead.map { .engine(.deadToken($0)) }) == true)
         writer.writer.stop()
         var devices: [DeviceID] = []
-        while case let page = try await store.bindings(after: devices.last, limit: 2), !page.isEmpty {
+        while devices.count < 99, case let page = try await store.bindings(after: devices.last, limit: 2), !page.isEmpty
+        {
             #expect(page.count <= 2)
             devices += page.map(\.id)
         }
         #expect(devices.count == ids.count && Set(devices.map(\.rawValue)) == Set(ids))
         var tokens: [DeadToken] = []
         var place: PageCursor? = .beginning
-        while let after = place {
+        while tokens.count < 99, let after = place {
             let page = try await store.deadTokens(since: UnixTime(seconds: 0), after: after, limit: 2)
             tokens += page.elements
             place = page.next
@@ -140,7 +141,7 @@ struct SQLiteStoreTests {
                     let rows = try connection.statement("SELECT * FROM user")
                     let isThere = try rows.step()
                     begun.put(true)
-                    mayEnd.wait()
+                    _ = mayEnd.wait(timeout: .now() + 30)
                     return isThere ? 1 : 0
                 }
             }
