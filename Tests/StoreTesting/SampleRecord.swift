@@ -14,7 +14,7 @@ extension TimelineRecord {
         _ change: (inout TimelineRecord) -> Void = { _ in }
     ) -> TimelineRecord {
         var record = TimelineRecord(
-            id: .init(rawValue: number), kind: kind, user: ByteString("bob"), host: ByteString("example.net"),
+            id: .init(rawValue: 0), kind: kind, user: ByteString("bob"), host: ByteString("example.net"),
             device: device, callRef: CallRef(rawValue: number), callID: ByteString("c\(number)"), requestedAt: date,
             omission: nil, code: .sample(number), app: app)
         record.delivery = .finished

@@ -39,7 +39,7 @@ extension Connection {
 
     /// The last records of the subject, the oldest first.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
-        let selection = "SELECT \(Self.columns), id FROM push_record WHERE"
+        let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
         let rows =
             switch subject {
@@ -62,8 +62,9 @@ extension Statement {
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
+        // The number of a record counts for one run alone.
         var record = TimelineRecord(
-            id: .init(rawValue: UInt64(bitPattern: integer(30))), kind: kind, user: byteString(0),
+            id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: UInt64(bitPattern: integer(6)), callRef: callRef, callID: byteString(2),
             calls: calls, requestedAt: UnixTime(milliseconds: integer(7)),
             omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)),
