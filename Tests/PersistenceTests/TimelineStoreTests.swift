@@ -18,11 +18,11 @@ struct TimelineStoreTests {
     init() throws { folder = try StoreFolder() }
 
     private func record(
-        _ number: UInt64, user: String = "bob", callID: String = "c1", at date: Int64 = 1_000_000
+        _ call: UInt64, number: UInt64 = 0, user: String = "bob", callID: String = "c1", at date: Int64 = 1_000_000
     ) -> TimelineRecord {
         TimelineRecord(
-            id: .init(rawValue: 0), kind: .call, user: ByteString(user), host: ByteString("example.net"),
-            device: 71, callRef: CallRef(rawValue: number), callID: ByteString(callID),
+            id: .init(rawValue: number), kind: .call, user: ByteString(user), host: ByteString("example.net"),
+            device: 71, callRef: CallRef(rawValue: call), callID: ByteString(callID),
             requestedAt: UnixTime(milliseconds: date), omission: .ordinaryContact)
     }
 
@@ -125,6 +125,56 @@ struct TimelineStoreTests {
         let change = RowChange.pruneTimeline(before: UnixTime(milliseconds: 0), keeping: keeping, limit: 99)
         #expect(await store.write([change]) == true)
         #expect(try numbers() == Array((1...9).suffix(left)))
+        store.writer.stop()
+    }
+
+    /// Without a timer; what it hands over is written with the next that somebody waits for.
+    private func writing(
+        _ store: ObservedWriter, queueLimit: Int, change: (inout TimelineSettings) -> Void = { _ in }
+    ) throws -> TimelineWriting {
+        var settings = TimelineSettings()
+        change(&settings)
+        return TimelineWriting(settings, writer: store.writer, queueLimit: queueLimit, loop: try EventLoop())
+    }
+
+    private func patientWriter() throws -> ObservedWriter {
+        var settings = StoreWriterSettings()
+        settings.gatherInterval = .seconds(3600)
+        return try ObservedWriter(folder.path, settings)
+    }
+
+    @Test func `as records are added, those beyond the number that is kept go`() async throws {
+        let store = try patientWriter()
+        let timeline = try writing(store, queueLimit: 1000) {
+            $0.maximumRecords = 3
+            $0.maximumAge = .seconds(1_000_000_000_000)
+        }
+        timeline.write((1...63).map { .record(record($0)) })
+        #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
+        #expect(try numbers().count == 63)
+        timeline.write([.record(record(64))])
+        #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
+        #expect(try numbers() == [62, 63, 64])
+        #expect(timeline.dropped == 0)
+        store.writer.stop()
+    }
+
+    @Test func `when too much else waits records are left out, counted, and their calls are no longer under way`()
+        async throws
+    {
+        let store = try patientWriter()
+        let timeline = try writing(store, queueLimit: 2)
+        var call = record(1)
+        call.hasOpening = true
+        timeline.write([.callOpened(call), .callOpened(record(2, number: 2))])
+        timeline.write([.record(call)])
+        #expect(timeline.dropped == 1)
+        #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
+        #expect(try folder.rowCounts()["open_call"] == 2)
+        timeline.write([.record(record(3))])
+        #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
+        #expect(try folder.rowCounts()["open_call"] == 1)
+        #expect(try numbers() == [3])
         store.writer.stop()
     }
 

@@ -19,14 +19,18 @@ final class TimelineWriting {
     private var unclosed: [PushID] = []
 
     /// When so many changes wait, the rest of the queue is for those that somebody waits for.
-    private static let queueLimit = StoreWriterSettings().queueLimit / 2
+    private let queueLimit: Int
     /// Deleted twice as fast as written, should there ever be too many.
     private static let batch = 64
     /// Beside that, for a daemon that has little to do.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
-    init(_ settings: TimelineSettings, writer: StoreWriter, loop: EventLoop) {
+    init(
+        _ settings: TimelineSettings, writer: StoreWriter, queueLimit: Int = StoreWriterSettings().queueLimit / 2,
+        loop: EventLoop
+    ) {
+        self.queueLimit = queueLimit
         self.settings = settings
         self.writer = writer
         self.loop = loop
@@ -40,7 +44,7 @@ final class TimelineWriting {
 
     /// Records, and what is to change in them.
     func write(_ changes: [TimelineChange]) {
-        guard writer.queueLength < Self.queueLimit else { return drop(changes) }
+        guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)
         added += changes.count
         if !unclosed.isEmpty {
@@ -60,7 +64,7 @@ final class TimelineWriting {
     }
 
     private func timerFired() {
-        if writer.queueLength < Self.queueLimit {
+        if writer.queueLength < queueLimit {
             _ = writer.record([pruning(limit: Self.intervalBatch)])
         }
         timer?.arm(at: loop.now + Self.interval)
