@@ -107,7 +107,7 @@ final class Child {
     }
 }
 
-/// Why a flow cannot be played at all.
+/// Why a scenario cannot be played at all.
 package struct ReplayError: Error, CustomStringConvertible {
     package let description: String
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where a place of a flow is: an address of this machine.
+/// Where a place of a scenario is: an address of this machine.
 package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var address = "127.0.0.1"
     package var port: Int

@@ -1,10 +1,10 @@
 import Foundation
 
-/// One flow being played: starts what is due, looks at what has ended.
+/// One scenario being played: starts what is due, looks at what has ended.
 final class Performance {
-    private let flow: Flow
+    private let scenario: Scenario
     private let stage: Stage
-    private let flowFolder: URL
+    private let scenarioFolder: URL
     private let folder: URL
     private let places: [String: Place]
     private var running: [String: Child] = [:]
@@ -27,15 +27,15 @@ final class Performance {
     private static let patience: TimeInterval = 5
 
     /// - Parameters:
-    ///   - flow: what to play.
+    ///   - scenario: what to play.
     ///   - stage: where.
-    ///   - flowFolder: where the flow's SIPp files and scripts are.
+    ///   - scenarioFolder: where the scenario's SIPp files and scripts are.
     ///   - folder: receives traces.
     ///   - places: each place's address.
-    init(_ flow: Flow, on stage: Stage, flowFolder: URL, folder: URL, places: [String: Place]) {
-        self.flow = flow
+    init(_ scenario: Scenario, on stage: Stage, scenarioFolder: URL, folder: URL, places: [String: Place]) {
+        self.scenario = scenario
         self.stage = stage
-        self.flowFolder = flowFolder
+        self.scenarioFolder = scenarioFolder
         self.folder = folder
         self.places = places
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
@@ -47,41 +47,41 @@ final class Performance {
         var ladder: [String] = []
     }
 
-    /// Plays the flow to its end.
+    /// Plays the scenario to its end.
     func play() throws(ReplayError) -> Outcome {
         defer { for child in running.values { child.stop() } }
         var outcome = Outcome()
-        while ended.count < flow.steps.count {
+        while ended.count < scenario.steps.count {
             for (name, child) in running {
                 guard let exit = child.exit else { continue }
                 ended[name] = exit
                 running[name] = nil
             }
-            for step in flow.steps where started[step.name] == nil && isDue(step.start, .start(step.name)) {
+            for step in scenario.steps where started[step.name] == nil && isDue(step.start, .start(step.name)) {
                 try start(step)
             }
             endPrograms()
             if let reason = reasonToStop() {
-                let missing = flow.steps.filter { ended[$0.name] == nil }
+                let missing = scenario.steps.filter { ended[$0.name] == nil }
                 let names = missing.map(\.name).joined(separator: ", ")
                 outcome.complaints.append("\(reason): \(names)" + missing.map { why($0) }.joined())
                 break
             }
             Thread.sleep(forTimeInterval: 0.004)
         }
-        if outcome.complaints.isEmpty { Thread.sleep(forTimeInterval: flow.quiet / .seconds(1)) }
-        for step in flow.steps {
+        if outcome.complaints.isEmpty { Thread.sleep(forTimeInterval: scenario.quiet / .seconds(1)) }
+        for step in scenario.steps {
             guard let exit = ended[step.name], exit != step.exit else { continue }
             outcome.complaints.append("\(step.name) ended with \(exit), expected \(step.exit)" + why(step))
         }
-        for step in flow.steps {
+        for step in scenario.steps {
             guard let request = step.request, ended[step.name] == 0,
                 let difference = request.difference(status: status(of: step), answer: Self.text(file(step, "answer")))
             else { continue }
             outcome.complaints.append("\(step.name) \(difference)")
         }
         if stage.record != nil {
-            outcome.complaints += PushCheck.complaints(about: pushes(), expected: flow.pushes)
+            outcome.complaints += PushCheck.complaints(about: pushes(), expected: scenario.pushes)
         }
         outcome.ladder = ladder()
         return outcome
@@ -105,7 +105,7 @@ final class Performance {
 
     /// Whether an actor or a program has received a 200, or a PBX runs.
     private func hasAnswer(_ name: String) -> Bool {
-        guard let step = flow.steps.first(where: { $0.name == name }) else { return false }
+        guard let step = scenario.steps.first(where: { $0.name == name }) else { return false }
         if let program = step.program {
             if let says = program.says { return Self.text(file(step, "log")).contains(says) }
             return places[program.place].map { LocalPorts.isServed($0.port) } ?? false
@@ -120,7 +120,7 @@ final class Performance {
     }
 
     private func endPrograms() {
-        for step in flow.steps where killed[step.name] == nil {
+        for step in scenario.steps where killed[step.name] == nil {
             guard let program = step.program, let child = running[step.name],
                 isDue(program.endsWhen, .end(step.name))
             else { continue }
@@ -132,7 +132,7 @@ final class Performance {
         }
     }
 
-    private func start(_ step: FlowStep) throws(ReplayError) {
+    private func start(_ step: ScenarioStep) throws(ReplayError) {
         started[step.name] = .now
         let log = file(step, "log")
         switch step.work {
@@ -143,7 +143,7 @@ final class Performance {
             running[step.name] = try Child(step.name, "sipp", arguments(for: step, actor), log: log)
         case .run(let program):
             running[step.name] = try Child(
-                step.name, flowFolder.appending(path: program.script).path, [], log: log,
+                step.name, scenarioFolder.appending(path: program.script).path, [], log: log,
                 environment: environment(for: program))
         }
     }
@@ -161,7 +161,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// What every flow says when it does not say otherwise.
+    /// What every scenario says when it does not say otherwise.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -170,12 +170,12 @@ final class Performance {
         return usual.merging(own) { $1 }
     }
 
-    private func arguments(for step: FlowStep, _ actor: Actor) -> [String] {
+    private func arguments(for step: ScenarioStep, _ actor: Actor) -> [String] {
         let keys = keys(actor.keys).sorted { $0.key < $1.key }
         let place = places[actor.place] ?? Place(port: 0)
         return [
             actor.peer.flatMap { places[$0]?.description } ?? stage.target, "-sf",
-            flowFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
+            scenarioFolder.appending(path: actor.file).path, "-t", actor.transport.mode,
             "-i", place.address, "-p", String(place.port), "-m", "1", "-cid_str", "call", "-auth_uri",
             stage.domain, "-nostdin",
             "-timeout", "20s", "-timeout_error", "-trace_msg", "-message_file", file(step, "messages").path,
@@ -195,12 +195,12 @@ extension Performance {
     }
 
     private func trace(of name: String) -> [TracedMessage] {
-        guard let step = flow.steps.first(where: { $0.name == name }), step.actor != nil else { return [] }
+        guard let step = scenario.steps.first(where: { $0.name == name }), step.actor != nil else { return [] }
         return MessageTrace.messages(in: Self.text(file(step, "messages")))
     }
 
     private func ladder() -> [String] {
-        let actors = flow.steps.compactMap { step in step.actor.map { (name: step.name, actor: $0) } }
+        let actors = scenario.steps.compactMap { step in step.actor.map { (name: step.name, actor: $0) } }
         let traces = actors.map { trace(of: $0.name) }.straightened
         var events: [Ladder.Event] = []
         for (actor, trace) in zip(actors.map(\.actor), traces) {
@@ -210,7 +210,7 @@ extension Performance {
                 return Ladder.Event(time: message.time, from: from, to: to, label: message.label)
             }
         }
-        for step in flow.steps {
+        for step in scenario.steps {
             switch step.work {
             case .play: break
             case .command(let words):
@@ -233,7 +233,7 @@ extension Performance {
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
         func places(_ role: Actor.Role) -> [String] {
-            flow.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
+            scenario.steps.filter { $0.role == role }.compactMap(\.place).reduce(into: []) { places, place in
                 if !places.contains(place) { places.append(place) }
             }
         }
@@ -242,20 +242,20 @@ extension Performance {
     }
 
     /// 0 without an answer.
-    private func status(of request: FlowStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
+    private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
     /// The first error an actor noted, or the last words of a command or a program.
-    private func why(_ step: FlowStep) -> String {
+    private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)
         return (step.program == nil ? lines.prefix(3) : lines.suffix(6)).map { "\n      \($0)" }.joined()
     }
 
-    private func file(_ step: FlowStep, _ ending: String) -> URL {
+    private func file(_ step: ScenarioStep, _ ending: String) -> URL {
         folder.appending(path: String(step.name.map { $0.isLetter || $0.isNumber ? $0 : "-" }) + "." + ending)
     }
 

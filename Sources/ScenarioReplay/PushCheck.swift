@@ -1,10 +1,10 @@
-/// Compares the pushes of a flow with those it expects.
+/// Compares the pushes of a scenario with those it expects.
 package enum PushCheck {
     /// Matches each token's pushes in order.
     ///
     /// - Parameters:
     ///   - pushes: what the sandbox recorded, in its order.
-    ///   - expected: what the flow asks for.
+    ///   - expected: what the scenario asks for.
     /// - Returns: sentences about what is wrong; empty when all is well.
     package static func complaints(about pushes: [PushRecord], expected: [ExpectedPush]) -> [String] {
         var complaints: [String] = []

@@ -1,7 +1,7 @@
 import Foundation
 import Settings
 
-/// Plays flows one after the other and reports.
+/// Plays scenarios one after the other and reports.
 package struct Replay {
     private let options: ReplayOptions
     private let scenarios: URL
@@ -17,49 +17,51 @@ package struct Replay {
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays what the options say and prints a ladder for each flow.
+    /// Plays what the options say and prints a ladder for each scenario.
     ///
     /// - Returns: whether all went well.
-    /// - Throws: ``ReplayError`` when a flow does not exist or cannot be read.
+    /// - Throws: ``ReplayError`` when a scenario does not exist or cannot be read.
     package mutating func run() throws(ReplayError) -> Bool {
-        let flows = try self.flows()
+        let played = try readScenarios()
         if options.isListOnly {
-            for flow in flows { say("\(flow.name): \(flow.about)") }
+            for scenario in played { say("\(scenario.name): \(scenario.about)") }
             return true
         }
         var failures: [String] = []
         var skipped = 0
-        for flow in flows {
-            say("\n\(flow.name): \(flow.about)")
-            if let reason = reasonToSkip(flow) {
+        for scenario in played {
+            say("\n\(scenario.name): \(scenario.about)")
+            if let reason = reasonToSkip(scenario) {
                 say("  skipped: \(reason)")
                 skipped += 1
                 continue
             }
-            if !play(flow) { failures.append(flow.name) }
+            if !play(scenario) { failures.append(scenario.name) }
         }
         if !failures.isEmpty { say("\nfailed: \(failures.joined(separator: ", "))") }
         let note = skipped > 0 ? ", \(skipped) skipped" : ""
-        say("\n\(flows.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
+        say("\n\(played.count - failures.count - skipped) passed, \(failures.count) failed\(note)")
         return failures.isEmpty
     }
 
-    private mutating func play(_ flow: Flow) -> Bool {
+    private mutating func play(_ scenario: Scenario) -> Bool {
         let folder = FileManager.default.temporaryDirectory
-            .appending(path: "scenario-\(flow.name)-\(UUID().uuidString.prefix(8))")
+            .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            let places = places(of: flow)
+            let places = places(of: scenario)
             let stage =
                 if let target = options.target {
                     Stage(target: target, programs: programs, folder: folder)
                 } else {
-                    try Stage(for: flow, programs: programs, folder: folder, places: places, ports: &ports)
+                    try Stage(for: scenario, programs: programs, folder: folder, places: places, ports: &ports)
                 }
             defer { stage.stop() }
-            let flowFolder = scenarios.appending(path: flow.name)
-            let outcome = try Performance(flow, on: stage, flowFolder: flowFolder, folder: folder, places: places)
-                .play()
+            let scenarioFolder = scenarios.appending(path: scenario.name)
+            let outcome = try Performance(
+                scenario, on: stage, scenarioFolder: scenarioFolder, folder: folder, places: places
+            )
+            .play()
             for line in outcome.ladder { say("  " + line) }
             if outcome.complaints.isEmpty {
                 say("  passed")
@@ -76,10 +78,10 @@ package struct Replay {
     }
 
     /// The first step of a place that wishes an address gives it to all.
-    private mutating func places(of flow: Flow) -> [String: Place] {
+    private mutating func places(of scenario: Scenario) -> [String: Place] {
         var places: [String: Place] = [:]
         var pbxPort = options.target?.pbxPort
-        for step in flow.steps {
+        for step in scenario.steps {
             guard let name = step.place else { continue }
             if places[name] == nil {
                 let isTrusted = step.role == .pbx && pbxPort != nil
@@ -91,45 +93,45 @@ package struct Replay {
         return places
     }
 
-    /// What this machine or a daemon that runs already must offer for this flow and does not.
-    func reasonToSkip(_ flow: Flow) -> String? {
-        let missing = flow.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
+    /// What this machine or a daemon that runs already must offer for this scenario and does not.
+    func reasonToSkip(_ scenario: Scenario) -> String? {
+        let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
         guard let target = options.target else { return nil }
-        if !flow.daemon.isNull { return "it needs its own daemon settings" }
-        if !flow.tokens.isEmpty { return "it needs its own push sandbox" }
-        if !flow.users.isEmpty { return "it needs its own users" }
-        if target.record == nil, !flow.pushes.isEmpty { return "it needs --record to see pushes" }
-        if target.configuration == nil, flow.steps.contains(where: \.isCommand) { return "it needs --config" }
-        let requests = flow.steps.compactMap(\.request)
+        if !scenario.daemon.isNull { return "it needs its own daemon settings" }
+        if !scenario.tokens.isEmpty { return "it needs its own push sandbox" }
+        if !scenario.users.isEmpty { return "it needs its own users" }
+        if target.record == nil, !scenario.pushes.isEmpty { return "it needs --record to see pushes" }
+        if target.configuration == nil, scenario.steps.contains(where: \.isCommand) { return "it needs --config" }
+        let requests = scenario.steps.compactMap(\.request)
         if target.api == nil, !requests.isEmpty { return "it needs --api" }
         if target.apiKey == nil, requests.contains(where: { $0.scopes != nil }) { return "it needs --api-key" }
-        if flow.steps.contains(where: { $0.program?.role == .pbx }) { return "it needs to be its upstream" }
-        if Set(flow.steps.filter { $0.role == .pbx }.compactMap(\.place)).count > 1 {
+        if scenario.steps.contains(where: { $0.program?.role == .pbx }) { return "it needs to be its upstream" }
+        if Set(scenario.steps.filter { $0.role == .pbx }.compactMap(\.place)).count > 1 {
             return "it needs two trusted ports"
         }
         return nil
     }
 
-    private func flows() throws(ReplayError) -> [Flow] {
+    private func readScenarios() throws(ReplayError) -> [Scenario] {
         var names = options.names
         if names.isEmpty {
             let all = (try? FileManager.default.contentsOfDirectory(atPath: scenarios.path)) ?? []
             names = all.filter { FileManager.default.fileExists(atPath: file($0).path) }.sorted()
         }
-        guard !names.isEmpty else { throw ReplayError("no flows in \(scenarios.path)") }
-        var flows: [Flow] = []
+        guard !names.isEmpty else { throw ReplayError("no scenarios in \(scenarios.path)") }
+        var read: [Scenario] = []
         for name in names {
             guard let bytes = try? Data(contentsOf: file(name)) else {
-                throw ReplayError("no flow is called \(name): cannot read \(file(name).path)")
+                throw ReplayError("no scenario is called \(name): cannot read \(file(name).path)")
             }
             do throws(SettingsError) {
-                flows.append(try Flow.read(Array(bytes), name: name, file: "\(name)/flow.yaml"))
+                read.append(try Scenario.read(Array(bytes), name: name, file: "\(name)/flow.yaml"))
             } catch {
                 throw ReplayError("\(error)")
             }
         }
-        return flows
+        return read
     }
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }

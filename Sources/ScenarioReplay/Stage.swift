@@ -1,14 +1,14 @@
 import Foundation
 import Settings
 
-/// What a flow is played against: a daemon and its push sandbox, started here or running elsewhere.
+/// What a scenario is played against: a daemon and its push sandbox, started here or running elsewhere.
 final class Stage {
     /// The daemon's address, `host:port`.
     let target: String
     /// The sandbox's record; `nil` when pushes cannot be seen.
     let record: URL?
     let domain: String
-    /// Who is called when a flow does not say; on a daemon that keeps its contacts somebody new.
+    /// Who is called when a scenario does not say; on a daemon that keeps its contacts somebody new.
     let user: String
     /// Tokens for which the sandbox has run its hook, a line each; `nil` when it has none that tells us.
     let hooked: URL?
@@ -37,17 +37,17 @@ final class Stage {
         self.folder = folder
     }
 
-    /// Starts a sandbox and a daemon for one flow.
+    /// Starts a sandbox and a daemon for one scenario.
     ///
     /// - Parameters:
-    ///   - flow: its wishes go into the configuration.
+    ///   - scenario: its wishes go into the configuration.
     ///   - programs: the folder of `sippushd` and `push-sandbox`.
     ///   - folder: an empty one, for everything they write.
-    ///   - places: the address of each place of the flow.
+    ///   - places: the address of each place of the scenario.
     ///   - ports: where the daemon's port comes from.
     /// - Throws: ``ReplayError`` when one of them does not start; nothing is left running then.
     init(
-        for flow: Flow, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
+        for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
         let record = folder.appending(path: "pushes.jsonl")
         let configuration = folder.appending(path: "sippushd.yaml")
@@ -78,18 +78,19 @@ final class Stage {
             guard let tls = addresses["tls"], let plain = addresses["plain"] else {
                 throw ReplayError("push-sandbox does not say where it listens\n\(sandbox.lastWords)")
             }
-            for fault in flow.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
+            for fault in scenario.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
             try Self.write(
                 Self.configuration(
-                    for: flow, folder: folder, ports: (sip: port, api: apiPort), places: places, tls: tls, plain: plain),
+                    for: scenario, folder: folder, ports: (sip: port, api: apiPort), places: places, tls: tls,
+                    plain: plain),
                 to: configuration)
             let daemon = try Child(
                 "sippushd", sippushd, ["serve", "--config", configuration.path],
                 log: folder.appending(path: "sippushd.log"))
             children.append(daemon)
             try daemon.wait(for: "its ports") { LocalPorts.isServed(port) && LocalPorts.isListening(apiPort) }
-            for user in flow.users { try add(user) }
-            for scopes in Set(flow.steps.compactMap { $0.request?.scopes }).sorted() { try addKey(scopes) }
+            for user in scenario.users { try add(user) }
+            for scopes in Set(scenario.steps.compactMap { $0.request?.scopes }).sorted() { try addKey(scopes) }
         } catch {
             stop()
             throw error
@@ -137,7 +138,7 @@ final class Stage {
         }
     }
 
-    private func add(_ user: FlowUser) throws(ReplayError) {
+    private func add(_ user: ScenarioUser) throws(ReplayError) {
         let command = try command(
             ["user", "add", "\(user.name)@\(domain)", "--password-stdin"],
             log: folder.appending(path: "user-\(user.name).log"), input: user.password + "\n")
@@ -194,9 +195,10 @@ extension Stage {
     }
 
     private static func configuration(
-        for flow: Flow, folder: URL, ports: (sip: Int, api: Int), places: [String: Place], tls: String, plain: String
+        for scenario: Scenario, folder: URL, ports: (sip: Int, api: Int), places: [String: Place], tls: String,
+        plain: String
     ) throws(ReplayError) -> String {
-        let pbxes = Set(flow.steps.filter { $0.role == .pbx }.compactMap(\.place))
+        let pbxes = Set(scenario.steps.filter { $0.role == .pbx }.compactMap(\.place))
             .compactMap { places[$0] }.sorted { $0.port < $1.port }
         let trusted = pbxes.map { "\"\($0)\"" }.joined(separator: ", ")
         let upstream = pbxes.first.map { "upstream: \"sip:\($0)\"" } ?? ""
@@ -231,7 +233,7 @@ extension Stage {
                 endpoint: "http://\(plain)"
             """
         do throws(SettingsError) {
-            return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: flow.daemon).yaml
+            return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
         } catch {
             throw ReplayError("\(error)")
         }

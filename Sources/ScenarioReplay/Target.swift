@@ -9,7 +9,7 @@ package struct Target: Hashable, Sendable {
     /// The local port that it trusts as its PBX.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// Where its HTTP API listens, `host:port`, and a key that may do what flows ask for.
+    /// Where its HTTP API listens, `host:port`, and a key that may do what scenarios ask for.
     package var api: String?
     package var apiKey: String?
 
@@ -19,9 +19,9 @@ package struct Target: Hashable, Sendable {
 
 /// The command line of `scenario-replay`.
 package struct ReplayOptions: Hashable, Sendable {
-    /// Flows to play; all when empty.
+    /// Scenarios to play; all when empty.
     package var names: [String] = []
-    /// The folder of flows.
+    /// The folder of scenarios.
     package var scenarios = "sip-scenarios"
     /// The folder of `sippushd` and `push-sandbox`; `nil` for that of this program.
     package var programs: String?

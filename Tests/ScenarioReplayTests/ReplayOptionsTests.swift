@@ -31,22 +31,22 @@ import Testing
         #expect(!Child.isInstalled("sh", path: nil))
     }
 
-    @Test func `a flow is skipped without the program that it needs`() throws {
+    @Test func `a scenario is skipped without the program that it needs`() throws {
         let replay = Replay(try ReplayOptions([]), program: "scenario-replay")
         func reason(_ needs: String) throws -> String? {
             let text = "actors: [{name: a, run: phone, needs: \(needs), kill: {}}]"
-            return replay.reasonToSkip(try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml"))
+            return replay.reasonToSkip(try Scenario.read(Array(text.utf8), name: "scenario", file: "flow.yaml"))
         }
         #expect(try reason("no-such-phone") == "no-such-phone is not installed")
         #expect(try reason("sh") == nil)
     }
 
-    @Test func `a flow is skipped without the API that it asks`() throws {
+    @Test func `a scenario is skipped without the API that it asks`() throws {
         func reason(_ request: String, _ words: String...) throws -> String? {
             let replay = Replay(
                 try ReplayOptions(["--target", "127.0.0.1:5060", "--config", "c"] + words), program: "scenario-replay")
             let text = "actors: [{name: a, play: x}]\nrequests: [\(request)]"
-            return replay.reasonToSkip(try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml"))
+            return replay.reasonToSkip(try Scenario.read(Array(text.utf8), name: "scenario", file: "flow.yaml"))
         }
         #expect(try reason("{send: GET /healthz}") == "it needs --api")
         #expect(try reason("{send: GET /healthz}", "--api", "127.0.0.1:8088") == nil)

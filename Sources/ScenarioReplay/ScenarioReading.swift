@@ -1,43 +1,43 @@
 package import Settings
 
-extension Flow {
+extension Scenario {
     /// Reads a `flow.yaml`.
     ///
     /// - Parameters:
     ///   - bytes: the file.
-    ///   - name: the flow's name.
+    ///   - name: the scenario's name.
     ///   - file: the name that problems carry.
-    /// - Returns: the flow, whose steps name only steps that exist.
+    /// - Returns: the scenario, whose steps name only steps that exist.
     /// - Throws: everything wrong with the file, each with its line.
-    package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Flow {
+    package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
-        var reader = FlowReader(problems: SettingsProblems(file: file))
-        let flow = reader.flow(root, name: name)
+        var reader = ScenarioReader(problems: SettingsProblems(file: file))
+        let scenario = reader.scenario(root, name: name)
         try reader.problems.throwIfAny()
-        return flow
+        return scenario
     }
 }
 
-private struct FlowReader {
+private struct ScenarioReader {
     var problems: SettingsProblems
 
-    mutating func flow(_ root: YAMLNode, name: String) -> Flow {
+    mutating func scenario(_ root: YAMLNode, name: String) -> Scenario {
         let keys = ["about", "daemon", "users", "tokens", "actors", "commands", "requests", "pushes", "quiet"]
-        let entries = known(keys, in: root, "a flow")
+        let entries = known(keys, in: root, "a scenario")
         let actors = list(entries["actors"]).compactMap { $0["run"] == nil ? actor($0) : program($0) }
         let commands = list(entries["commands"]).compactMap { command($0) }
         let requests = list(entries["requests"]).compactMap { request($0) }
         if actors.isEmpty { problems.report("expected at least one actor", at: root.position) }
         checkNames(actors + commands + requests)
-        return Flow(
-            name: name, about: text(entries["about"]) ?? "", daemon: entries["daemon"] ?? Flow(name: name).daemon,
+        return Scenario(
+            name: name, about: text(entries["about"]) ?? "", daemon: entries["daemon"] ?? Scenario(name: name).daemon,
             users: users(entries["users"]), tokens: tokens(entries["tokens"]),
             steps: (actors + commands + requests).map(\.step), pushes: list(entries["pushes"]).flatMap { pushes($0) },
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
     /// A step and where it stands, for problems found later.
-    typealias PlacedStep = (step: FlowStep, position: YAMLPosition)
+    typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
         let keys = ["name", "play", "role", "transport", "place", "address", "to", "keys", "start", "exit"]
@@ -48,7 +48,7 @@ private struct FlowReader {
             file: file, role: role, transport: choice(Actor.Transport.self, entries["transport"]) ?? .udp,
             place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), address: text(entries["address"]),
             peer: text(entries["to"]), keys: texts(entries["keys"]))
-        let step = FlowStep(
+        let step = ScenarioStep(
             name: name, start: start(entries["start"]), work: .play(actor), exit: integer(entries["exit"]) ?? 0)
         return (step, node.position)
     }
@@ -71,7 +71,7 @@ private struct FlowReader {
             script: script, needs: text(entries["needs"]), role: role,
             place: text(entries["place"]) ?? (role == .pbx ? "pbx" : name), address: text(entries["address"]),
             keys: texts(entries["keys"]), says: text(entries["says"]), end: end, endsWhen: start(condition))
-        let step = FlowStep(
+        let step = ScenarioStep(
             name: name, start: start(entries["start"]), work: .run(program),
             exit: integer(entries["exit"]) ?? (end == .kill ? Program.killed : 0))
         return (step, node.position)
@@ -80,7 +80,7 @@ private struct FlowReader {
     private mutating func command(_ node: YAMLNode) -> PlacedStep? {
         let entries = known(["name", "run", "start", "exit"], in: node, "a command")
         guard let run = required("run", entries, node) else { return nil }
-        let step = FlowStep(
+        let step = ScenarioStep(
             name: text(entries["name"]) ?? run, start: start(entries["start"]),
             work: .command(run.split(separator: " ").map(String.init)), exit: integer(entries["exit"]) ?? 0)
         return (step, node.position)
@@ -98,7 +98,7 @@ private struct FlowReader {
         let request = APIRequest(
             method: words[0], target: words[1], fields: texts(entries["fields"]), scopes: text(entries["key"]),
             body: text(entries["body"]), status: integer(entries["status"]) ?? 200, answer: texts(entries["answer"]))
-        let step = FlowStep(
+        let step = ScenarioStep(
             name: text(entries["name"]) ?? send, start: start(entries["start"]), work: .request(request), exit: 0)
         return (step, node.position)
     }
@@ -138,8 +138,8 @@ private struct FlowReader {
         return Array(repeating: push, count: count)
     }
 
-    private mutating func users(_ node: YAMLNode?) -> [FlowUser] {
-        texts(node).sorted { $0.key < $1.key }.map { FlowUser(name: $0.key, password: $0.value) }
+    private mutating func users(_ node: YAMLNode?) -> [ScenarioUser] {
+        texts(node).sorted { $0.key < $1.key }.map { ScenarioUser(name: $0.key, password: $0.value) }
     }
 
     private mutating func tokens(_ node: YAMLNode?) -> [TokenFault] {
@@ -193,7 +193,7 @@ private struct FlowReader {
 
 // MARK: Values
 
-extension FlowReader {
+extension ScenarioReader {
     private mutating func known(_ keys: [String], in node: YAMLNode, _ what: String) -> [String: YAMLNode] {
         var found: [String: YAMLNode] = [:]
         for entry in group(node) {

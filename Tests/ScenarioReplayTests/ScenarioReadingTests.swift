@@ -3,9 +3,9 @@ import Testing
 
 @testable import ScenarioReplay
 
-@Suite struct FlowReadingTests {
-    private static func read(_ text: String) throws(SettingsError) -> Flow {
-        try Flow.read(Array(text.utf8), name: "flow", file: "flow.yaml")
+@Suite struct ScenarioReadingTests {
+    private static func read(_ text: String) throws(SettingsError) -> Scenario {
+        try Scenario.read(Array(text.utf8), name: "scenario", file: "flow.yaml")
     }
 
     private static func problems(in text: String) -> [String] {
@@ -15,8 +15,8 @@ import Testing
         } catch { return error.problems.map(\.description) }
     }
 
-    @Test func `a flow names actors, commands, pushes and users`() throws {
-        let flow = try Self.read(
+    @Test func `a scenario names actors, commands, pushes and users`() throws {
+        let scenario = try Self.read(
             """
             about: Bob's phone wakes.
             users: {bob: secret}
@@ -39,22 +39,22 @@ import Testing
               - {token: t1, type: invite, count: 2, fields: {data.type: invite}}
             quiet: 1s
             """)
-        #expect(flow.about == "Bob's phone wakes.")
-        #expect(flow.users == [FlowUser(name: "bob", password: "secret")])
-        #expect(flow.tokens == [TokenFault(token: "dead", plan: ["status": "410", "reason": "Unregistered"])])
-        #expect(flow.steps.map(\.name) == ["caller", "bob", "off"])
-        #expect(flow.steps[0].start == StartCondition(after: ["off"], delay: .milliseconds(200)))
-        #expect(flow.steps[0].actor?.place == "pbx")
-        #expect(flow.steps[1].actor?.transport.mode == "t1")
-        #expect(flow.steps[1].actor?.keys == ["token": "t1"])
-        #expect(flow.steps[1].start.push == StartCondition.Push(token: "t1", nth: 2))
-        #expect(flow.steps[2].work == .command(["provider", "disable", "fcm"]))
-        #expect(flow.pushes.count == 2)
-        #expect(flow.quiet == .seconds(1))
+        #expect(scenario.about == "Bob's phone wakes.")
+        #expect(scenario.users == [ScenarioUser(name: "bob", password: "secret")])
+        #expect(scenario.tokens == [TokenFault(token: "dead", plan: ["status": "410", "reason": "Unregistered"])])
+        #expect(scenario.steps.map(\.name) == ["caller", "bob", "off"])
+        #expect(scenario.steps[0].start == StartCondition(after: ["off"], delay: .milliseconds(200)))
+        #expect(scenario.steps[0].actor?.place == "pbx")
+        #expect(scenario.steps[1].actor?.transport.mode == "t1")
+        #expect(scenario.steps[1].actor?.keys == ["token": "t1"])
+        #expect(scenario.steps[1].start.push == StartCondition.Push(token: "t1", nth: 2))
+        #expect(scenario.steps[2].work == .command(["provider", "disable", "fcm"]))
+        #expect(scenario.pushes.count == 2)
+        #expect(scenario.quiet == .seconds(1))
     }
 
     @Test func `an actor that is run is a program with an end`() throws {
-        let flow = try Self.read(
+        let scenario = try Self.read(
             """
             actors:
               - name: sleeps
@@ -71,33 +71,33 @@ import Testing
                 exit: 0
               - {name: caller, role: pbx, play: call.xml, start: {answered: sleeps}}
             """)
-        let sleeps = try #require(flow.steps[0].program)
+        let sleeps = try #require(scenario.steps[0].program)
         #expect(sleeps.script == "phone")
         #expect(sleeps.needs == "linphonec")
         #expect(sleeps.says == "registered")
         #expect(sleeps.keys == ["token": "t1"])
         #expect(sleeps.end == .kill && sleeps.role == .phone)
         #expect(sleeps.endsWhen == StartCondition(answered: "sleeps", delay: .seconds(1)))
-        #expect(flow.steps.map(\.exit) == [137, 0, 0])
-        #expect(flow.steps.map(\.place) == ["bob", "wakes", "pbx"])
-        #expect(flow.steps.map(\.role) == [.phone, .phone, .pbx])
-        #expect(flow.steps[1].start == StartCondition(after: ["sleeps"], hook: "t1"))
-        #expect(flow.steps[1].program?.needs == nil)
-        #expect(flow.steps.contains { $0.isCommand } == false)
+        #expect(scenario.steps.map(\.exit) == [137, 0, 0])
+        #expect(scenario.steps.map(\.place) == ["bob", "wakes", "pbx"])
+        #expect(scenario.steps.map(\.role) == [.phone, .phone, .pbx])
+        #expect(scenario.steps[1].start == StartCondition(after: ["sleeps"], hook: "t1"))
+        #expect(scenario.steps[1].program?.needs == nil)
+        #expect(scenario.steps.contains { $0.isCommand } == false)
     }
 
     @Test func `a PBX may be a program, at an address of its own, and actors may talk to it`() throws {
-        let flow = try Self.read(
+        let scenario = try Self.read(
             """
             actors:
               - {name: kamailio, run: kamailio, role: pbx, address: 127.0.0.2, stop: {after: calls}}
               - {name: calls, play: call.xml, place: desk, to: pbx, start: {answered: kamailio}}
             """)
-        let program = try #require(flow.steps[0].program)
+        let program = try #require(scenario.steps[0].program)
         #expect(program.role == .pbx && program.place == "pbx" && program.address == "127.0.0.2")
         #expect(program.end == .stop && program.endsWhen == StartCondition(after: ["calls"]))
-        #expect(flow.steps.map(\.exit) == [0, 0])
-        #expect(flow.steps[1].actor?.peer == "pbx")
+        #expect(scenario.steps.map(\.exit) == [0, 0])
+        #expect(scenario.steps[1].actor?.peer == "pbx")
         for (wrong, sentence) in [
             ("{name: a, play: a.xml, to: nowhere}", "cannot talk to \"nowhere\": no such place"),
             ("{name: a, run: a}", "expected a kill or a stop"),
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test func `a request says what is sent and what must come back`() throws {
-        let flow = try Self.read(
+        let scenario = try Self.read(
             """
             actors:
               - {name: calls, play: call.xml, start: {after: reports}}
@@ -122,12 +122,12 @@ import Testing
                 answer: {next: "1"}
               - send: GET /healthz
             """)
-        let reports = try #require(flow.steps[1].request)
+        let reports = try #require(scenario.steps[1].request)
         #expect(reports.method == "POST" && reports.target == "/v1/push-tokens?username=%user%")
         #expect(reports.scopes == "tokens.report" && reports.body == #"{"username":"%user%"}"#)
         #expect(reports.fields == ["Content-Type": "application/json"] && reports.status == 202)
-        #expect(flow.steps[2].name == "GET /healthz" && flow.steps[2].request?.status == 200)
-        #expect(flow.steps.map(\.isCommand) == [false, false, false])
+        #expect(scenario.steps[2].name == "GET /healthz" && scenario.steps[2].request?.status == 200)
+        #expect(scenario.steps.map(\.isCommand) == [false, false, false])
         #expect(reports.difference(status: 202, answer: #"{"next":1}"#) == nil)
         #expect(reports.difference(status: 401, answer: "")?.contains("401, expected 202") == true)
         #expect(reports.difference(status: 202, answer: "{}")?.contains("next in the answer is not there") == true)
@@ -168,7 +168,7 @@ import Testing
         #expect(Self.problems(in: text).contains { $0.contains(sentence) })
     }
 
-    @Test func `a flow's wishes lie over the usual configuration`() throws {
+    @Test func `a scenario's wishes lie over the usual configuration`() throws {
         let usual = try YAMLNode.read(Array("auth: off\ncall: {ring-timeout: 5s, other: \"1\"}\n".utf8), file: "usual")
         let wishes = try YAMLNode.read(Array("call: {ring-timeout: 2s}\ndomains: [a, \"b c\"]\n".utf8), file: "wishes")
         let merged = usual.overlaid(with: wishes)

@@ -1,22 +1,22 @@
 package import Settings
 
-/// One call flow, as its `flow.yaml` tells it.
-package struct Flow: Equatable, Sendable {
-    /// The name of the flow's folder.
+/// One call scenario, as its `flow.yaml` tells it.
+package struct Scenario: Equatable, Sendable {
+    /// The name of the scenario's folder.
     package let name: String
     package let about: String
-    /// Laid over the daemon's usual configuration; a null node when the flow has no wishes.
+    /// Laid over the daemon's usual configuration; a null node when the scenario has no wishes.
     package let daemon: YAMLNode
-    package let users: [FlowUser]
+    package let users: [ScenarioUser]
     package let tokens: [TokenFault]
-    package let steps: [FlowStep]
+    package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
     /// How long to watch for pushes nobody expects, after everything else has ended.
     package let quiet: Duration
 
     package init(
         name: String, about: String = "", daemon: YAMLNode = YAMLNode(.scalar("", isPlain: true), at: .start),
-        users: [FlowUser] = [], tokens: [TokenFault] = [], steps: [FlowStep] = [], pushes: [ExpectedPush] = [],
+        users: [ScenarioUser] = [], tokens: [TokenFault] = [], steps: [ScenarioStep] = [], pushes: [ExpectedPush] = [],
         quiet: Duration = .milliseconds(300)
     ) {
         self.name = name
@@ -31,7 +31,7 @@ package struct Flow: Equatable, Sendable {
 }
 
 /// Somebody who answers digest challenges, at `example.net`.
-package struct FlowUser: Hashable, Sendable {
+package struct ScenarioUser: Hashable, Sendable {
     package let name: String
     package let password: String
 }
@@ -43,9 +43,9 @@ package struct TokenFault: Hashable, Sendable {
     package let plan: [String: String]
 }
 
-/// One thing that is done once in a flow: a SIPp file is played, a phone's program is run, a control command is given, or
+/// One thing that is done once in a scenario: a SIPp file is played, a phone's program is run, a control command is given, or
 /// something is asked over HTTP.
-package struct FlowStep: Hashable, Sendable {
+package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(Program)
@@ -90,7 +90,7 @@ package struct FlowStep: Hashable, Sendable {
 /// A request to the daemon's HTTP API, as an app or an application server sends it; curl does.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// Path and query. In it and in the body `%user%` and `%domain%` stand for those of the flow.
+    /// Path and query. In it and in the body `%user%` and `%domain%` stand for those of the scenario.
     package let target: String
     package let fields: [String: String]
     /// Scopes with commas between them: an API key that has them is shown; `nil` for none.
@@ -116,7 +116,7 @@ package struct APIRequest: Hashable, Sendable {
 /// A real phone or a real PBX: a script that becomes its program, and is ended in the end.
 ///
 /// The script finds what it needs in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_HOME` (a folder
-/// that all programs of its place share), and the flow's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they
+/// that all programs of its place share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they
 /// begin with `PBX_`, and `PBX_ADDRESS` is where the daemon sends calls.
 package struct Program: Hashable, Sendable {
     /// Exit code of a program that was killed, as a shell tells it.
@@ -129,9 +129,9 @@ package struct Program: Hashable, Sendable {
         case stop
     }
 
-    /// Relative to the flow's folder.
+    /// Relative to the scenario's folder.
     package let script: String
-    /// Looked for in `PATH`; the flow is skipped without it.
+    /// Looked for in `PATH`; the scenario is skipped without it.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
@@ -164,7 +164,7 @@ package struct Actor: Hashable, Sendable {
         }
     }
 
-    /// Relative to the flow's folder.
+    /// Relative to the scenario's folder.
     package let file: String
     package let role: Role
     package let transport: Transport
@@ -198,7 +198,7 @@ package struct StartCondition: Hashable, Sendable {
     package static let atOnce = StartCondition()
 }
 
-/// A push that the flow must cause.
+/// A push that the scenario must cause.
 package struct ExpectedPush: Hashable, Sendable {
     package let token: String
     package let type: String
