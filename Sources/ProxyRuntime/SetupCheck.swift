@@ -1,3 +1,4 @@
+import Foundation
 import Crypto
 import PushDelivery
 import Settings
@@ -106,7 +107,10 @@ package enum SetupCheck {
         private struct Ended: Error, CustomStringConvertible {
             let date: UnixTime
 
-            var description: String { "the certificate has expired, on \(Words.date(date.milliseconds).prefix(10))" }
+            var description: String {
+                let end = Date(timeIntervalSince1970: Double(date.seconds))
+                return "the certificate has expired, on \(end.formatted(.iso8601.year().month().day()))"
+            }
         }
 
         // MARK: What is said

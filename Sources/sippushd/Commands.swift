@@ -2,7 +2,7 @@
 let commands: [Command] = [
     serveCommand, checkConfigCommand, userAddCommand, userRemoveCommand, userListCommand, userPasswordCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
-    bucketShowCommand, bucketEmptyCommand, bindingShowCommand, bindingRemoveCommand, explainCommand,
+    bucketShowCommand, bucketEmptyCommand, deviceShowCommand, deviceRemoveCommand, explainCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
     appListCommand, appRemoveCommand,
 ]

@@ -72,25 +72,25 @@ let bucketEmptyCommand = Command(
     print("\(report.removed) forgotten")
 }
 
-let bindingShowCommand = Command(
-    name: "binding show", summary: "Show a user's contacts; tokens are shortened.", arguments: userArgument,
+let deviceShowCommand = Command(
+    name: "device show", summary: "Show a user's devices; tokens are shortened.", arguments: userArgument,
     options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyUser()
-    let bindings: [BindingReport] = try await ControlConnection(invocation).get(
+    let devices: [BindingReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/devices")
-    if try invocation.printJSON(bindings) { return }
+    if try invocation.printJSON(devices) { return }
     print("DEVICE".padded(to: 8) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
-    for binding in bindings {
+    for device in devices {
         print(
-            binding.name.padded(to: 8) + (binding.token ?? "-").padded(to: 24)
-                + (binding.flow ?? "reported").padded(to: 32)
-                + (binding.isFresh ? "yes" : "no").padded(to: 8) + binding.contact)
+            device.name.padded(to: 8) + (device.token ?? "-").padded(to: 24)
+                + (device.flow ?? "reported").padded(to: 32)
+                + (device.isFresh ? "yes" : "no").padded(to: 8) + device.contact)
     }
 }
 
-let bindingRemoveCommand = Command(
-    name: "binding remove", summary: "Remove a user's contact, as if the phone had signed out.",
+let deviceRemoveCommand = Command(
+    name: "device remove", summary: "Remove a user's device, as if it had signed out.",
     arguments: "\(userArgument) DEVICE", options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 2)
@@ -124,7 +124,7 @@ let providerListCommand = Command(
 
 let providerDisableCommand = Command(
     name: "provider disable",
-    summary: "Switch a push provider off: fresh contacts become ordinary, expired ones go; kept over restarts.",
+    summary: "Switch a push provider off: its fresh devices become ordinary, expired ones go; kept over restarts.",
     arguments: "PROVIDER", options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
@@ -142,7 +142,7 @@ let providerEnableCommand = Command(
 }
 
 let feedbackPullCommand = Command(
-    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now and drop their contacts.",
+    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now and drop their devices.",
     arguments: "", options: Command.listOptions
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
@@ -150,7 +150,7 @@ let feedbackPullCommand = Command(
         "/v1/feedback/pull", timeout: .seconds(600))
     if try !invocation.printJSON(report) {
         print("records".padded(to: 20) + "\(report.records)")
-        print("contacts dropped".padded(to: 20) + "\(report.contactsDropped)")
+        print("devices dropped".padded(to: 20) + "\(report.contactsDropped)")
         print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
         print("unknown".padded(to: 20) + "\(report.unknown)")
     }

@@ -31,7 +31,7 @@ let userPasswordCommand = Command(
 }
 
 let userRemoveCommand = Command.removing(
-    "user remove", "Remove a user; contacts that are registered stay until they are removed.",
+    "user remove", "Remove a user; devices that are registered stay until they are removed.",
     argument: userArgument, from: "/v1/users", isUser: true
 ) { store, name throws(StartError) in
     try store.removeUser(name)

@@ -147,7 +147,6 @@ struct ExplainerTests {
             #expect(record.answer == "accepted")
             #expect(record.providerID == "m1")
             #expect(record.end == nil)
-            #expect(Explanation(live).lines.last?.hasSuffix("still under way") == true)
 
             guard case .request(let invite) = MessageReader().read(bytes.span, isStream: false) else { return }
             await station.receive(SIPText.hopRequest("CANCEL", for: invite), from: Station.pbx)

@@ -70,7 +70,7 @@ struct CommandLineTests {
             (["apikey", "add", "../x", "--scope", "admin"], "the name is up to 64 letters"),
             (["apikey", "add", "x"], "expected --scope"), (["apikey", "add", "x", "--scope", "all"], "--scope takes"),
             (["explain", "x", "--limit", "0"], "--limit takes 1 to 1000"),
-            (["binding", "remove", "x"], "expected 2 arguments"),
+            (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
             // The last lacks its value, so the configuration is taken for it.
@@ -99,8 +99,8 @@ struct CommandLineTests {
     @Test func `without a daemon, what needs one says that there is none`() async throws {
         for arguments in [
             ["held", "list"], ["held", "end", "7"], ["bucket", "show", "100@example.net"],
-            ["bucket", "empty", "100@example.net"], ["binding", "show", "100@example.net"],
-            ["binding", "remove", "100@example.net", "7"], ["provider", "list"], ["provider", "disable", "acrobits"],
+            ["bucket", "empty", "100@example.net"], ["device", "show", "100@example.net"],
+            ["device", "remove", "100@example.net", "7"], ["provider", "list"], ["provider", "disable", "acrobits"],
             ["explain", "100@example.net"], ["metrics"], ["feedback", "pull"],
         ] {
             try await expect(arguments, 1, "no daemon answers on \(folder.folder)/control.sock")
@@ -156,8 +156,8 @@ struct CommandLineTests {
         for name in ["a/b%2Fc\\d", "jörg müller", "..", "a?b&c#d+e;f"] {
             try await expect(["bucket", "show", "\(name)@example.net"], 0, "CALLER")
             try await expect(["bucket", "empty", "\(name)@example.net"], 0, "0 forgotten")
-            try await expect(["binding", "show", "\(name)@example.net"], 0, "DEVICE")
-            try await expect(["binding", "remove", "\(name)@example.net", "7"], 1, "no such device")
+            try await expect(["device", "show", "\(name)@example.net"], 0, "DEVICE")
+            try await expect(["device", "remove", "\(name)@example.net", "7"], 1, "no such device")
             try await expect(["explain", "\(name)@example.net"], 1, "\(name)@example.net")
             try await expect(["explain", name], 1, name)
             try await expect(["held", "end", name], 1, "no such call")
@@ -208,7 +208,7 @@ struct CommandLineTests {
         try await DaemonProgram.with(settings: settings, in: folder) { _ in
             try await stored()
             #expect(try await list(["provider", "list"]).map { $0["name"]?.string } == ["acrobits"])
-            for empty in [["held", "list"], ["bucket", "show", "bob"], ["binding", "show", "bob"]] {
+            for empty in [["held", "list"], ["bucket", "show", "bob"], ["device", "show", "bob"]] {
                 #expect(try await list(empty).isEmpty)
             }
             let app = try #require(try await list(["app", "list"]).first?["id"]?.string)
@@ -249,10 +249,10 @@ struct CommandLineTests {
     }
 
     private func passedOn(to daemon: DaemonProgram, from pbx: Outside) async throws {
-        let device = try #require(try await list(["binding", "show", "bob"]).first)
+        let device = try #require(try await list(["device", "show", "bob"]).first)
         let name = try #require(device["name"]?.string)
         #expect(name.count == 5)
-        try await expect(["binding", "show", "bob"], 0, name + " ")
+        try await expect(["device", "show", "bob"], 0, name + " ")
 
         for (number, member) in ["id", "callRef", "callID"].enumerated() {
             let invite = SIPText.invite(
@@ -281,9 +281,9 @@ struct CommandLineTests {
         for call in missed {
             try await expect(["explain", try #require(call["callRef"]?.string)], 0, "push to device \(name)")
         }
-        try await expect(["binding", "remove", "bob", "zzzzz"], 1, "no such device")
-        try await expect(["binding", "remove", "bob", name.uppercased()], 0, "removed")
-        #expect(try await list(["binding", "show", "bob"]).isEmpty)
+        try await expect(["device", "remove", "bob", "zzzzz"], 1, "no such device")
+        try await expect(["device", "remove", "bob", name.uppercased()], 0, "removed")
+        #expect(try await list(["device", "show", "bob"]).isEmpty)
     }
 
     @Test func `a daemon that is there and does not answer keeps its store to itself`() async throws {

@@ -1,3 +1,4 @@
+import ProxyRuntime
 import PushDelivery
 
 /// One call in words: the steps of all its devices by time, then what to do about what went wrong.
@@ -24,7 +25,7 @@ struct CallExplanation {
         }
         // The steps of one device stay in their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
-        let lines = sorted.map { "  " + "\($0.element.time) ms".padding(to: 9) + $0.element.text }
+        let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
         for record in records {
             if let sentence = explanation(of: record).advice, !advice.contains(sentence) { advice.append(sentence) }
@@ -104,7 +105,7 @@ struct DeviceExplanation {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
         case .unknownUser: "the call came; nobody is called \(record.aor), the caller got \(status)"
-        case .noContact: "the call came; \(record.aor) had no contact, the caller got \(status)"
+        case .noContact: "the call came; \(record.aor) had no device, the caller got \(status)"
         case .tooManyCalls: "the call came; there were too many, the caller got \(status)"
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
         case .providerOff:
@@ -307,11 +308,5 @@ struct DeviceExplanation {
         case "webpush": ".vapid-key-file"
         default: ""
         }
-    }
-}
-
-extension String {
-    fileprivate func padding(to width: Int) -> String {
-        count < width ? self + String(repeating: " ", count: width - count) : self + " "
     }
 }

@@ -2,10 +2,12 @@ import Addressing
 import Bytes
 import PushDelivery
 import Registration
+import TestSupport
 import Testing
 import Timekeeping
 
 @testable import ProxyRuntime
+@testable import sippushd
 
 /// 2026-11-21 10:12:03.120 UTC.
 private let start = UnixTime(milliseconds: 1_795_255_923_120)
@@ -19,11 +21,11 @@ private func report(isUser: Bool = true, isKnown: Bool = true, _ records: [Timel
 }
 
 private func record(
-    _ omission: TimelineRecord.Omission? = nil, device: UInt64 = 71, app: String = "fcm",
+    _ omission: TimelineRecord.Omission? = nil, device: DeviceID = 71, app: String = "fcm",
     _ change: (inout TimelineRecord) -> Void = { _ in }
 ) -> TimelineRecord {
     var record = TimelineRecord(
-        id: PushID(rawValue: device), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
+        id: PushID(rawValue: device.rawValue), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
         device: device, callRef: CallRef(rawValue: 9), callID: ByteString("a84b4c76e66710@pbx"), requestedAt: start,
         omission: omission, app: app)
     if omission == nil { record.delivery = .finished }
@@ -124,7 +126,7 @@ struct ExplanationTests {
         report.missedCalls = 2
         #expect(
             Explanation(report).lines == [
-                "bob@example.net has 5 contacts",
+                "bob@example.net has 5 devices",
                 "  device r2rp2 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
                 "  device hz6hw (no push parameters): registered 2 h ago, expires in 10 min",
                 "  device bvmdn (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
@@ -142,7 +144,7 @@ struct ExplanationTests {
         report.keepsTimeline = false
         #expect(
             Explanation(report).lines == [
-                "bob@example.net has no contact: the phone has signed out or never registered, or its push token died",
+                "bob@example.net has no device: the phone has signed out or never registered, or its push token died",
                 "No push provider is configured: see push.apns and push.fcm.",
                 "No call is on record: the timeline is switched off (push.timeline.max-records is 0)",
             ])
@@ -162,9 +164,9 @@ struct ExplanationTests {
 
     @Test func `a notification for two devices, of which one got none`() {
         let code = PushCode(high: 1, low: 2)
-        func notification(_ device: UInt64, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
+        func notification(_ device: DeviceID, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
             TimelineRecord(
-                id: PushID(rawValue: device), kind: .notification, user: ByteString("bob"),
+                id: PushID(rawValue: device.rawValue), kind: .notification, user: ByteString("bob"),
                 host: ByteString("example.net"), device: device, callRef: nil, callID: .empty, calls: 0,
                 requestedAt: start, omission: omission, code: code, app: omission == nil ? "apns" : "")
         }
@@ -197,7 +199,7 @@ struct ExplanationTests {
         let expected =
             switch omission {
             case .unknownUser: "nobody is called bob@example.net, the caller got 480"
-            case .noContact: "bob@example.net had no contact, the caller got 480"
+            case .noContact: "bob@example.net had no device, the caller got 480"
             case .tooManyCalls: "there were too many, the caller got 480"
             case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
             case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"

@@ -1,13 +1,14 @@
 import Foundation
+import ProxyRuntime
 import Timekeeping
 
 /// A report in words: who could be woken, what was done for each call, and what to do about what went wrong.
-package struct Explanation {
+struct Explanation {
     private let report: ExplainReport
 
-    package init(_ report: ExplainReport) { self.report = report }
+    init(_ report: ExplainReport) { self.report = report }
 
-    package var lines: [String] {
+    var lines: [String] {
         guard !report.isEmpty else { return [nobody] }
         var lines = report.isUser ? user : []
         for call in calls {
@@ -21,7 +22,7 @@ package struct Explanation {
     // MARK: The user
 
     private var user: [String] {
-        var lines = [report.contacts.isEmpty ? noContact : contactCount]
+        var lines = [report.contacts.isEmpty ? noDevice : deviceCount]
         lines += report.contacts.map { "  " + contact($0) }
         let off = report.providers.filter { !$0.isEnabled }.map(\.name)
         lines += off.map { "Provider \($0) is switched off: sippushd provider enable \($0)" }
@@ -39,12 +40,12 @@ package struct Explanation {
         return lines
     }
 
-    private var contactCount: String { "\(report.name) has \(Words.count(report.contacts.count, "contact"))" }
+    private var deviceCount: String { "\(report.name) has \(Words.count(report.contacts.count, "device"))" }
 
-    private var noContact: String {
+    private var noDevice: String {
         report.isKnown
-            ? "\(report.name) has no contact: the phone has signed out or never registered, or its push token died"
-            : "\(report.name) has neither a contact nor a password here"
+            ? "\(report.name) has no device: the phone has signed out or never registered, or its push token died"
+            : "\(report.name) has neither a device nor a password here"
     }
 
     private func contact(_ contact: ExplainReport.ContactReport) -> String {
