@@ -71,6 +71,8 @@ extension Binding {
 
     private func text(_ range: Range<Int>) -> ByteString { ByteString(copying: block.span.extracting(range)) }
 
+    func isOf(_ aor: AddressOfRecord) -> Bool { has(aor.user, at: userRange) && has(aor.host, at: hostRange) }
+
     func has(_ bytes: ByteString, at range: Range<Int>) -> Bool {
         guard bytes.count == range.count else { return false }
         let stored = block.span.extracting(range)

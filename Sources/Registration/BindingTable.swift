@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import Collections
 import PushDelivery
 package import Timekeeping
 
@@ -129,10 +130,7 @@ extension BindingTable {
     func slot(of id: DeviceID) -> UInt32? { byID.find(hash: Self.hash(id)) { self[$0].id == id } }
 
     func firstSlot(of aor: AddressOfRecord) -> UInt32? {
-        byAOR.find(hash: Self.hash(aor)) { slot in
-            let binding = self[slot]
-            return binding.has(aor.user, at: binding.userRange) && binding.has(aor.host, at: binding.hostRange)
-        }
+        byAOR.find(hash: Self.hash(aor)) { self[$0].isOf(aor) }
     }
 
     func forEachSlot(of aor: AddressOfRecord, _ body: (UInt32) -> Void) {

@@ -8,6 +8,9 @@ import SIPGrammar
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
+    /// For the index: 128 bits are compared, 32 of them lead there.
+    var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
+
     /// - Parameters:
     ///   - request: as received.
     ///   - method: the method to look for: that of the request, or INVITE for an ACK or a CANCEL.

@@ -13,12 +13,12 @@ extension TransactionTable {
     ) -> RequestMatch {
         if case .ack = request.method { return acknowledgementReceived(request, now: now, into: &out) }
         let key = TransactionKey(request, as: request.method)
-        if let slot = serverIndex.slot(of: key, in: servers.records) {
+        if let slot = serverSlot(of: key) {
             requestRepeated(slot, into: &out)
             return .absorbed
         }
         guard case .cancel = request.method else { return .new(key) }
-        let invite = serverIndex.slot(of: TransactionKey(request, as: .invite), in: servers.records)
+        let invite = serverSlot(of: TransactionKey(request, as: .invite))
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
@@ -112,8 +112,12 @@ extension TransactionTable {
             servers.records[slot].wait = deadlines.schedule(
                 TransactionDeadline(.serverWait, slot: slot), at: machine.patienceEnd(timers))
         }
-        serverIndex.insert(key, slot: slot)
+        serverIndex.insert(hash: key.hash, slot: UInt32(slot))
         return ServerTransactionID(rawValue: servers.records[slot].id)
+    }
+
+    private func serverSlot(of key: TransactionKey) -> Int? {
+        serverIndex.find(hash: key.hash) { servers.records[Int($0)].key == key }.map { Int($0) }
     }
 
     private mutating func requestRepeated(_ slot: Int, into out: inout [TransactionOutput]) {
@@ -127,7 +131,7 @@ extension TransactionTable {
         _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
         let key = TransactionKey(request, as: .invite)
-        guard let slot = serverIndex.slot(of: key, in: servers.records),
+        guard let slot = serverSlot(of: key),
             case .invite(var machine) = servers.records[slot].machine
         else { return .endToEndACK }
         if case .accepted = machine.state { return .endToEndACK }
@@ -236,7 +240,7 @@ extension TransactionTable {
     private mutating func end(_ slot: Int, into out: inout [TransactionOutput]) {
         deadlines.cancel(servers.records[slot].resend)
         deadlines.cancel(servers.records[slot].wait)
-        serverIndex.remove(servers.records[slot].key, slot: slot)
+        serverIndex.remove(hash: servers.records[slot].key.hash, slot: UInt32(slot))
         out.append(.serverEnded(ServerTransactionID(rawValue: servers.records[slot].id)))
         servers.remove(slot: slot)
     }

@@ -24,7 +24,7 @@ package struct TransactionTable: Sendable {
     let branchKey: BranchKey
 
     var servers = Slab<ServerRecord>()
-    var serverIndex = TransactionKeyIndex()
+    var serverIndex = SlotIndex()
     /// Answered non-INVITE transactions in the order they were answered, which is also the order in which their timer J
     /// fires: no timer each.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()

@@ -1,0 +1,105 @@
+/// The slots of records by a hash of their keys: open addressing with linear probing, eight bytes a place.
+///
+/// It knows neither keys nor hash function. The caller hands in a hash of 32 bits (a seeded one, where the key comes from
+/// the network) and says which slot of an equal hash is meant. The index keeps the hash, so it grows without looking at a
+/// record; and it grows by half, so that never more than 14 bytes stand for a slot.
+@usableFromInline
+package struct SlotIndex: Sendable {
+    /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
+    @usableFromInline var places: [UInt64]
+    package private(set) var count = 0
+
+    package init() { places = Array(repeating: 0, count: 16) }
+
+    @inlinable
+    package func find(hash: UInt32, where matches: (UInt32) -> Bool) -> UInt32? {
+        var position = home(of: hash)
+        while true {
+            let place = places[position]
+            if place == 0 { return nil }
+            if Self.hash(place) == hash, matches(Self.slot(place)) { return Self.slot(place) }
+            position = after(position)
+        }
+    }
+
+    /// All slots of a hash, in no particular order.
+    package func slots(hash: UInt32) -> [UInt32] {
+        var slots: [UInt32] = []
+        _ = find(hash: hash) { slot in
+            slots.append(slot)
+            return false
+        }
+        return slots
+    }
+
+    /// Adds a slot that is not there yet.
+    package mutating func insert(hash: UInt32, slot: UInt32) {
+        if count >= places.count / 8 * 7 { grow() }
+        count += 1
+        put(Self.place(hash, slot))
+    }
+
+    /// Puts another slot in the place of one.
+    package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
+        guard let position = position(hash: hash, slot: slot) else { return }
+        places[position] = Self.place(hash, newSlot)
+    }
+
+    package mutating func remove(hash: UInt32, slot: UInt32) {
+        guard var gap = position(hash: hash, slot: slot) else { return }
+        count -= 1
+        // Those behind the gap that would no longer be found move up, so that no search has to step over removed ones.
+        var position = after(gap)
+        while places[position] != 0 {
+            let home = home(of: Self.hash(places[position]))
+            if distance(from: home, to: position) >= distance(from: gap, to: position) {
+                places[gap] = places[position]
+                gap = position
+            }
+            position = after(position)
+        }
+        places[gap] = 0
+    }
+
+    private func position(hash: UInt32, slot: UInt32) -> Int? {
+        let wanted = Self.place(hash, slot)
+        var position = home(of: hash)
+        while places[position] != wanted {
+            if places[position] == 0 { return nil }
+            position = after(position)
+        }
+        return position
+    }
+
+    private mutating func put(_ place: UInt64) {
+        var position = home(of: Self.hash(place))
+        while places[position] != 0 { position = after(position) }
+        places[position] = place
+    }
+
+    private mutating func grow() {
+        let old = places
+        places = Array(repeating: 0, count: old.count + old.count / 2)
+        for place in old where place != 0 { put(place) }
+    }
+
+    // MARK: Positions and places
+
+    /// The hash scaled to the number of places, which need not be a power of two.
+    @inlinable
+    func home(of hash: UInt32) -> Int {
+        Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)
+    }
+
+    @inlinable
+    func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
+
+    /// Steps forward, around the end.
+    private func distance(from start: Int, to end: Int) -> Int {
+        end >= start ? end - start : end - start + places.count
+    }
+
+    private static func place(_ hash: UInt32, _ slot: UInt32) -> UInt64 { UInt64(hash) << 32 | UInt64(slot) + 1 }
+    @inlinable static func hash(_ place: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: place >> 32) }
+    @inlinable static func slot(_ place: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: place & 0xffff_ffff) - 1 }
+}
