@@ -3,7 +3,7 @@ import Glibc
 import Reactor
 import Timekeeping
 
-/// Sole owner of one libcurl multi handle: the connections of one group, driven by the loop.
+/// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
 ///
 /// libcurl calls back from within the calls made here only, all on the loop's thread; what waits for answers is never
 /// called from within libcurl.
@@ -24,8 +24,6 @@ final class ConnectionGroup {
         self.loop = loop
         guard let raw = unsafe curl_multi_init() else { throw SystemError(call: "curl_multi_init", code: ENOMEM) }
         unsafe self.raw = raw
-        unsafe multi_set_long(raw, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
-        unsafe multi_set_long(raw, CURLMOPT_MAX_CONCURRENT_STREAMS, limits.streams)
         unsafe multi_set_long(raw, CURLMOPT_MAX_HOST_CONNECTIONS, limits.connectionsPerHost)
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)

@@ -41,8 +41,6 @@ final class EasyHandle {
     private struct Profile: Equatable {
         let method: String
         let hasBody: Bool
-        let isTLS: Bool
-        let version: HTTPClientRequest.Version
         let timeout: Duration
         let connectTimeout: Duration
         let authorityFile: String?
@@ -54,8 +52,6 @@ final class EasyHandle {
         init(_ request: HTTPClientRequest) {
             method = request.method
             hasBody = !request.body.isEmpty
-            isTLS = request.url.utf8.prefix(6).elementsEqual("https:".utf8)
-            version = request.version
             timeout = request.timeout
             connectTimeout = request.connectTimeout
             authorityFile = request.authorityFile
@@ -97,25 +93,12 @@ final class EasyHandle {
         set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
             && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
-            && set(CURLOPT_PROTOCOLS_STR, "http,https")
+            && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
             // What the environment says about proxies is meant for interactive tools.
             && set(CURLOPT_PROXY, "")
     }
 
     private func set(_ profile: Profile) -> Bool {
-        let version =
-            switch profile.version {
-            case .http1: CURL_HTTP_VERSION_1_1
-            case .http2: CURL_HTTP_VERSION_2TLS
-            case .http2PriorKnowledge: CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
-            }
-        guard set(CURLOPT_HTTP_VERSION, Int(version)) else { return false }
-        // Waits for a connection that is being made to say HTTP/2. Without TLS it would wait for the first answer on it.
-        if profile.version != .http1, profile.isTLS { guard set(CURLOPT_PIPEWAIT, 1) else { return false } }
-        // libcurl 7.88 cannot send a second request over such a connection when it is plain TCP.
-        if profile.version == .http2PriorKnowledge, !profile.isTLS {
-            guard set(CURLOPT_FRESH_CONNECT, 1), set(CURLOPT_FORBID_REUSE, 1) else { return false }
-        }
         switch profile.method {
         case "GET" where !profile.hasBody: break
         case "HEAD": guard set(CURLOPT_NOBODY, 1) else { return false }
@@ -191,16 +174,14 @@ final class EasyHandle {
         let sent = microseconds(CURLINFO_PRETRANSFER_TIME_T)
         guard code == CURLE_OK else {
             let detail = unsafe String(cString: curl_easy_strerror(code))
-            return .failure(
-                HTTPClientError(errorCode(code, wasSent: sent > .zero), detail: detail, wasSent: sent > .zero))
+            return .failure(HTTPClientError(errorCode(code, wasSent: sent > .zero), detail: detail))
         }
         let timings = HTTPClientResponse.Timings(
             requestSent: sent, firstByte: microseconds(CURLINFO_STARTTRANSFER_TIME_T),
             total: microseconds(CURLINFO_TOTAL_TIME_T))
-        let isHTTP2 = long(CURLINFO_HTTP_VERSION) == Int(CURL_HTTP_VERSION_2_0)
         return .success(
             HTTPClientResponse(
-                status: long(CURLINFO_RESPONSE_CODE), version: isHTTP2 ? .http2 : .http1, head: head, body: body,
+                status: long(CURLINFO_RESPONSE_CODE), version: .http1, head: head, body: body,
                 timings: timings, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
@@ -215,8 +196,7 @@ final class EasyHandle {
         case CURLE_COULDNT_CONNECT: .connect
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR: .tls
         case CURLE_OPERATION_TIMEDOUT: .timeout
-        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM,
-            CURLE_PARTIAL_FILE:
+        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE:
             .reset
         case CURLE_WEIRD_SERVER_REPLY: .badResponse
         case CURLE_WRITE_ERROR: isBodyTooLarge ? .bodyTooLarge : .badResponse

@@ -207,10 +207,10 @@ final class HTTP2Connection: @unchecked Sendable {
                     timings: timings, isNewConnection: exchange.opensConnection))
         case .refused: return .failure(HTTPClientError(.reset, detail: "refused"))
         case .reset(let code):
-            return .failure(HTTPClientError(.reset, detail: ending("stream ended with \(code)"), wasSent: true))
+            return .failure(HTTPClientError(.reset, detail: ending("stream ended with \(code)")))
         case .malformed(let code):
-            return .failure(HTTPClientError(.badResponse, detail: "stream ended with \(code)", wasSent: true))
-        case .bodyTooLarge: return .failure(HTTPClientError(.bodyTooLarge, wasSent: true))
+            return .failure(HTTPClientError(.badResponse, detail: "stream ended with \(code)"))
+        case .bodyTooLarge: return .failure(HTTPClientError(.bodyTooLarge))
         case .unsendable(let reason): return .failure(HTTPClientError(.invalidRequest, detail: reason))
         }
     }

@@ -131,11 +131,8 @@ final class HTTP2Origin: @unchecked Sendable {
         opening = nil
         let connections = connections
         self.connections = []
-        var ended: [(HTTPExchange, wasSent: Bool)] = waiting.removeAll().map { ($0, false) }
-        for connection in connections { ended += connection.close().map { ($0, true) } }
-        for (exchange, wasSent) in ended {
-            finish(exchange, .failure(HTTPClientError(error.code, detail: error.detail, wasSent: wasSent)))
-        }
+        let ended = waiting.removeAll() + connections.flatMap { $0.close() }
+        for exchange in ended { finish(exchange, .failure(error)) }
     }
 
     func finish(_ exchange: HTTPExchange, _ outcome: Result<HTTPClientResponse, HTTPClientError>) {
@@ -173,9 +170,8 @@ final class HTTP2Origin: @unchecked Sendable {
     private func deadlineCame() {
         let now = loop.now
         while let exchange = deadlines.popExpired(now: now) {
-            let wasSent = !exchange.isWaiting
             takeBack(exchange)
-            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time", wasSent: wasSent)))
+            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time")))
         }
         if let next = deadlines.nextDeadline { deadlineTimer?.arm(at: next) }
         flush()
@@ -244,8 +240,7 @@ final class HTTP2Origin: @unchecked Sendable {
     ) {
         connections.removeAll { $0 === connection }
         noteEnd(of: connection)
-        let failed = HTTPClientError(error.code, detail: error.detail, wasSent: true)
-        for exchange in written { finish(exchange, .failure(failed)) }
+        for exchange in written { finish(exchange, .failure(error)) }
         // Once, since a server that takes connections and drops them would be asked without end.
         sendAgain(unwritten, tryLimit: 2, error)
         // It never got to work: the next one would not either.

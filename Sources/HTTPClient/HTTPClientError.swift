@@ -21,13 +21,10 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
     package let code: Code
     /// libcurl's text, for logs: may hold the host, never header fields or bodies.
     package let detail: String
-    /// Whether the server may have seen the request: then sending it again may do its work twice.
-    package let wasSent: Bool
 
-    package init(_ code: Code, detail: String = "", wasSent: Bool = false) {
+    package init(_ code: Code, detail: String = "") {
         self.code = code
         self.detail = detail
-        self.wasSent = wasSent
     }
 
     /// For operators, without the server, which they need to know as well.

@@ -17,9 +17,6 @@ package struct HTTPClientRequest: Sendable {
         case http1
         /// HTTP/2 over TLS when the server offers it, else HTTP/1.1. Without TLS: HTTP/1.1.
         case http2
-        /// HTTP/2 without asking, also on plain TCP (h2c), where each request takes a connection of its own: for trying
-        /// things out with servers known to speak it.
-        case http2PriorKnowledge
     }
 
     package var method: String

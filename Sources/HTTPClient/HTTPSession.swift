@@ -4,7 +4,8 @@ package import Resolver
 
 /// HTTP requests from one loop: connections are kept, shared by HTTP/2 requests, and grouped as the requests say.
 ///
-/// Requests over TLS with version `http2` go over our own HTTP/2 where the server speaks it; all others over libcurl.
+/// Requests over TLS with version `http2` go over ``HTTP2Connection`` where the server speaks it, as all push providers do;
+/// all others go over libcurl, which speaks HTTP/1.1 here and no HTTP/2.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class HTTPSession: @unchecked Sendable {

@@ -43,7 +43,7 @@ final class RequestGroup {
         curl = nil
     }
 
-    // MARK: Our own HTTP/2
+    // MARK: HTTP/2
 
     private func origin(for request: HTTPClientRequest) -> HTTP2Origin? {
         guard request.version == .http2, request.unixSocketPath == nil else { return nil }
@@ -63,7 +63,7 @@ final class RequestGroup {
         return origin
     }
 
-    // MARK: libcurl
+    // MARK: HTTP/1.1, by libcurl
 
     /// The server does not speak HTTP/2 after all.
     private func take(_ exchange: HTTPExchange) {

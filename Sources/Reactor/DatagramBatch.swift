@@ -65,12 +65,6 @@ package final class DatagramBatch: @unchecked Sendable {
             ?? Endpoint(.anyV4, 0)
     }
 
-    /// Whether the end of the datagram is missing.
-    package func isTruncated(at index: Int) -> Bool {
-        precondition(index >= 0 && index < count, "no such datagram")
-        return unsafe messages[index].header.msg_flags & Int32(MSG_TRUNC) != 0
-    }
-
     /// Lends the datagram's bytes.
     package func withBytes<Result>(at index: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         precondition(index >= 0 && index < count, "no such datagram")

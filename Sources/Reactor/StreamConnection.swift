@@ -186,16 +186,6 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    package static func connect(
-        toUnixSocket path: String, on loop: EventLoop, limits: Limits = Limits(), handlers: Handlers
-    ) throws(SystemError) -> StreamConnection {
-        loop.checkThread()
-        let connection = StreamConnection(
-            connecting: try System.connectedUnixSocket(to: path), to: nowhere, on: loop, tls: nil, limits: limits)
-        try connection.start(handlers)
-        return connection
-    }
-
     /// Sets the handlers of an accepted connection and lets it run. Once, when it is accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()

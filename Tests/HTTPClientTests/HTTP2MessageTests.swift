@@ -108,7 +108,6 @@ struct HTTP2MessageTests {
             await fixture.server.answer(long, body: String(repeating: "x", count: 101))
             let tooLong = try await fixture.failed()
             #expect(tooLong.code == .bodyTooLarge)
-            #expect(tooLong.wasSent)
 
             fixture.send("1")
             let wide = try await fixture.arrival()
@@ -132,18 +131,14 @@ struct HTTP2MessageTests {
         }
     }
 
-    @Test(arguments: [HTTPClientRequest.Version.http2, .http2PriorKnowledge])
-    func `frames that break the rules end the connection, over libcurl too`(
-        version: HTTPClientRequest.Version
-    ) async throws {
+    @Test func `frames that break the rules end the connection`() async throws {
         try await HTTP2Fixture.with { fixture in
-            fixture.send("0") { $0.version = version }
+            fixture.send("0")
             let arrival = try await fixture.arrival()
             // DATA on stream 0.
             await fixture.server.sendRaw([0, 0, 0, 0, 1, 0, 0, 0, 0], on: arrival.connection)
             let error = try await fixture.failed()
             #expect(error.code == .reset)
-            #expect(error.wasSent)
         }
     }
 
@@ -164,7 +159,6 @@ struct HTTP2MessageTests {
             // Found, but the certificate is for another name.
             let misnamed = try await fixture.failed()
             #expect(misnamed.code == .tls)
-            #expect(!misnamed.wasSent)
         }
     }
 
@@ -181,7 +175,6 @@ struct HTTP2MessageTests {
             for _ in 0..<2 {
                 let refused = try await fixture.failed()
                 #expect(refused.code == .connect)
-                #expect(!refused.wasSent)
             }
         }
     }

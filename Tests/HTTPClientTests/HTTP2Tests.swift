@@ -12,46 +12,32 @@ import Testing
 @Suite("HTTP session, HTTP/2", .timeLimit(.minutes(1)), .enabled(if: NGHTTPD.isInstalled))
 struct HTTP2Tests {
     private func with(
-        isPlain: Bool = false, limits: HTTPSession.Limits = .init(),
-        _ body: (HTTPSession, HTTPClientRequest) async throws -> Void
+        limits: HTTPSession.Limits = .init(), _ body: (HTTPSession, HTTPClientRequest) async throws -> Void
     ) async throws {
-        let server = try await NGHTTPD(isPlain: isPlain)
+        let server = try await NGHTTPD()
         defer { server.stop() }
         try await withLoop { loop in
             let session = HTTPSession(on: loop, limits: limits)
             var request = HTTPClientRequest(
                 method: "POST", url: server.url + "/file", headers: [HTTPHeader("apns-topic", "a.b.voip")],
                 body: Array("{}".utf8))
-            request.authorityFile = isPlain ? nil : server.authorityFile
-            if isPlain { request.version = .http2PriorKnowledge }
+            request.authorityFile = server.authorityFile
             try await body(session, request)
             loop.post { session.close() }
         }
     }
 
-    @Test(arguments: [HTTPClientRequest.Version.http2, .http2PriorKnowledge])
-    func `many requests share one connection`(version: HTTPClientRequest.Version) async throws {
+    @Test func `many requests share one connection`() async throws {
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = 1
         try await with(limits: limits) { session, request in
-            var request = request
-            request.version = version
             let responses = try await withThrowingTaskGroup(of: HTTPClientResponse.self) { group in
-                for _ in 0..<200 { group.addTask { [request] in try await session.response(to: request) } }
+                for _ in 0..<200 { group.addTask { try await session.response(to: request) } }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
             #expect(responses.count == 200)
             #expect(responses.allSatisfy { $0.status == 200 && $0.version == .http2 && $0.body == Array("text".utf8) })
             #expect(responses.count { $0.isNewConnection } == 1)
-        }
-    }
-
-    @Test func `without TLS each request has a connection`() async throws {
-        try await with(isPlain: true) { session, request in
-            for _ in 0..<3 {
-                let response = try await session.response(to: request)
-                #expect(response.status == 200 && response.version == .http2 && response.isNewConnection)
-            }
         }
     }
 
@@ -111,7 +97,7 @@ final class NGHTTPD {
     private static let candidates = ["/usr/bin/nghttpd", "/usr/sbin/nghttpd"]
     static var isInstalled: Bool { candidates.contains { FileManager.default.isExecutableFile(atPath: $0) } }
 
-    init(isPlain: Bool) async throws {
+    init() async throws {
         folder = try TemporaryFolder()
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let key = try folder.write(identity.key, to: "key")
@@ -130,12 +116,9 @@ final class NGHTTPD {
             }
         }
         let port = endpoint.port
-        url = "\(isPlain ? "http" : "https")://127.0.0.1:\(port)"
+        url = "https://127.0.0.1:\(port)"
         let program = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) } ?? ""
-        process = try Self.start(
-            program,
-            ["-a", "127.0.0.1", "-d", folder.path]
-                + (isPlain ? ["--no-tls", "\(port)"] : ["\(port)", key, authorityFile]))
+        process = try Self.start(program, ["-a", "127.0.0.1", "-d", folder.path, "\(port)", key, authorityFile])
         try await waitForListener(at: endpoint)
     }
 

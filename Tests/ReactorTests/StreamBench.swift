@@ -82,10 +82,6 @@ actor StreamBench {
             try StreamConnection.connect(to: target, on: loop, tls: tls, limits: limits, handlers: handlers(client)))
     }
 
-    func connect(toUnixSocket path: String) throws {
-        connected.append(try StreamConnection.connect(toUnixSocket: path, on: loop, handlers: handlers(client)))
-    }
-
     func setAppetite(_ count: Int, endsTurns: Bool = false) {
         appetite = count
         self.endsTurns = endsTurns

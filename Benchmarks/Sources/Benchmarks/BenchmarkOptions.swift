@@ -6,11 +6,6 @@ package struct BenchmarkOptions: Sendable {
         case register, hold, slow, api, memory, allocations, push, days
     }
 
-    /// Which of the two ways pushes take.
-    package enum Client: String, Sendable {
-        case nghttp2, curl
-    }
-
     package var names: [Name] = []
     package var isJSON = false
     /// This program, and the one under load.
@@ -31,7 +26,6 @@ package struct BenchmarkOptions: Sendable {
     /// Where pushes go, whose certificate authority is in the file, how many in each round.
     package var url: String?
     package var authority: String?
-    package var client = Client.nghttp2
     package var pushes = 100_000
     /// Simulated days to play.
     package var seeds: Range<UInt64> = 0..<1000
@@ -68,12 +62,6 @@ package struct BenchmarkOptions: Sendable {
                     throw BenchmarkError("--seeds needs two numbers like 0-999, the smaller one first, not \(text)")
                 }
                 self.seeds = seeds
-            case "--client":
-                let text = try Self.value(word, &rest)
-                guard let client = Client(rawValue: text) else {
-                    throw BenchmarkError("--client needs nghttp2 or curl, not \(text)")
-                }
-                self.client = client
             default:
                 guard let name = Name(rawValue: word) else {
                     throw BenchmarkError("neither an option nor a benchmark: \(word); see --help")
@@ -115,7 +103,6 @@ package struct BenchmarkOptions: Sendable {
           --connections N  api: connections, each with one report under way (default 64)
           --url URL       push: an https server that answers POST with 200; the device token is put behind it
           --authority FILE  push: the authority of its certificate (default: the system's)
-          --client NAME   push: nghttp2, as the daemon does it, or curl (default nghttp2)
           --pushes N      push: pushes in a round (default 100000)
           --seeds A-B     days: the first and the last one (default 0-999)
           --story         days: a line for each message and push, to see what happened on a day

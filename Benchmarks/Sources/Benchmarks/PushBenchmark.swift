@@ -35,7 +35,7 @@ enum PushBenchmark {
                 allocations.append(Double(allocationCount() - memory) / Double(count))
                 latency = load.latency
             }
-            let name = "\(options.client.rawValue), \(outstanding) under way"
+            let name = "\(outstanding) under way"
             report.add("push", name, "/s", rates)
             report.add("push", name + ", our CPU", "µs", costs)
             report.add("push", name + ", allocations", "each", allocations)
@@ -83,7 +83,6 @@ final class PushLoad {
                 HTTPHeader("authorization", Self.authorization),
             ], body: Array(Self.body.utf8))
         template.authorityFile = options.authority
-        template.version = options.client == .curl ? .http2PriorKnowledge : .http2
     }
 
     /// - Returns: how long it took, and the CPU time of this process.

@@ -31,12 +31,11 @@ struct LimitsTests {
         let all = BenchmarkOptions.Name.allCases.filter { $0 != .days }
         #expect(try BenchmarkOptions([], program: "x").names == all.filter { $0 != .push })
         #expect(try BenchmarkOptions(["--url", "https://h/"], program: "x").names == all)
-        #expect(try BenchmarkOptions(["push", "--client", "curl"], program: "x").client == .curl)
         #expect(try BenchmarkOptions(["days", "--seeds", "7-9"], program: "x").seeds == 7..<10)
     }
 
     @Test(arguments: [
-        ["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"], ["--client", "wget"],
+        ["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"],
         ["--seeds", "9-7"], ["--seeds", "7"], ["--seeds", "1-18446744073709551615"],
     ])
     func `what is not understood is an error`(words: [String]) {
