@@ -68,10 +68,15 @@ let package = Package(
         module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
-        module("PushDelivery", ["JSON", "SIPGrammar", "Bytes", "Collections", "Timekeeping", "Telemetry", "Settings"]),
+        module(
+            "PushDelivery",
+            ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
         module(
             "Registration",
-            ["PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+            [
+                "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "Settings",
+            ]),
         module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",
@@ -96,7 +101,9 @@ let package = Package(
                 "Collections",
                 "Timekeeping", "Telemetry", "Settings",
             ]),
-        program("sippushd", ["ProxyRuntime", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
+        program(
+            "sippushd",
+            ["ProxyRuntime", "PushDelivery", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
         module(
             "PushSandbox",
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
@@ -139,7 +146,8 @@ let package = Package(
         .target(
             name: "StoreTesting",
             dependencies: [
-                "Persistence", "TestSupport", "PushDelivery", "Storage", "Bytes", "Telemetry", "Timekeeping",
+                "Persistence", "TestSupport", "PushDelivery", "Storage", "Bytes", "Addressing", "Telemetry",
+                "Timekeeping",
             ],
             path: "Tests/StoreTesting", swiftSettings: strict),
         tests(
@@ -157,7 +165,9 @@ let package = Package(
                 "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
                 "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
-        tests("PushDeliveryTests", ["PushDelivery", "JSON", "Settings", "SIPGrammar", "Bytes", "Timekeeping"]),
+        tests(
+            "PushDeliveryTests",
+            ["TestSupport", "PushDelivery", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests(
             "PushSandboxTests",
             ["TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
@@ -178,6 +188,9 @@ let package = Package(
             ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests("SettingsTests", ["Settings"]),
         tests("StorageTests", ["TestSupport", "Storage"]),
+        tests(
+            "sippushdTests",
+            ["TestSupport", "sippushd", "ProxyRuntime", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
         tests("TelemetryTests", ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]

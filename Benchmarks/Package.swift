@@ -52,10 +52,15 @@ let package = Package(
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
         module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        module("PushDelivery", ["JSON", "SIPGrammar", "Bytes", "Collections", "Timekeeping", "Telemetry", "Settings"]),
+        module(
+            "PushDelivery",
+            ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
         module(
             "Registration",
-            ["PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings"]),
+            [
+                "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "Settings",
+            ]),
         module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyCore",

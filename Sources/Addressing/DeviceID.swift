@@ -2,6 +2,9 @@
 package struct DeviceID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
+    /// In place of a device, where there is none.
+    package static let nobody = DeviceID(rawValue: 0)
+
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
     package var description: String { name }

@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import ProxyCore
 package import PushDelivery
@@ -17,8 +18,8 @@ package enum ServiceChange: Hashable, Sendable {
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
     /// What the app on that device says of a push; ``WriteResult/isFound`` tells whether there is such a push.
-    case pushMark(PushCode, device: UInt64, PushMark, at: UnixTime)
-    case allPushesRead(device: UInt64, at: UnixTime)
+    case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
+    case allPushesRead(device: DeviceID, at: UnixTime)
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
     /// Forgets those that ended before that, and the oldest beyond that many.

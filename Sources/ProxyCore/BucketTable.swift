@@ -46,11 +46,11 @@ package struct BucketTable: Sendable {
 
     /// Nearly every REGISTER asks, and nearly none has anything to be told.
     func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
-        !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device.rawValue) == true
+        !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device) == true
     }
 
     package func unread(_ device: DeviceID, of aor: AddressOfRecord) -> Int {
-        buckets[aor]?.unread(of: device.rawValue) ?? 0
+        buckets[aor]?.unread(of: device) ?? 0
     }
 
     /// Devices with calls to hear of, of which they would have heard if their list had been taken.
@@ -58,8 +58,8 @@ package struct BucketTable: Sendable {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets {
             for entry in bucket.entries where entry.isOver {
-                for device in entry.devices where isBack(DeviceID(rawValue: device), entry.date) {
-                    owed.append((DeviceID(rawValue: device), aor))
+                for device in entry.devices where isBack(device, entry.date) {
+                    owed.append((device, aor))
                 }
             }
         }

@@ -45,7 +45,7 @@ package enum TimelineChange: Sendable {
     /// A row for a call under way, which leaves with the complete record.
     indirect case callOpened(TimelineRecord)
     /// Pushes of a device that were read, whose rows are written already.
-    case pushesRead([PushCode], device: UInt64, at: UnixTime)
+    case pushesRead([PushCode], device: DeviceID, at: UnixTime)
 }
 
 /// Names one commit the engine waits for.

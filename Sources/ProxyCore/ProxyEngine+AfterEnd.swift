@@ -124,7 +124,7 @@ extension ProxyEngine {
         let status = response.status
         if status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
             tellBucket(of: farewell.call.aor) { bucket, _ in
-                bucket.deviceReached(farewell.call.ref, farewell.device.rawValue)
+                bucket.deviceReached(farewell.call.ref, farewell.device)
             }
         }
         if status.isSuccess { hangUp(farewell, response, now: now) }

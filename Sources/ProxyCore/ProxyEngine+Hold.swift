@@ -92,8 +92,8 @@ extension ProxyEngine {
     func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
-        tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device.rawValue) }
-        unread.deviceRemoved(device.rawValue)
+        tellBucket(of: aor) { bucket, _ in bucket.deviceRemoved(device) }
+        unread.deviceRemoved(device)
         forgetFailedReport(to: device)
         counters.count(.bindingRemoved)
         for fork in called.forks(of: device) {

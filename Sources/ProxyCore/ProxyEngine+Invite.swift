@@ -208,7 +208,7 @@ extension ProxyEngine {
 
         let caller = CallerIdentity(request, format: settings.callerIDFormat)
         let treatments = targets.map { treatment(of: $0, now: now) }
-        let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id.rawValue }
+        let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
         call.mayPush = woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now)
         forks[fork]?.call?.mayPush = call.mayPush
         if !woken.isEmpty {

@@ -18,8 +18,8 @@ extension ProxyEngine {
     /// An app says something of a push; again, or out of order, changes nothing.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard bindings.binding(device) != nil else { return .unknownDevice }
-        if mark == .read { unread.ended(code, of: device.rawValue) }
-        return timeline.marked(code, of: device.rawValue, mark, at: now.date) ? .record : .row
+        if mark == .read { unread.ended(code, of: device) }
+        return timeline.marked(code, of: device, mark, at: now.date) ? .record : .row
     }
 
     /// An app says that its user has read everything; the rows have to hear of it too.
@@ -27,8 +27,8 @@ extension ProxyEngine {
     /// - Returns: false for a device that is none of ours.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard bindings.binding(device) != nil else { return false }
-        for code in unread.allRead(by: device.rawValue) {
-            _ = timeline.marked(code, of: device.rawValue, .read, at: now.date)
+        for code in unread.allRead(by: device) {
+            _ = timeline.marked(code, of: device, .read, at: now.date)
         }
         return true
     }
@@ -37,7 +37,7 @@ extension ProxyEngine {
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         guard bindings.binding(device) != nil else { return }
-        _ = unread.asked(code, matter, by: device.rawValue, at: date)
+        _ = unread.asked(code, matter, by: device, at: date)
     }
 
     // MARK: What SIP shows
@@ -52,23 +52,23 @@ extension ProxyEngine {
 
     /// The device's push that told of the call counts no more.
     func callSettled(_ call: CallRef, for device: DeviceID, now: Moment) {
-        guard let code = unread.settled(call, of: device.rawValue) else { return }
+        guard let code = unread.settled(call, of: device) else { return }
         if !noted(code, by: device, now: now) { tellRows([code], of: device, now: now) }
     }
 
     /// The list says again what the pushes of its calls and older lists said.
     func listAccepted(_ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment) {
-        let old = unread.listAccepted(code, of: calls, by: device.rawValue)
+        let old = unread.listAccepted(code, of: calls, by: device)
         tellRows(old.filter { !noted($0, by: device, now: now) }, of: device, now: now)
     }
 
     /// Whether the record of the push is under way, and now says that it was read.
     private func noted(_ code: PushCode, by device: DeviceID, now: Moment) -> Bool {
-        timeline.marked(code, of: device.rawValue, .read, at: now.date)
+        timeline.marked(code, of: device, .read, at: now.date)
     }
 
     private func tellRows(_ codes: [PushCode], of device: DeviceID, now: Moment) {
         guard timeline.isOn, !codes.isEmpty else { return }
-        act(.trace([.pushesRead(codes, device: device.rawValue, at: now.date)]))
+        act(.trace([.pushesRead(codes, device: device, at: now.date)]))
     }
 }

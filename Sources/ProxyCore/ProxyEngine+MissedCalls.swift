@@ -19,7 +19,7 @@ extension ProxyEngine {
         tellBucket(of: call.aor) { bucket, _ in
             var changes: [BucketChange] = []
             for branch in fork.branches where branch.deviceKnows {
-                if let device = branch.device { changes += bucket.deviceReached(call.ref, device.rawValue) }
+                if let device = branch.device { changes += bucket.deviceReached(call.ref, device) }
             }
             return fork.phase == .ended ? changes + bucket.callEnded(call.ref) : changes
         }
@@ -40,7 +40,7 @@ extension ProxyEngine {
         else { return }
         var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
         tellBucket(of: aor) { bucket, settings in
-            let found = bucket.deviceReturned(device.rawValue, settings: settings, now: now.date)
+            let found = bucket.deviceReturned(device, settings: settings, now: now.date)
             missed = (found.calls, found.refs)
             return found.changes
         }
@@ -50,11 +50,11 @@ extension ProxyEngine {
         let code = newPushCode()
         pushes[id] = .missedCalls(code, device: device, aor: aor, missed.refs)
         traceBegan(id, code, missed.refs, device, of: aor, now: now)
-        let badge = unread.listAsked(code, of: missed.refs, by: device.rawValue, at: now.date)
+        let badge = unread.listAsked(code, of: missed.refs, by: device, at: now.date)
         act(
             .push(
                 PushRequest(
-                    id: id, code: code, device: device.rawValue, token: token, registeredAt: target.registeredAt,
+                    id: id, code: code, device: device, token: token,
                     message: .missedCalls(missed.calls), badge: badge,
                     deadline: now.date + settings.missedCallsLife)))
     }
@@ -74,8 +74,8 @@ extension ProxyEngine {
             forgetFailedReport(to: device)
         }
         tellBucket(of: aor) { bucket, _ in
-            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device.rawValue) }
-            bucket.reportFailed(refs, by: device.rawValue)
+            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device) }
+            bucket.reportFailed(refs, by: device)
             return []
         }
     }
@@ -121,8 +121,8 @@ extension ProxyEngine {
     func passOnMissedCalls(of device: DeviceID, aor: AddressOfRecord, now: Moment) {
         guard buckets.unread(device, of: aor) > 0 else { return }
         let heirs = bindings.forkTargets(for: aor, now: now.instant)
-            .filter { $0.pushToken != nil && $0.id != device }.map(\.id.rawValue)
-        tellBucket(of: aor) { bucket, _ in bucket.deviceDied(device.rawValue, heirs: heirs) }
+            .filter { $0.pushToken != nil && $0.id != device }.map(\.id)
+        tellBucket(of: aor) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
     }
 
     /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
@@ -136,7 +136,7 @@ extension ProxyEngine {
         tellBucket(of: aor) { bucket, _ in bucket.callsForgotten(calls) }
         for call in calls {
             for device in call.devices + call.told {
-                callSettled(call.callRef, for: DeviceID(rawValue: device), now: now)
+                callSettled(call.callRef, for: device, now: now)
             }
         }
     }

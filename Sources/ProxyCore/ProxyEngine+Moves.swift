@@ -203,7 +203,7 @@ extension ProxyEngine {
         if !context.fork.branches[branch].deviceKnows {
             tellBucket(of: call.aor) { bucket, settings in
                 bucket.callOffered(
-                    call.ref, caller: caller.remoteURI, at: call.receivedAt, devices: [target.id.rawValue],
+                    call.ref, caller: caller.remoteURI, at: call.receivedAt, devices: [target.id],
                     settings: settings)
             }
         }

@@ -70,7 +70,7 @@ extension ProxyEngine {
                     continue
                 }
                 // With the highest badge that it could have.
-                let badge = unread.count(of: target.id.rawValue) + 1
+                let badge = unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
                 switch verdict(sketch) {
@@ -116,7 +116,7 @@ extension ProxyEngine {
         badge: Int, now: Moment
     ) -> PushRequest {
         PushRequest(
-            id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+            id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
             // Even what nobody shall keep has to be sent first.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
@@ -131,7 +131,7 @@ extension ProxyEngine {
         let id = PushID(rawValue: nextNumber())
         pushes[id] = .notification(code, device: target.id, aor: aor)
         traceBegan(id, code, notification, target.id, of: aor, now: now)
-        let device = target.id.rawValue
+        let device = target.id
         let badge =
             notification.isInBadge
             ? unread.asked(code, .other, by: device, at: now.date) : unread.count(of: device)
@@ -160,7 +160,7 @@ extension ProxyEngine {
         let caller = CallerIdentity(incoming.request, format: settings.callerIDFormat)
         let notification = PushNotification(
             EndedCallNotice(Self.incomingCall(call, from: caller), outcome), expiresAt: now.date + Self.shortestTry)
-        let badge = unread.count(of: device.rawValue)
+        let badge = unread.count(of: device)
         let (id, code) = (PushID(rawValue: nextNumber()), newPushCode())
         pushes[id] = .notification(code, device: device, aor: call.aor)
         act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))

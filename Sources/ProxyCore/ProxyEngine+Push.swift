@@ -23,11 +23,11 @@ extension ProxyEngine {
         let id = traceBegan(call, target, nil, code, fork: fork, branch: branch, now: now)
         forks[fork]?.fork.branches[branch].push = id
         pushes[id] = .call(code, fork, branch: branch, device: target.id, aor: call.aor)
-        let badge = unread.asked(code, .call(call.ref), by: target.id.rawValue, at: now.date)
+        let badge = unread.asked(code, .call(call.ref), by: target.id, at: now.date)
         act(
             .push(
                 PushRequest(
-                    id: id, code: code, device: target.id.rawValue, token: token, registeredAt: target.registeredAt,
+                    id: id, code: code, device: target.id, token: token,
                     message: .incomingCall(Self.incomingCall(call, from: caller)), badge: badge,
                     deadline: max(call.pushDeadline, now.date + Self.shortestCallPush))))
     }
@@ -61,7 +61,7 @@ extension ProxyEngine {
         guard let push = forks[fork]?.fork.branches[branch].push else { return }
         forks[fork]?.fork.branches[branch].push = nil
         if let purpose = pushes.removeValue(forKey: push) {
-            unread.ended(purpose.code, of: purpose.device.rawValue)
+            unread.ended(purpose.code, of: purpose.device)
         }
         act(.cancelPush(push))
     }
@@ -69,7 +69,7 @@ extension ProxyEngine {
     /// The provider's last word on a push; retries are over.
     package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
         guard let purpose = pushes.removeValue(forKey: id) else { return }
-        if !outcome.isAccepted { unread.ended(purpose.code, of: purpose.device.rawValue) }
+        if !outcome.isAccepted { unread.ended(purpose.code, of: purpose.device) }
         switch purpose {
         case .call(_, let fork, let branch, let device, let aor):
             callPushFinished(fork, branch: branch, device: device, aor: aor, outcome, now: now)

@@ -30,7 +30,7 @@ extension ProxyEngine {
         forks[fork]?.fork.branches[branch].trace = id
         let isFirst = timeline.began(
             TimelineRecord(
-                id: id, kind: .call, user: call.aor.user, host: call.aor.host, device: target.id.rawValue,
+                id: id, kind: .call, user: call.aor.user, host: call.aor.host, device: target.id,
                 callRef: call.ref, callID: call.key.callID, requestedAt: now.date, omission: omission, code: code,
                 app: app),
             now: now.instant)
@@ -54,7 +54,7 @@ extension ProxyEngine {
         let aor = aor.compacted()
         timeline.began(
             TimelineRecord(
-                id: id, kind: .missedCalls, user: aor.user, host: aor.host, device: device.rawValue,
+                id: id, kind: .missedCalls, user: aor.user, host: aor.host, device: device,
                 callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil,
                 code: code),
             now: now.instant)
@@ -85,7 +85,7 @@ extension ProxyEngine {
     ) -> TimelineRecord {
         let aor = aor.compacted()
         var record = TimelineRecord(
-            id: id, kind: .notification, user: aor.user, host: aor.host, device: device.rawValue, callRef: nil,
+            id: id, kind: .notification, user: aor.user, host: aor.host, device: device, callRef: nil,
             callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
         record.marks.isOutsideBadge = !notification.isInBadge
         return record
@@ -101,7 +101,8 @@ extension ProxyEngine {
         }
         let aor = aor.compacted()
         var record = TimelineRecord(
-            id: PushID(rawValue: nextNumber()), kind: .call, user: aor.user, host: aor.host, device: 0, callRef: nil,
+            id: PushID(rawValue: nextNumber()), kind: .call, user: aor.user, host: aor.host, device: .nobody,
+            callRef: nil,
             callID: incoming.request.callID.compacted(), requestedAt: now.date, omission: omission)
         record.end = .notOffered
         record.endStatus = status.code

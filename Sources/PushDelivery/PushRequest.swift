@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import Timekeeping
 
@@ -93,11 +94,9 @@ package struct PushRequest: Sendable {
     package let id: PushID
     /// The same in all tries, so that APNs does not show it twice, and for all devices that get this push.
     package let code: PushCode
-    /// The device's number among the contacts; 0: none that we know.
-    package let device: UInt64
+    /// ``DeviceID/nobody`` where the token is that of none that we know.
+    package let device: DeviceID
     package let token: PushToken
-    /// When the device last gave us this token: decides whether the provider's "dead since" counts.
-    package let registeredAt: UnixTime
     package let message: PushMessage
     /// Unread pushes of the device, this one included (A18).
     package let badge: Int
@@ -105,14 +104,13 @@ package struct PushRequest: Sendable {
     package let deadline: UnixTime
 
     package init(
-        id: PushID, code: PushCode, device: UInt64, token: PushToken, registeredAt: UnixTime, message: PushMessage,
+        id: PushID, code: PushCode, device: DeviceID, token: PushToken, message: PushMessage,
         badge: Int, deadline: UnixTime
     ) {
         self.id = id
         self.code = code
         self.device = device
         self.token = token
-        self.registeredAt = registeredAt
         self.message = message
         self.badge = badge
         self.deadline = deadline

@@ -3,6 +3,7 @@ import ProxyCore
 import PushDelivery
 import Storage
 import StoreTesting
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -12,7 +13,7 @@ import Timekeeping
 private let day = UnixTime(seconds: 1_795_219_200)
 
 private func record(
-    _ number: UInt64, device: UInt64 = 71, kind: TimelineRecord.Kind = .call, at date: UnixTime = day,
+    _ number: UInt64, device: DeviceID = 71, kind: TimelineRecord.Kind = .call, at date: UnixTime = day,
     _ change: (inout TimelineRecord) -> Void = { _ in }
 ) -> TimelineRecord {
     .sample(number, device: device, kind: kind, at: date, change)
@@ -49,7 +50,7 @@ struct LifecycleStoreTests {
         try folder.read { try $0.timeline(of: .push(.sample(number)), limit: 10) }
     }
 
-    private func marks(_ number: UInt64, _ device: UInt64) throws -> PushMarks? {
+    private func marks(_ number: UInt64, _ device: DeviceID) throws -> PushMarks? {
         try records(number).first { $0.device == device }?.marks
     }
 

@@ -5,6 +5,7 @@ import PushDelivery
 import Registration
 import Storage
 import StoreTesting
+import TestSupport
 import Timekeeping
 
 @testable import Persistence
@@ -59,7 +60,7 @@ extension StoredBinding {
 let alice = AddressOfRecord(user: ByteString("alice"), host: ByteString("example.org"))
 
 extension BucketEntry {
-    static func sample(_ callRef: UInt64, devices: [UInt64] = [1]) -> BucketEntry {
+    static func sample(_ callRef: UInt64, devices: [DeviceID] = [1]) -> BucketEntry {
         BucketEntry(
             callRef: CallRef(rawValue: callRef), caller: ByteString("100"), date: UnixTime(seconds: 1_700_000_000),
             devices: devices, isOver: true)

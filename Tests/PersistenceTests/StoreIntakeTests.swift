@@ -2,6 +2,7 @@ import Addressing
 import ProxyCore
 import Registration
 import StoreTesting
+import TestSupport
 import Testing
 
 @testable import Persistence

@@ -7,6 +7,7 @@ import Registration
 import Storage
 import StoreTesting
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import Persistence
@@ -29,7 +30,8 @@ struct StoreWriterTests {
         ]
         let user = DigestUser(
             name: ByteString("bob"), realm: ByteString("r"), ha1: [.md5: ByteString("aa"), .sha256: ByteString("bb")])
-        let entry = BucketEntry.sample(.max, devices: [1, .max])
+        var entry = BucketEntry.sample(.max, devices: [1, DeviceID(rawValue: .max)])
+        entry.told = [2, 3]
         #expect(await store.write(rows.map { .engine(.binding(.upsert($0))) }) == true)
         #expect(
             await store.write([

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
@@ -6,6 +7,7 @@ import Registration
 import Storage
 import StoreTesting
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -32,7 +34,8 @@ struct TimelineStoreTests {
     @Test func `a record comes back the same`() async throws {
         let store = try ObservedWriter(folder.path)
         var full = TimelineRecord(
-            id: .init(rawValue: 0), kind: .missedCalls, user: bob.user, host: bob.host, device: .max, callRef: nil,
+            id: .init(rawValue: 0), kind: .missedCalls, user: bob.user, host: bob.host,
+            device: DeviceID(rawValue: .max), callRef: nil,
             callID: .empty, calls: 3, requestedAt: UnixTime(milliseconds: 1_790_000_000_123), omission: nil,
             code: PushCode(high: 1, low: 2))
         full.app = "apns.dev/second"

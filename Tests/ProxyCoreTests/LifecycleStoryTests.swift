@@ -53,7 +53,7 @@ struct LifecycleStoryTests {
         let pushes = try missed(1...3, bench)
         #expect(pushes.map(\.badge) == [1, 2, 3])
         #expect(Set(pushes.map(\.code)).count == 3)
-        let device = DeviceID(rawValue: pushes[0].device)
+        let device = pushes[0].device
         #expect(bench.engine.pushMarked(pushes[1].code, .received, by: device, now: bench.now) == .row)
         #expect(bench.engine.pushMarked(pushes[1].code, .followed, by: device, now: bench.now) == .row)
         #expect(try missed(4...4, bench).map(\.badge) == [4])
@@ -73,10 +73,10 @@ struct LifecycleStoryTests {
         #expect(pushes.map(\.badge) == [1, 1] && Set(pushes.map(\.device)).count == 2)
         for push in pushes { _ = finish(push, bench) }
         _ = bench.engine.pushMarked(
-            pushes[0].code, .read, by: DeviceID(rawValue: pushes[0].device), now: bench.now)
+            pushes[0].code, .read, by: pushes[0].device, now: bench.now)
         // The code of one device says nothing of the other.
         _ = bench.engine.pushMarked(
-            pushes[0].code, .read, by: DeviceID(rawValue: pushes[1].device), now: bench.now)
+            pushes[0].code, .read, by: pushes[1].device, now: bench.now)
         _ = bench.pass(.seconds(31))
         let next = call(2, bench)
         #expect(next.first { $0.device == pushes[0].device }?.badge == 1)
@@ -171,7 +171,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench()
         bench.register()
         let push = try #require(call(1, bench).first)
-        let device = DeviceID(rawValue: push.device)
+        let device = push.device
         #expect(bench.engine.pushMarked(push.code, .received, by: device, now: bench.now) == .record)
         let first = bench.now.date
         _ = finish(push, bench)
@@ -190,7 +190,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench()
         bench.register()
         let push = try #require(call(1, bench).first)
-        let device = DeviceID(rawValue: push.device)
+        let device = push.device
         #expect(bench.engine.pushMarked(push.code, mark, by: device, now: bench.now) == .record)
         _ = finish(push, bench)
         let record = try #require(bench.pass(.seconds(31)).records.first)
@@ -204,7 +204,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench()
         bench.register()
         let push = try #require(try missed(1...1, bench).first)
-        let device = DeviceID(rawValue: push.device)
+        let device = push.device
         bench.register(cseq: 2, expires: 0)
         #expect(bench.engine.unread.count == 0)
         #expect(bench.engine.pushMarked(push.code, .read, by: device, now: bench.now) == .unknownDevice)

@@ -1,5 +1,7 @@
+import Addressing
 import Bytes
 import PushDelivery
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -7,31 +9,31 @@ private let start = UnixTime(seconds: 1_700_000_000)
 private let first = CallRef(rawValue: 1)
 private let second = CallRef(rawValue: 2)
 private let third = CallRef(rawValue: 3)
-private let phone: UInt64 = 7
-private let tablet: UInt64 = 8
+private let phone: DeviceID = 7
+private let tablet: DeviceID = 8
 private let settings = BucketSettings()
 
 extension PushBucket {
     fileprivate mutating func offer(
-        _ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], settings: BucketSettings = settings
+        _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], settings: BucketSettings = settings
     ) -> [BucketChange] {
         callOffered(
             ref, caller: ByteString("10\(ref.rawValue)"), at: start + .seconds(seconds), devices: devices,
             settings: settings)
     }
 
-    fileprivate mutating func miss(_ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone]) {
+    fileprivate mutating func miss(_ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone]) {
         _ = offer(ref, after: seconds, to: devices)
         _ = callEnded(ref)
     }
 
-    fileprivate mutating func returned(_ device: UInt64, after seconds: Int = 100) -> [CallRef] {
+    fileprivate mutating func returned(_ device: DeviceID, after seconds: Int = 100) -> [CallRef] {
         deviceReturned(device, settings: settings, now: start + .seconds(seconds)).refs
     }
 }
 
 private func entry(
-    _ ref: CallRef, after seconds: Int = 0, to devices: [UInt64] = [phone], told: [UInt64] = [], isOver: Bool
+    _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], told: [DeviceID] = [], isOver: Bool
 ) -> BucketEntry {
     BucketEntry(
         callRef: ref, caller: ByteString("10\(ref.rawValue)"), date: start + .seconds(seconds), devices: devices,
@@ -285,17 +287,17 @@ struct PushBucketTests {
         small.maximumAge = .seconds(300)
         var bucket = PushBucket()
         var rows: [CallRef: BucketEntry] = [:]
-        var reports: [(UInt64, [CallRef])] = []
+        var reports: [(DeviceID, [CallRef])] = []
         for step in 0..<5_000 {
             let ref = CallRef(rawValue: UInt64(step) - random(min(UInt64(step) + 1, 8)))
-            let device = 7 + random(3)
+            let device = DeviceID(rawValue: 7 + random(3))
             let now = start + .seconds(step * 10)
             let changes: [BucketChange]
             switch random(8) {
             case 0, 1:
                 changes = bucket.callOffered(
                     CallRef(rawValue: UInt64(step)), caller: ByteString("x"), at: now,
-                    devices: Array(Set([device, 7 + random(3)])).sorted(), settings: small)
+                    devices: Array(Set([device, DeviceID(rawValue: 7 + random(3))])).sorted(), settings: small)
             case 2: changes = bucket.callEnded(ref)
             case 3: changes = bucket.deviceReached(ref, device)
             case 4:

@@ -1,5 +1,7 @@
+import Addressing
 import Bytes
 import PushDelivery
+import TestSupport
 import Testing
 import Timekeeping
 

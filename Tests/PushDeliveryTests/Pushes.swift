@@ -1,5 +1,7 @@
+import Addressing
 import Bytes
 import PushDelivery
+import TestSupport
 import Timekeeping
 
 /// The date of the ECSS-10 samples for Apple.
@@ -14,7 +16,7 @@ func push(
     deadline: UnixTime = sampleDate + .seconds(30)
 ) -> PushRequest {
     PushRequest(
-        id: PushID(rawValue: 1), code: code, device: 71, token: token, registeredAt: sampleDate, message: message,
+        id: PushID(rawValue: 1), code: code, device: 71, token: token, message: message,
         badge: badge, deadline: deadline)
 }
 

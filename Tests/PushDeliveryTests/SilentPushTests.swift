@@ -1,5 +1,7 @@
+import Addressing
 import Bytes
 import JSON
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -22,7 +24,7 @@ struct SilentPushTests {
         let app = try #require(directory.app(for: token).flatMap { directory[$0] })
         let now = UnixTime(seconds: 1000)
         let push = PushRequest(
-            id: PushID(rawValue: 1), code: PushCode(high: 1, low: 2), device: 0, token: token, registeredAt: now,
+            id: PushID(rawValue: 1), code: PushCode(high: 1, low: 2), device: .nobody, token: token,
             message: .silent, badge: 0, deadline: UnixTime(seconds: 1030))
         return app.render(push, now: now)
     }

@@ -1,11 +1,13 @@
+import Addressing
 import PushDelivery
+import TestSupport
 import Testing
 import Timekeeping
 
 @Suite("Unread pushes")
 struct UnreadPushesTests {
-    private let phone: UInt64 = 71
-    private let tablet: UInt64 = 72
+    private let phone: DeviceID = 71
+    private let tablet: DeviceID = 72
 
     private func code(_ number: UInt64) -> PushCode { PushCode(high: number, low: number) }
     private func call(_ number: UInt64) -> CallRef { CallRef(rawValue: number) }

@@ -1,5 +1,7 @@
+package import Addressing
 import Bytes
 package import PushDelivery
+package import TestSupport
 package import Timekeeping
 
 extension PushCode {
@@ -10,7 +12,7 @@ extension PushCode {
 extension TimelineRecord {
     /// A push that was accepted, of a call that nobody answered.
     package static func sample(
-        _ number: UInt64, device: UInt64 = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
+        _ number: UInt64, device: DeviceID = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
         _ change: (inout TimelineRecord) -> Void = { _ in }
     ) -> TimelineRecord {
         var record = TimelineRecord(

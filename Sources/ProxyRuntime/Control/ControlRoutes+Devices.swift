@@ -64,7 +64,7 @@ extension ControlRoutes {
             engine.buckets.entries(of: aor).map { entry in
                 BucketEntryReport(
                     callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
-                    isOver: entry.isOver, devices: entry.devices.map { DeviceID(rawValue: $0).name })
+                    isOver: entry.isOver, devices: entry.devices.map(\.name))
             }
         }
     }

@@ -93,8 +93,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         callID = record.callID.string
         callRef = record.callRef?.description
         calls = record.calls
-        device = record.device
-        deviceName = record.device == 0 ? nil : DeviceID(rawValue: record.device).name
+        device = record.device.rawValue
+        deviceName = record.device == .nobody ? nil : record.device.name
         requestedAt = record.requestedAt.milliseconds
         omission = record.omission?.rawValue
         app = record.app

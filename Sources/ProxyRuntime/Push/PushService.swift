@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 import Crypto
 import HTTPClient
@@ -18,7 +19,7 @@ package final class PushService: @unchecked Sendable {
     /// Each step of each push, as it happens; nothing may be ordered from within. The last is `finished` or `withdrawn`.
     package var noted: (PushID, PushStep) -> Void = { _, _ in }
     /// How an app that got a push is to name its device to us, by the device's number.
-    package var deviceCode: (UInt64) -> ByteString? = { _ in nil }
+    package var deviceCode: (DeviceID) -> ByteString? = { _ in nil }
 
     private let loop: EventLoop
     private let http: HTTPSession
@@ -275,7 +276,8 @@ package final class PushService: @unchecked Sendable {
     private func render(_ delivery: Delivery) -> PushRendering {
         let device = delivery.request.device
         return delivery.app.render(
-            delivery.request, deviceCode: delivery.app.asksForDeviceCode && device != 0 ? deviceCode(device) : nil,
+            delivery.request,
+            deviceCode: delivery.app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil,
             now: loop.moment.date)
     }
 

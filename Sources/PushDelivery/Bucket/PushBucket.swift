@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import Timekeeping
 
@@ -8,14 +9,14 @@ package struct BucketEntry: Hashable, Sendable {
     package let caller: ByteString
     package let date: UnixTime
     /// The devices that were pushed and have not learnt of the call; never empty in a bucket.
-    package var devices: [UInt64]
+    package var devices: [DeviceID]
     /// Devices that have learnt of it, so that nobody tells them again.
-    package var told: [UInt64]
+    package var told: [DeviceID]
     /// The call is over, unanswered. While it is offered it is never reported (A20).
     package var isOver: Bool
 
     package init(
-        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [UInt64], told: [UInt64] = [], isOver: Bool
+        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [DeviceID], told: [DeviceID] = [], isOver: Bool
     ) {
         self.told = told
         self.callRef = callRef
@@ -28,7 +29,7 @@ package struct BucketEntry: Hashable, Sendable {
 
 extension BucketEntry {
     /// The device waits for it or knows it.
-    func concerns(_ device: UInt64) -> Bool { devices.contains(device) || told.contains(device) }
+    func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
 /// What the store must do to keep a bucket.
@@ -56,7 +57,7 @@ package struct PushBucket: Sendable {
     /// Reports on their way to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
 
-    private struct Report: Hashable { let callRef: CallRef, device: UInt64 }
+    private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
@@ -72,7 +73,7 @@ package struct PushBucket: Sendable {
 
     /// A call is pushed to these devices (R20); told again, to these as well.
     package mutating func callOffered(
-        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [UInt64], settings: BucketSettings
+        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], settings: BucketSettings
     ) -> [BucketChange] {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
@@ -92,7 +93,7 @@ package struct PushBucket: Sendable {
     }
 
     /// The device got the INVITE and rang or refused: it knows (A21).
-    package mutating func deviceReached(_ callRef: CallRef, _ device: UInt64) -> [BucketChange] {
+    package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         settle([callRef], device)
     }
 
@@ -113,7 +114,7 @@ package struct PushBucket: Sendable {
 
     /// The device registered again: the calls to tell it now, oldest first (R22); none while a list is on its way.
     package mutating func deviceReturned(
-        _ device: UInt64, settings: BucketSettings, now: UnixTime
+        _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
         let changes = dropOld(settings, now: now)
         let missed = entries.filter { entry in
@@ -126,26 +127,26 @@ package struct PushBucket: Sendable {
     }
 
     /// There are calls to report to the device, if they are not too old.
-    package func hasMissedCalls(_ device: UInt64) -> Bool {
+    package func hasMissedCalls(_ device: DeviceID) -> Bool {
         entries.contains { $0.isOver && $0.devices.contains(device) }
     }
 
     /// The provider took the list (A21).
-    package mutating func reportAccepted(_ refs: [CallRef], by device: UInt64) -> [BucketChange] {
+    package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         settle(refs, device)
     }
 
     /// It did not: the calls stay for the next time (A24).
-    package mutating func reportFailed(_ refs: [CallRef], by device: UInt64) {
+    package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { reporting.remove(Report(callRef: ref, device: device)) }
     }
 
-    package mutating func deviceRemoved(_ device: UInt64) -> [BucketChange] {
+    package mutating func deviceRemoved(_ device: DeviceID) -> [BucketChange] {
         settle(entries.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
     /// The device's token is dead: its calls go to the user's other devices, if they have not learnt of them yet.
-    package mutating func deviceDied(_ device: UInt64, heirs: [UInt64]) -> [BucketChange] {
+    package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in entries.filter({ $0.devices.contains(device) }).map(\.callRef) {
             guard let index = index(of: ref) else { continue }
@@ -172,7 +173,7 @@ package struct PushBucket: Sendable {
     }
 
     /// Calls the device has not learnt of, offered ones included (A18).
-    package func unread(of device: UInt64) -> Int { entries.count { $0.devices.contains(device) } }
+    package func unread(of device: DeviceID) -> Int { entries.count { $0.devices.contains(device) } }
 
     // MARK: Rows
 
@@ -186,7 +187,7 @@ package struct PushBucket: Sendable {
 
     /// Strikes the device off these calls; a call nobody waits for any more goes.
     private mutating func settle(
-        _ refs: [CallRef], _ device: UInt64, hasLearnt: Bool = true
+        _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in refs {
@@ -202,7 +203,7 @@ package struct PushBucket: Sendable {
     }
 
     /// Calls being offered stay, however many they are.
-    private mutating func dropSurplus(of device: UInt64, _ settings: BucketSettings) -> [BucketChange] {
+    private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         let surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
         let oldest = entries.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)

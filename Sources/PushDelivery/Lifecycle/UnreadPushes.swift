@@ -1,3 +1,4 @@
+package import Addressing
 package import Timekeeping
 
 /// The pushes that devices have not read: how many they are is the badge of the next (A18).
@@ -21,7 +22,7 @@ package struct UnreadPushes: Sendable {
     }
 
     /// Of each device, oldest first; never empty.
-    private var devices: [UInt64: [Entry]] = [:]
+    private var devices: [DeviceID: [Entry]] = [:]
     /// Of all devices.
     package private(set) var count = 0
     private let limit: Int
@@ -37,7 +38,7 @@ package struct UnreadPushes: Sendable {
     }
 
     /// How many the device has not read.
-    package func count(of device: UInt64) -> Int { devices[device]?.count ?? 0 }
+    package func count(of device: DeviceID) -> Int { devices[device]?.count ?? 0 }
 
     // MARK: What happened
 
@@ -49,7 +50,7 @@ package struct UnreadPushes: Sendable {
     ///   - device: that gets it.
     ///   - date: now.
     /// - Returns: its badge: the unread pushes of the device, this one included.
-    package mutating func asked(_ code: PushCode, _ matter: Matter, by device: UInt64, at date: UnixTime) -> Int {
+    package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
             let surplus = max(0, entries.count + 1 - Self.deviceLimit)
             let old = entries.prefix { date - $0.date > maximumAge }.count
@@ -64,7 +65,7 @@ package struct UnreadPushes: Sendable {
     /// A list of missed calls is asked for. When it arrives its provider has taken it, so what it says again does not count
     /// beside it.
     package mutating func listAsked(
-        _ code: PushCode, of calls: [CallRef], by device: UInt64, at date: UnixTime
+        _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
         let badge = asked(code, .list, by: device, at: date)
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
@@ -72,21 +73,21 @@ package struct UnreadPushes: Sendable {
 
     /// It was read, or never taken by its provider; false for one that does not count.
     @discardableResult
-    package mutating func ended(_ code: PushCode, of device: UInt64) -> Bool {
+    package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
     /// The call is no news any more: some phone has it, or an operator had it forgotten.
     ///
     /// - Returns: the device's push that told of it.
-    package mutating func settled(_ call: CallRef, of device: UInt64) -> PushCode? {
+    package mutating func settled(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
     /// The provider took a list of missed calls: older lists, and the pushes that told of those calls, say nothing more.
     ///
     /// - Returns: those pushes.
-    package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: UInt64) -> [PushCode] {
+    package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
         // In their order: what comes behind this list is newer.
         var isOlder = true
         return removeAll(of: device) { entry in
@@ -96,27 +97,27 @@ package struct UnreadPushes: Sendable {
     }
 
     /// - Returns: what the device had not read.
-    package mutating func allRead(by device: UInt64) -> [PushCode] {
+    package mutating func allRead(by device: DeviceID) -> [PushCode] {
         let entries = devices.removeValue(forKey: device) ?? []
         count -= entries.count
         return entries.map(\.code)
     }
 
-    package mutating func deviceRemoved(_ device: UInt64) {
+    package mutating func deviceRemoved(_ device: DeviceID) {
         guard !devices.isEmpty, let entries = devices.removeValue(forKey: device) else { return }
         count -= entries.count
     }
 
     // MARK: Entries
 
-    private mutating func drop(first number: Int, of device: UInt64) {
+    private mutating func drop(first number: Int, of device: DeviceID) {
         guard number > 0 else { return }
         devices[device]?.removeFirst(number)
         count -= number
         if devices[device]?.isEmpty == true { devices[device] = nil }
     }
 
-    private mutating func removeFirst(of device: UInt64, where isMeant: (Entry) -> Bool) -> PushCode? {
+    private mutating func removeFirst(of device: DeviceID, where isMeant: (Entry) -> Bool) -> PushCode? {
         guard !devices.isEmpty, let place = devices.index(forKey: device),
             let index = devices.values[place].firstIndex(where: isMeant)
         else { return nil }
@@ -126,7 +127,7 @@ package struct UnreadPushes: Sendable {
         return code
     }
 
-    private mutating func removeAll(of device: UInt64, where isMeant: (Entry) -> Bool) -> [PushCode] {
+    private mutating func removeAll(of device: DeviceID, where isMeant: (Entry) -> Bool) -> [PushCode] {
         guard !devices.isEmpty, let place = devices.index(forKey: device) else { return [] }
         var removed: [PushCode] = []
         devices.values[place].removeAll { entry in

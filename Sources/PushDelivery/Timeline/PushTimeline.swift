@@ -1,3 +1,4 @@
+package import Addressing
 package import Timekeeping
 
 /// The records under way: each opens when a push is asked for, or is left out, and leaves when nothing more can happen.
@@ -53,7 +54,7 @@ package struct PushTimeline: ~Copyable {
     }
 
     /// What an app says of a push, while its record is under way; false when it is not.
-    package mutating func marked(_ code: PushCode, of device: UInt64, _ mark: PushMark, at date: UnixTime) -> Bool {
+    package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         guard let id = ids[Receipt(code: code, device: device)], let entry = entries[id] else { return false }
         entry.record.marks.set(mark, at: date)
         return true
@@ -132,7 +133,7 @@ package struct PushTimeline: ~Copyable {
 /// One push on one device.
 private struct Receipt: Hashable {
     let code: PushCode
-    let device: UInt64
+    let device: DeviceID
 }
 
 /// The steps of one record. A class, so that a step writes its few bytes and moves nothing.

@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import Timekeeping
 
@@ -107,7 +108,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let user: ByteString
     package let host: ByteString
     /// 0 when no phone was to be called.
-    package let device: UInt64
+    package let device: DeviceID
     /// Of a list of missed calls: the oldest.
     package let callRef: CallRef?
     /// Empty for a list of missed calls.
@@ -161,7 +162,7 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for, and has a
     /// code.
     package init(
-        id: PushID, kind: Kind, user: ByteString, host: ByteString, device: UInt64, callRef: CallRef?,
+        id: PushID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
         app: String = ""
     ) {

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import Crypto
 import LoopTesting
@@ -5,6 +6,7 @@ import PushDelivery
 import ProxyRuntime
 import Reactor
 import Telemetry
+import TestSupport
 import Timekeeping
 
 /// A push service on a loop, and what it reports.
@@ -39,8 +41,9 @@ actor PushBench {
         let now = loop.moment.date
         service?.send(
             PushRequest(
-                id: PushID(rawValue: number), code: PushCode(high: number, low: number), device: number, token: token,
-                registeredAt: now, message: message, badge: 1, deadline: now + life))
+                id: PushID(rawValue: number), code: PushCode(high: number, low: number),
+                device: DeviceID(rawValue: number), token: token,
+                message: message, badge: 1, deadline: now + life))
         isGivingOrder = false
     }
 

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
@@ -26,16 +27,18 @@ extension Statement {
     /// `nil` for a row that nobody of ours has written.
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         guard let callRef = UInt64(text(0), radix: 16) else { return nil }
-        let devices = text(5).split(separator: ",").compactMap { UInt64($0) }
+        let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
         let entry = BucketEntry(
             callRef: CallRef(rawValue: callRef), caller: byteString(3), date: UnixTime(milliseconds: integer(4)),
-            devices: devices, told: text(7).split(separator: ",").compactMap { UInt64($0) }, isOver: integer(6) != 0)
+            devices: devices,
+            told: text(7).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },
+            isOver: integer(6) != 0)
         return StoredBucketEntry(
             aor: AddressOfRecord(user: byteString(1), host: byteString(2)), entry: entry)
     }
 }
 
-extension [UInt64] {
-    fileprivate var commaSeparated: String { map { "\($0)" }.joined(separator: ",") }
+extension [DeviceID] {
+    fileprivate var commaSeparated: String { map { "\($0.rawValue)" }.joined(separator: ",") }
 }

@@ -8,7 +8,7 @@ extension Connection {
     /// The first word counts.
     ///
     /// - Returns: whether there is such a push.
-    func note(_ mark: PushMark, of code: PushCode, device: UInt64, at date: UnixTime) throws(SQLError) -> Bool {
+    func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         try run(
             "UPDATE push_record SET \(column) = coalesce(nullif(\(column), 0), ?1) WHERE code = ?2 AND device = ?3",
@@ -18,7 +18,7 @@ extension Connection {
 
     /// Of the pushes that count in the badge. Nobody has more of them than that, but for phones that never read anything;
     /// theirs count no more when they are too old.
-    func noteAllRead(by device: UInt64, at date: UnixTime) throws(SQLError) {
+    func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
             UPDATE push_record SET read = ?1 WHERE id IN (

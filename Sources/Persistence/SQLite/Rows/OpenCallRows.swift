@@ -1,3 +1,4 @@
+import Addressing
 import PushDelivery
 import Storage
 import Timekeeping
@@ -39,7 +40,7 @@ extension Statement {
         let callRef = optionalText(4).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
         return TimelineRecord(
             id: .init(rawValue: UInt64(bitPattern: integer(0))), kind: .call, user: byteString(1), host: byteString(2),
-            device: UInt64(bitPattern: integer(5)), callRef: callRef, callID: byteString(3),
+            device: deviceID(5), callRef: callRef, callID: byteString(3),
             requestedAt: UnixTime(milliseconds: integer(6)),
             omission: optionalText(7).flatMap(TimelineRecord.Omission.init(rawValue:)),
             code: optionalText(9).flatMap { PushCode($0) }, app: text(8))

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import PushDelivery
 import Registration
@@ -65,7 +66,7 @@ extension Statement {
         // The number of a record counts for one run alone.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
-            host: byteString(1), device: UInt64(bitPattern: integer(6)), callRef: callRef, callID: byteString(2),
+            host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),
             calls: calls, requestedAt: UnixTime(milliseconds: integer(7)),
             omission: optionalText(8).flatMap(TimelineRecord.Omission.init(rawValue:)),
             code: optionalText(10).flatMap { PushCode($0) }, app: text(9))

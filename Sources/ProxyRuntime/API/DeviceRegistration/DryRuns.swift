@@ -1,3 +1,4 @@
+import Addressing
 import PushDelivery
 import Reactor
 import Timekeeping
@@ -32,8 +33,8 @@ final class DryRuns: @unchecked Sendable {
         let now = loop.moment.date
         send(
             PushRequest(
-                id: id, code: PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max)), device: 0,
-                token: token, registeredAt: now, message: .silent, badge: 0, deadline: now + Self.patience))
+                id: id, code: PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max)),
+                device: .nobody, token: token, message: .silent, badge: 0, deadline: now + Self.patience))
     }
 
     /// - Returns: false for a push that is none of these.

@@ -56,7 +56,7 @@ struct DeviceCodeRoutes {
             $0.isNamed(token)
         } _: { device in
             guard let device else { return call.answer(.noSuchDevice) }
-            let code = codes.code(of: device.id.rawValue)
+            let code = codes.code(of: device.id)
             call.answer(Answer(code: code, device: "/api/v1/devices/\(code)/"), status: 201)
         }
         guard !isTaken else { return }
@@ -78,7 +78,7 @@ struct DeviceCodeRoutes {
     private func accessed(_ call: ServiceCall) throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         let isKnown = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.isKnown(DeviceID(rawValue: device)) }
+            shard.withEngine { engine, _ in engine.isKnown(device) }
         }
         guard isKnown else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))

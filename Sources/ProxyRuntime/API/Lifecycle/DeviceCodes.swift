@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import Crypto
 import Persistence
@@ -20,23 +21,23 @@ final class DeviceCodes: @unchecked Sendable {
 
     init(key: [UInt8]) throws(CryptoError) { self.key = try HMACKey(key.span) }
 
-    func code(of device: UInt64) -> String {
+    func code(of device: DeviceID) -> String {
         let tag = tag(device)
-        let masked = Self.bytes(device ^ mask(tag))
+        let masked = Self.bytes(device.rawValue ^ mask(tag))
         return String(decoding: Base64.url.encode(tag + masked), as: UTF8.self)
     }
 
     /// `nil` for what is no code of ours.
-    func device(of code: some StringProtocol) -> UInt64? {
+    func device(of code: some StringProtocol) -> DeviceID? {
         guard code.utf8.count == Self.length, let bytes = Base64.url.decode(Array(code.utf8)) else { return nil }
         let given = Array(bytes.prefix(Self.tagLength))
         let masked = bytes.dropFirst(Self.tagLength).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
-        let device = masked ^ mask(given)
+        let device = DeviceID(rawValue: masked ^ mask(given))
         return equalInConstantTime(tag(device), given) ? device : nil
     }
 
-    private func tag(_ device: UInt64) -> [UInt8] {
-        Array(key.code(for: [1] + Self.bytes(device)).prefix(Self.tagLength))
+    private func tag(_ device: DeviceID) -> [UInt8] {
+        Array(key.code(for: [1] + Self.bytes(device.rawValue)).prefix(Self.tagLength))
     }
 
     private func mask(_ tag: [UInt8]) -> UInt64 {

@@ -55,7 +55,7 @@ struct LifecycleRoutes {
         }
         let (place, date) = shard.assumeIsolated { shard in
             shard.withEngine { engine, now in
-                (engine.pushMarked(code, mark, by: DeviceID(rawValue: device), now: now), now.date)
+                (engine.pushMarked(code, mark, by: device, now: now), now.date)
             }
         }
         switch place {
@@ -70,7 +70,7 @@ struct LifecycleRoutes {
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         let (isKnown, date) = shard.assumeIsolated { shard in
             shard.withEngine { engine, now in
-                (engine.allPushesRead(by: DeviceID(rawValue: device), now: now), now.date)
+                (engine.allPushesRead(by: device, now: now), now.date)
             }
         }
         guard isKnown else { throw .noSuchPush }

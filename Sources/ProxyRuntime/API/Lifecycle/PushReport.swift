@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import PushDelivery
 import Timekeeping
@@ -27,7 +28,7 @@ struct PushReport: Encodable, Sendable {
     let devices: [Device]
 
     /// `nil` without records.
-    init?(_ records: [TimelineRecord], deviceCode: (UInt64) -> String) {
+    init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description
         kind = first.kind.rawValue

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import HTTPServer
 import Persistence
@@ -75,7 +76,7 @@ final class StatisticsRoutes: Sendable {
             // Codes of devices are made on the loop.
             shard.loop.post { [self] in
                 // A record may have been written in between.
-                var seen = Set<UInt64>()
+                var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }
             }

@@ -66,7 +66,7 @@ struct NotificationService {
     private func ordered(_ call: ServiceCall) throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: shard.loop.moment.date)
         let named = users(body.users)
-        let devices = body.devices.map { (name: $0, device: codes.device(of: $0).map { DeviceID(rawValue: $0) }) }
+        let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
         let recipients =
             named.known.map { NotificationRecipient.user($0.aor) }
             + devices.compactMap { $0.device.map(NotificationRecipient.device) }
@@ -165,7 +165,7 @@ struct NotificationService {
             // Codes of devices are made on the loop.
             loop.post {
                 // A record may have been written in between.
-                var seen = Set<UInt64>()
+                var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code]
                 guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }

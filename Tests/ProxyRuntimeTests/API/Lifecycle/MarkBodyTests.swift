@@ -1,3 +1,5 @@
+import Addressing
+import TestSupport
 import Testing
 
 @testable import ProxyRuntime
@@ -39,8 +41,8 @@ struct DeviceCodeTests {
 
     init() throws { codes = try DeviceCodes(key: Array(0..<32)) }
 
-    @Test(arguments: [1, 71, 0x019_abcd_ef01 << 20, .max] as [UInt64])
-    func `a code leads back to its device`(device: UInt64) throws {
+    @Test(arguments: [1, 71, 0x019a_bcde_f010_0000, 0xffff_ffff_ffff_ffff] as [DeviceID])
+    func `a code leads back to its device`(device: DeviceID) throws {
         let code = codes.code(of: device)
         #expect(code.utf8.count == 32)
         #expect(MarkBody.code(in: code) == code[...])
@@ -66,7 +68,7 @@ struct DeviceCodeTests {
     }
 
     @Test func `codes tell nothing of the order of devices`() {
-        let texts = (1...1000).map { codes.code(of: UInt64($0)) }
+        let texts = (1...1000).map { codes.code(of: DeviceID(rawValue: UInt64($0))) }
         #expect(Set(texts).count == 1000)
         #expect(Set(texts.map { $0.prefix(4) }).count > 990)
         #expect(Set(texts.map { $0.suffix(4) }).count > 990)

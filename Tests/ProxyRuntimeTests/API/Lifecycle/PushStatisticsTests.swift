@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import HTTPServer
 import ProxyCore
@@ -5,6 +6,7 @@ import PushDelivery
 import Reactor
 import StoreTesting
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -15,7 +17,7 @@ import Timekeeping
 private let day = UnixTime(seconds: 1_795_219_200)
 
 private func record(
-    _ number: UInt64, device: UInt64 = 71, kind: TimelineRecord.Kind = .call, app: String = "fcm",
+    _ number: UInt64, device: DeviceID = 71, kind: TimelineRecord.Kind = .call, app: String = "fcm",
     at date: UnixTime = day, _ change: (inout TimelineRecord) -> Void = { _ in }
 ) -> TimelineRecord {
     .sample(number, device: device, kind: kind, app: app, at: date, change)
