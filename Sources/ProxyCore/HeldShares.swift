@@ -52,11 +52,9 @@ struct HeldShares: Sendable {
     }
 }
 
-extension ProxySettings {
+extension LimitSettings {
     /// Calls that one account may hold, as caller or as called.
-    var accountCalls: Int {
-        callsPerAccount > 0 ? min(callsPerAccount, maximumCalls) : min(maximumCalls, max(32, maximumCalls / 16))
-    }
+    var accountCalls: Int { callsPerAccount > 0 ? min(callsPerAccount, calls) : min(calls, max(32, calls / 16)) }
 
     /// Bytes of requests that one account may hold.
     var accountBytes: Int { min(heldBytes, max(1 << 20, heldBytes / 16)) }

@@ -27,7 +27,7 @@ extension ProxyEngine {
     /// bytes that may be held.
     func rememberEnded(_ context: ForkContext, now: Moment) {
         guard let call = context.call, !context.request.isEmpty,
-            shares.bytes + endedCalls.bytes + context.request.count <= settings.heldBytes
+            shares.bytes + endedCalls.bytes + context.request.count <= settings.limits.heldBytes
         else { return }
         var reasons: [DeviceID: [ByteString]] = [:]
         var rings: [DeviceID: [ClientTransactionID]] = [:]
@@ -66,7 +66,9 @@ extension ProxyEngine {
 
     /// Calls that are not over have the room first.
     func makeRoom(for size: Int) {
-        while shares.bytes + endedCalls.bytes + size > settings.heldBytes, !endedCalls.isEmpty { dropOldestEnded() }
+        while shares.bytes + endedCalls.bytes + size > settings.limits.heldBytes, !endedCalls.isEmpty {
+            dropOldestEnded()
+        }
     }
 
     private func dropOldestEnded() {

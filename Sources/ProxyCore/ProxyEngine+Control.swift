@@ -121,12 +121,12 @@ extension ProxyEngine {
 
     /// Takes the settings that may change while running; the caller checked that the others are the same.
     package func settingsChanged(_ changed: ProxySettings) {
-        if settings.ringLiveFlowWithin != changed.ringLiveFlowWithin {
-            life = changed.ringLiveFlowWithin > .zero ? FlowLife(span: changed.ringLiveFlowWithin) : nil
+        if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
+            life = changed.call.ringLiveFlowWithin > .zero ? FlowLife(span: changed.call.ringLiveFlowWithin) : nil
         }
         settings = changed
-        deviceLimit.perMinute = changed.pushesPerDevice
-        callerLimit.perMinute = changed.pushesPerCaller
+        deviceLimit.perMinute = changed.call.pushesPerDevice
+        callerLimit.perMinute = changed.call.pushesPerCaller
         notificationLimit.perMinute = changed.notificationsPerDevice
     }
 }

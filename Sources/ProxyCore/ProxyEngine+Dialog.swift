@@ -81,12 +81,12 @@ extension ProxyEngine {
     // MARK: How long (T20.5)
 
     func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
-        now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.dialogLifetime)
+        now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
     /// Traffic in the second half of a dialog's life makes it as long as a new one's.
     private func renew(_ pass: DialogPass, now: Moment) {
-        let lifetime = settings.dialogLifetime
+        let lifetime = settings.call.dialogLifetime
         let end = dialogs.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
         guard end - now.date < lifetime / 2 else { return }
         let until = now.date + lifetime

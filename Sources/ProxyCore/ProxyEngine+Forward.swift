@@ -143,7 +143,7 @@ extension ProxyEngine {
         }
         if request.method == .invite {
             leg.provisionalTimer = timers.schedule(
-                .provisionalMissing(client), at: now.instant + settings.ringLimit)
+                .provisionalMissing(client), at: now.instant + settings.call.ringLimit)
         }
         legs[client] = leg
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }

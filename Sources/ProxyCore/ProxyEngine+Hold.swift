@@ -19,8 +19,8 @@ extension ProxyEngine {
     private static let returnTime: Duration = .seconds(10)
 
     func holdTime(of request: SIPRequest) -> Duration {
-        guard let expires = request.expires else { return settings.ringTimeout }
-        return min(settings.ringTimeout, .seconds(Int64(expires)))
+        guard let expires = request.expires else { return settings.call.ringTimeout }
+        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
     /// Sends every INVITE that waits for a device that was only reported to a contact of its user, unless the call has gone

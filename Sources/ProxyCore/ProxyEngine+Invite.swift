@@ -183,7 +183,7 @@ extension ProxyEngine {
             refuse(incoming, .loopDetected, now: now)
             return
         }
-        guard offers.count < settings.maximumCalls else {
+        guard offers.count < settings.limits.calls else {
             traceRefused(incoming, to: aor, .tooManyCalls, .serviceUnavailable, now: now)
             refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
@@ -206,7 +206,7 @@ extension ProxyEngine {
                 .count: .number(targets.count),
             ])
 
-        let caller = CallerIdentity(request, format: settings.callerIDFormat)
+        let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
         let treatments = targets.map { treatment(of: $0, now: now) }
         let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
         call.mayPush = woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now)
@@ -240,7 +240,7 @@ extension ProxyEngine {
 
     /// Whether this caller may wake anybody now (T11.2). The PBX answers for its callers itself.
     private func admitsPushes(of sender: Sender, from incoming: IncomingRequest, now: Moment) -> Bool {
-        guard settings.pushesPerCaller > 0, sender != .peer else { return true }
+        guard settings.call.pushesPerCaller > 0, sender != .peer else { return true }
         guard !callerLimit.admit(sender, now: now.instant) else { return true }
         log.warning(
             "caller makes too many calls, nobody is woken",
@@ -258,11 +258,12 @@ extension ProxyEngine {
         let size = incoming.request.frame.bytes.count
         func isFull(_ account: HeldShares.Account) -> Bool {
             let share = shares[account]
-            return isInvite && share.calls >= settings.accountCalls || share.bytes + size > settings.accountBytes
+            return isInvite && share.calls >= settings.limits.accountCalls
+                || share.bytes + size > settings.limits.accountBytes
         }
         makeRoom(for: size)
         let status: Status
-        if shares.bytes + size > settings.heldBytes || sender != .peer && isFull(.caller(sender)) {
+        if shares.bytes + size > settings.limits.heldBytes || sender != .peer && isFull(.caller(sender)) {
             status = .serviceUnavailable
         } else if let callee, isFull(.callee(callee)) {
             status = isInvite ? .busyHere : .temporarilyUnavailable
@@ -299,13 +300,13 @@ extension ProxyEngine {
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.pushToken != nil else { return .ring }
         guard isAwake(target) else { return .wake }
-        if now.date - target.registeredAt < settings.skipPushWithin { return .ring }
+        if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
         return isLive(target, now: now) ? .ringAndWake : .wake
     }
 
     private func isLive(_ target: ForkTarget, now: Moment) -> Bool {
         guard let life else { return false }
-        return now.date - target.registeredAt < settings.ringLiveFlowWithin
+        return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
             || life.wasAlive(target.flow, now: now.instant)
     }
 

@@ -199,7 +199,7 @@ extension ProxyEngine {
         guard let token = target.pushToken, !context.fork.branches[branch].wasPushed,
             context.fork.branches[branch].push == nil, call.mayPush, let incoming = revive(context)
         else { return }
-        let caller = CallerIdentity(incoming.request, format: settings.callerIDFormat)
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         if !context.fork.branches[branch].deviceKnows {
             tellBucket(of: call.aor) { bucket, settings in
                 bucket.callOffered(

@@ -157,7 +157,7 @@ extension ProxyEngine {
         // A phone that registers without a token may be the very one that was woken.
         guard outcome == .missed || wasTakenByKnownDevice(context.fork) else { return }
         guard let incoming = revive(context) else { return }
-        let caller = CallerIdentity(incoming.request, format: settings.callerIDFormat)
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         let notification = PushNotification(
             EndedCallNotice(Self.incomingCall(call, from: caller), outcome), expiresAt: now.date + Self.shortestTry)
         let badge = unread.count(of: device)

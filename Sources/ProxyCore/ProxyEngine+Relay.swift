@@ -128,7 +128,7 @@ extension ProxyEngine {
         guard let timer = leg.provisionalTimer else { return }
         timers.cancel(timer)
         legs[client]?.provisionalTimer = timers.schedule(
-            .provisionalMissing(client), at: now.instant + settings.ringLimit)
+            .provisionalMissing(client), at: now.instant + settings.call.ringLimit)
     }
 
     private func stopTimerC(of client: ClientTransactionID) {

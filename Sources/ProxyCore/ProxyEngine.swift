@@ -97,7 +97,8 @@ package final class ProxyEngine {
         users = stored.users
         registrar = RegisterProcessor(settings: settings.registrar)
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
-        logins = LoginLimit(perSource: settings.wrongLoginsPerSource, perUser: settings.wrongLoginsPerUser)
+        logins = LoginLimit(
+            perSource: settings.limits.wrongLoginsPerSource, perUser: settings.limits.wrongLoginsPerUser)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         tagKey = functions.random()
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
@@ -106,10 +107,10 @@ package final class ProxyEngine {
         buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
-        deviceLimit = RateLimit(perMinute: settings.pushesPerDevice)
-        callerLimit = RateLimit(perMinute: settings.pushesPerCaller)
+        deviceLimit = RateLimit(perMinute: settings.call.pushesPerDevice)
+        callerLimit = RateLimit(perMinute: settings.call.pushesPerCaller)
         notificationLimit = RateLimit(perMinute: settings.notificationsPerDevice)
-        if settings.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.ringLiveFlowWithin) }
+        if settings.call.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.call.ringLiveFlowWithin) }
         enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         bindings = BindingTable(
             enabled: ProviderSet(enabledProviders), startedAt: date)

@@ -57,39 +57,18 @@ package struct ProxySettings: Sendable {
     /// Digest authentication of phones.
     package var authenticates = true
     package var digest = DigestSettings()
-    /// Wrong passwords in a minute from one source, and for one user; 0: no limit (T8).
-    package var wrongLoginsPerSource = 10
-    package var wrongLoginsPerUser = 30
     package var registrar = RegistrarSettings()
+    package var call = CallSettings()
+    package var limits = LimitSettings()
     package var bucket = BucketSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
     /// The apps that tokens belong to; `nil` where none are set up.
     package var pushApps: PushDirectory?
-    /// How long an INVITE waits for a sleeping device (A12).
-    package var ringTimeout: Duration = .seconds(30)
-    /// A push contact that registered within this time gets the INVITE at once, without a push; zero: never (A9).
-    package var skipPushWithin: Duration = .zero
-    /// A push contact whose flow showed life within this time gets the INVITE at once, with the push beside it; zero: never.
-    package var ringLiveFlowWithin: Duration = .zero
-    package var callerIDFormat = CallerIDFormat.ecss10
-    /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
-    package var ringLimit: Duration = .seconds(190)
-    /// How long our Record-Route is good for after it was made, or after the dialog's last traffic (T20.5).
-    package var dialogLifetime: Duration = .seconds(43_200)
-    /// Pushes of calls in a minute to one device, and by one caller who is not trusted; 0: no limit (T11).
-    package var pushesPerDevice = 20
-    package var pushesPerCaller = 60
     /// Notifications in a minute to one device; 0: no limit.
     package var notificationsPerDevice = 10
     /// How long a missed-calls push is worth sending.
     package var missedCallsLife: Duration = .seconds(120)
-    /// Calls and other forks at once; beyond it callers get 503.
-    package var maximumCalls = 200_000
-    /// Those of one caller, or to one user; 0: a sixteenth of them, and 32 at least.
-    package var callsPerAccount = 0
-    /// Bytes of all requests that wait for an answer; one account has a sixteenth of them.
-    package var heldBytes = 512 << 20
     /// Records of the timeline under way at once; 0 keeps none.
     package var timelineLimit = 200_000
     /// Unread pushes that are counted, of all devices, and for how long.

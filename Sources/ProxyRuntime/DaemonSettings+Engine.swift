@@ -1,4 +1,5 @@
 import Bytes
+import HTTPServer
 import ProxyCore
 import PushDelivery
 import Registration
@@ -11,8 +12,6 @@ extension DaemonSettings {
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted
         engine.stripped = HeaderFilter(names: stripHeaders)
-        engine.wrongLoginsPerSource = limits.wrongLoginsPerSource
-        engine.wrongLoginsPerUser = limits.wrongLoginsPerUser
         engine.upstream = upstream
         engine.authenticates = auth == .digest
         engine.digest = digest
@@ -21,19 +20,10 @@ extension DaemonSettings {
         engine.bucket = bucket
         engine.configuredProviders = push.enabledProviders
         engine.pushApps = PushDirectory(push)
-        engine.ringTimeout = call.ringTimeout
-        engine.ringLimit = call.ringLimit
-        engine.skipPushWithin = call.skipPushWithin
-        engine.ringLiveFlowWithin = call.ringLiveFlowWithin
-        engine.dialogLifetime = call.dialogLifetime
-        engine.pushesPerDevice = call.pushesPerDevice
-        engine.pushesPerCaller = call.pushesPerCaller
+        engine.call = call
+        engine.limits = limits
         engine.notificationsPerDevice = api.notifications.perDevice
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
-        engine.callerIDFormat = call.callerIDFormat
-        engine.maximumCalls = limits.calls
-        engine.callsPerAccount = limits.callsPerAccount
-        engine.heldBytes = limits.heldBytes
         if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
         engine.unreadAge = push.timeline.maximumAge
         return engine
@@ -76,21 +66,11 @@ extension DaemonSettings {
     /// What TCP connections keep to, in a process that may have so many descriptors: some are left to the HTTP interfaces,
     /// the store and the providers, so that a crowd of connections leaves nobody without.
     func flowLimits(descriptors: Int) -> FlowLimits {
-        var flows = flowLimits
-        let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.connections)
+        var flows = FlowLimits(limits, authenticates: auth == .digest)
+        let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)
         flows.connections = min(flows.connections, max(descriptors - others, descriptors / 2))
         return flows
     }
 
     private static let ownDescriptors = 256
-
-    private var flowLimits: FlowLimits {
-        var flows = FlowLimits()
-        flows.firstRequest = limits.firstRequest
-        flows.authentication = auth == .digest ? limits.authentication : nil
-        flows.output = limits.outputTimeout
-        flows.perSource = limits.connectionsPerSource
-        flows.connections = limits.connections
-        return flows
-    }
 }

@@ -75,7 +75,7 @@ final class DialogKeys: @unchecked Sendable {
     private func look(_ shard: ProxyShard, _ loop: EventLoop) {
         let now = loop.moment
         let (lifetime, inUse) = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in (engine.settings.dialogLifetime, engine.dialogs.keys(at: now.date)) }
+            shard.withEngine { engine, now in (engine.settings.call.dialogLifetime, engine.dialogs.keys(at: now.date)) }
         }
         turn(lifetime: lifetime, inUse: inUse, now: now.date)
         timer?.arm(at: now.instant + Self.pause)

@@ -1,24 +1,31 @@
 package import Addressing
 import Collections
+package import ProxyCore
 package import Timekeeping
 
 /// The numbers that connections keep to (T17).
 package struct FlowLimits: Hashable, Sendable {
     /// From the start of a connection to the end of its first request.
-    package var firstRequest: Duration = .seconds(20)
+    package var firstRequest: Duration
     /// From the start of a connection until it has proved itself; `nil` where nobody has to.
-    package var authentication: Duration? = .seconds(60)
+    package var authentication: Duration?
     /// How long a peer may take none of what waits for it.
-    package var output: Duration = .seconds(20)
+    package var output: Duration
     /// Connections of one source that have not proved themselves.
-    package var perSource = 64
+    package var perSource: Int
     /// All of them.
-    package var connections = 50_000
+    package var connections: Int
 
     /// Those that one account may have proved: a share of all, so that no user can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
-    package init() {}
+    package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
+        firstRequest = settings.firstRequest
+        authentication = authenticates ? settings.authentication : nil
+        output = settings.outputTimeout
+        perSource = settings.connectionsPerSource
+        connections = settings.connections
+    }
 }
 
 /// Which connections may stay: whoever has not proved himself has little time and few connections, and gives way to others.

@@ -93,7 +93,7 @@ package final class SimulatedWorld {
         _ stored: StoredState, _ seed: UInt64, _ plan: Plan, startedAt date: UnixTime
     ) -> ProxyEngine {
         EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
-            if plan.ringsLiveFlows { $0.ringLiveFlowWithin = .seconds(300) }
+            if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
         }
     }
 

@@ -29,7 +29,7 @@ struct AccountLimitTests {
     }
 
     @Test func `calls to one user leave room for calls to others`() {
-        let bench = registered("bob", "carol") { $0.callsPerAccount = 3 }
+        let bench = registered("bob", "carol") { $0.limits.callsPerAccount = 3 }
         for number in 0..<3 {
             #expect(call(bench, to: "bob", number: number) == ["100 invite > pbx", "push invite token-bob"])
         }
@@ -42,8 +42,8 @@ struct AccountLimitTests {
 
     @Test func `one caller leaves room for others, whatever its From says`() {
         let bench = registered("bob", "carol", "dave") {
-            $0.callsPerAccount = 2
-            $0.pushesPerDevice = 0
+            $0.limits.callsPerAccount = 2
+            $0.call.pushesPerDevice = 0
         }
         let caller = Endpoint(IPAddress(v4: 0xc633_6401), 5060)
         let other = Endpoint(IPAddress(v4: 0xc633_6402), 5060)
@@ -54,7 +54,7 @@ struct AccountLimitTests {
     }
 
     @Test func `the bytes of held requests have a limit, in all and for each`() {
-        let bench = registered("bob", "carol") { $0.heldBytes = 3 << 20 }
+        let bench = registered("bob", "carol") { $0.limits.heldBytes = 3 << 20 }
         var held = 0
         // One user has a mebibyte here, with messages of some 10,000 bytes.
         while call(bench, to: "bob", number: held, body: 10_000).first == "100 invite > pbx" { held += 1 }
@@ -66,8 +66,8 @@ struct AccountLimitTests {
 
     @Test func `pushes are counted for whoever is at an address, and From does not count`() {
         let bench = registered("bob") {
-            $0.pushesPerCaller = 2
-            $0.pushesPerDevice = 0
+            $0.call.pushesPerCaller = 2
+            $0.call.pushesPerDevice = 0
         }
         let caller = Endpoint(IPAddress(v4: 0xc633_6401), 5060)
         for number in 0..<2 {
@@ -104,7 +104,7 @@ struct AccountLimitTests {
     private func proving(_ change: @escaping (inout ProxySettings) -> Void) -> EngineBench {
         let bench = EngineBench.authenticating(users: TestDigest.users("bob", "eve", "carol", "dave", "frank")) {
             $0.upstream = nil
-            $0.pushesPerDevice = 0
+            $0.call.pushesPerDevice = 0
             change(&$0)
         }
         for (index, user) in ["carol", "dave", "frank"].enumerated() {
@@ -126,7 +126,7 @@ struct AccountLimitTests {
     }
 
     @Test func `one user leaves room for others, wherever the user calls from`() {
-        let bench = proving { $0.callsPerAccount = 2 }
+        let bench = proving { $0.limits.callsPerAccount = 2 }
         #expect(call(bench, as: "bob", to: "carol", number: 0).last == "push invite token-carol")
         #expect(call(bench, as: "bob", to: "dave", number: 1, from: 1).last == "push invite token-dave")
         let anonymous = "sip:anonymous@anonymous.invalid"
@@ -140,7 +140,7 @@ struct AccountLimitTests {
     }
 
     @Test func `what one user holds in bytes leaves room for others`() {
-        let bench = proving { $0.heldBytes = 3 << 20 }
+        let bench = proving { $0.limits.heldBytes = 3 << 20 }
         var held = 0
         // To three users by turns, so that it is the caller's share that is full, a mebibyte here.
         while call(
@@ -152,7 +152,7 @@ struct AccountLimitTests {
     }
 
     @Test func `pushes are counted for the user who is proved, from all addresses together`() {
-        let bench = proving { $0.pushesPerCaller = 2 }
+        let bench = proving { $0.call.pushesPerCaller = 2 }
         for number in 0..<2 {
             #expect(call(bench, as: "bob", to: "carol", number: number, from: number).last == "push invite token-carol")
         }

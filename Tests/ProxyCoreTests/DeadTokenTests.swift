@@ -159,7 +159,7 @@ import Timekeeping
 
 @Suite struct `Limits of pushes` {
     @Test func `a device gets no more than its share a minute, and calls still wait for it`() {
-        let bench = EngineBench { $0.pushesPerDevice = 3 }
+        let bench = EngineBench { $0.call.pushesPerDevice = 3 }
         bench.register()
         for call in 1...3 { #expect(bench.invite(callID: "c\(call)", branch: "c\(call)").pushIDs.count == 1) }
         let surplus = bench.invite(callID: "c4", branch: "c4")
@@ -172,7 +172,7 @@ import Timekeeping
 
     @Test func `a caller who is not trusted wakes no more than its share`() {
         let bench = EngineBench {
-            $0.pushesPerCaller = 2
+            $0.call.pushesPerCaller = 2
             $0.trusted = []
         }
         for user in 1...3 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
@@ -182,7 +182,7 @@ import Timekeeping
     }
 
     @Test func `the PBX answers for its callers`() {
-        let bench = EngineBench { $0.pushesPerCaller = 1 }
+        let bench = EngineBench { $0.call.pushesPerCaller = 1 }
         for user in 1...3 { bench.register(user: "u\(user)", token: "t\(user)", callID: "r\(user)") }
         for user in 1...3 {
             #expect(bench.invite(to: "u\(user)", callID: "c\(user)", branch: "c\(user)").pushIDs.count == 1)

@@ -130,7 +130,7 @@ struct EngineStoryTests {
     }
 
     @Test func `a device that has just registered needs no push when the operator says so`() {
-        let bench = EngineBench { $0.skipPushWithin = .seconds(60) }
+        let bench = EngineBench { $0.call.skipPushWithin = .seconds(60) }
         bench.register()
         #expect(story(bench.invite()) == ["100 invite > pbx", "invite > phone"])
         _ = bench.pass(.seconds(40))
@@ -147,7 +147,7 @@ struct EngineStoryTests {
         (.user, "103", "103"),
     ])
     func `pushes name the caller in the form asked for`(format: CallerIDFormat, number: String, remote: String) throws {
-        let bench = EngineBench { $0.callerIDFormat = format }
+        let bench = EngineBench { $0.call.callerIDFormat = format }
         bench.register()
         guard case .push(let request) = bench.invite().last, case .incomingCall(let call) = request.message else {
             Issue.record("no push")

@@ -147,7 +147,7 @@ struct AwakePhoneTests {
     }
 
     @Test func `a connection that has ended is not tried: the phone is pushed`() {
-        let phone = Bench(.tcp) { $0.skipPushWithin = .seconds(600) }
+        let phone = Bench(.tcp) { $0.call.skipPushWithin = .seconds(600) }
         phone.register()
         #expect(phone.closed().isEmpty)
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
@@ -155,7 +155,7 @@ struct AwakePhoneTests {
     }
 
     @Test func `a flow that showed life lately gets the INVITE at once, and the push beside it`() {
-        let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
+        let phone = Bench { $0.call.ringLiveFlowWithin = .seconds(60) }
         phone.register()
         _ = phone.pass(.seconds(59))
         _ = phone.keepAlive()
@@ -168,7 +168,7 @@ struct AwakePhoneTests {
 
     @Test(arguments: [true, false])
     func `an INVITE that was lost on a flow thought alive is repeated when the phone is there`(registers: Bool) {
-        let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
+        let phone = Bench { $0.call.ringLiveFlowWithin = .seconds(60) }
         phone.register()
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1", "invite > 0"])
         phone.give(.accepted(nil))
@@ -182,14 +182,14 @@ struct AwakePhoneTests {
     }
 
     @Test func `one that did not is pushed, and gets the INVITE when it comes`() {
-        let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
+        let phone = Bench { $0.call.ringLiveFlowWithin = .seconds(60) }
         phone.register()
         _ = phone.pass(.seconds(61))
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
     }
 
     @Test func `a flow that was thought alive is asleep, and the phone comes from elsewhere`() {
-        let phone = Bench { $0.ringLiveFlowWithin = .seconds(60) }
+        let phone = Bench { $0.call.ringLiveFlowWithin = .seconds(60) }
         phone.register()
         _ = phone.call()
         phone.give(.accepted(nil))
@@ -275,7 +275,7 @@ struct MovingPhoneTests {
     }
 
     @Test func `it is pushed when no push has left for it, and not twice`() {
-        let phone = Bench(.tcp) { $0.skipPushWithin = .seconds(60) }
+        let phone = Bench(.tcp) { $0.call.skipPushWithin = .seconds(60) }
         phone.register()
         #expect(phone.call() == ["100 invite > pbx", "invite > 0"])
         #expect(phone.closed() == ["push invite tok1"])

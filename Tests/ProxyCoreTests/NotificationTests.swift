@@ -121,7 +121,7 @@ import Timekeeping
 
     @Test func `have a share of their own, and take nothing of a call's`() throws {
         let bench = EngineBench {
-            $0.pushesPerDevice = 3
+            $0.call.pushesPerDevice = 3
             $0.notificationsPerDevice = 2
         }
         bench.register()
@@ -134,7 +134,7 @@ import Timekeeping
     }
 
     @Test func `stop while calls have used up theirs`() throws {
-        let bench = EngineBench { $0.pushesPerDevice = 2 }
+        let bench = EngineBench { $0.call.pushesPerDevice = 2 }
         bench.register()
         for call in 1...2 { bench.invite(callID: "c\(call)", branch: "c\(call)") }
         #expect(try order(bench).skipped == [.deviceLimit])

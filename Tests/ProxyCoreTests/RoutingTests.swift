@@ -134,7 +134,7 @@ struct RoutingTests {
     }
 
     @Test func `a phone whose connection died with the last run is pushed, one without push is called back`() throws {
-        let pushed = EngineBench { $0.skipPushWithin = .seconds(600) }
+        let pushed = EngineBench { $0.call.skipPushWithin = .seconds(600) }
         let row = { (bench: EngineBench, contact: String, isPush: Bool) in
             StoredBinding(
                 id: DeviceID(rawValue: 5),

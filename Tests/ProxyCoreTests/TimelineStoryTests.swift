@@ -206,14 +206,14 @@ struct TimelineStoryTests {
     }
 
     @Test func `it has just registered`() throws {
-        let bench = EngineBench { $0.skipPushWithin = .seconds(10) }
+        let bench = EngineBench { $0.call.skipPushWithin = .seconds(10) }
         bench.register()
         let record = try #require(try answer(200, bench.invite(), bench).records.first)
         #expect(record.omission == .justRegistered)
     }
 
     @Test func `too many pushes for the phone`() throws {
-        let bench = EngineBench { $0.pushesPerDevice = 1 }
+        let bench = EngineBench { $0.call.pushesPerDevice = 1 }
         bench.register()
         bench.invite()
         #expect(bench.invite(callID: "call2", branch: "i2").pushIDs.isEmpty)
@@ -223,7 +223,7 @@ struct TimelineStoryTests {
     }
 
     @Test func `too many calls at a time`() {
-        let bench = EngineBench { $0.maximumCalls = 0 }
+        let bench = EngineBench { $0.limits.calls = 0 }
         bench.register()
         let record = bench.invite().records.first
         #expect(record?.omission == .tooManyCalls)

@@ -2,6 +2,7 @@ package import Addressing
 import Bytes
 import Crypto
 import HTTPServer
+import ProxyCore
 import Reactor
 import Telemetry
 

@@ -1,4 +1,5 @@
 package import Addressing
+package import HTTPServer
 package import PushDelivery
 package import Settings
 
@@ -7,11 +8,7 @@ package struct APISettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
     package var keyFile: String?
-    package var connections = 1000
-    package var connectionsPerSource = 64
-    package var headTimeout: Duration = .seconds(10)
-    package var bodyTimeout: Duration = .seconds(30)
-    package var idleTimeout: Duration = .seconds(60)
+    package var http = HTTPListener.Limits.ofServices
     package var deadTokenAge: Duration = .seconds(30 * 86_400)
     package var pushTokens = PushTokenSettings()
     package var mobileApps: [String: MobileAppSettings] = [:]
@@ -29,20 +26,20 @@ package struct APISettings: SettingsGroup, Equatable {
             "The certificate with its chain, PEM; the API is then spoken over TLS. Read again on SIGHUP."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
         .integer(
-            "connections", in: 1...100_000, \.connections,
+            "connections", in: 1...100_000, \.http.connections,
             "Connections at the same time; beyond it the longest idle one is closed."),
         .integer(
-            "connections-per-source", in: 1...100_000, \.connectionsPerSource,
+            "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
             "Connections at the same time from one IPv4 address or IPv6 /64; more are closed. Raise it when a proxy stands in front."
         ),
         .duration(
-            "head-timeout", in: .seconds(1) ... .seconds(300), \.headTimeout,
+            "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
             "How long the head of a request may take to arrive."),
         .duration(
-            "body-timeout", in: .seconds(1) ... .seconds(3600), \.bodyTimeout,
+            "body-timeout", in: .seconds(1) ... .seconds(3600), \.http.bodyTimeout,
             "How long the body of a request may take to arrive."),
         .duration(
-            "idle-timeout", in: .seconds(1) ... .seconds(3600), \.idleTimeout,
+            "idle-timeout", in: .seconds(1) ... .seconds(3600), \.http.idleTimeout,
             "How long a connection may stay without a request."),
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,

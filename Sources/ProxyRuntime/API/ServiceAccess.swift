@@ -1,5 +1,6 @@
 package import Addressing
 import HTTPServer
+import ProxyCore
 package import Settings
 
 /// Where an HTTP service listens, and what it allows its clients.
@@ -17,21 +18,20 @@ struct ServiceAccess {
 extension APISettings {
     func access(_ limits: LimitSettings) -> ServiceAccess {
         ServiceAccess(
-            name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: httpLimits,
+            name: "api", listen: listen, certFile: certFile, keyFile: keyFile, limits: http,
             wrongLoginsPerSource: limits.wrongLoginsPerSource, wrongLoginsPerUser: limits.wrongLoginsPerUser)
     }
+}
 
-    private var httpLimits: HTTPListener.Limits {
+extension HTTPListener.Limits {
+    /// Those of a listener that shares its loop with calls.
+    static let ofServices = {
         var limits = HTTPListener.Limits()
-        // Calls do not wait for more than one: they share the loop.
+        limits.connectionsPerSource = 64
+        // Calls do not wait for more than one.
         limits.requestsPerTurn = 1
-        limits.connections = connections
-        limits.connectionsPerSource = connectionsPerSource
-        limits.headTimeout = headTimeout
-        limits.bodyTimeout = bodyTimeout
-        limits.idleTimeout = idleTimeout
         return limits
-    }
+    }()
 }
 
 /// The operators' routes over TCP; the control socket has the same.

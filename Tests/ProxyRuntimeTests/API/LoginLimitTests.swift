@@ -1,4 +1,5 @@
 import Foundation
+import ProxyCore
 import Telemetry
 import TestSupport
 import Testing

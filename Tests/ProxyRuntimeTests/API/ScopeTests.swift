@@ -3,6 +3,7 @@ import Foundation
 import HTTPClient
 import JSON
 import LoopTesting
+import ProxyCore
 import Testing
 
 @testable import ProxyRuntime

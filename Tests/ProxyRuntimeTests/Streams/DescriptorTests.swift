@@ -1,4 +1,5 @@
 import Addressing
+import HTTPServer
 import Testing
 
 @testable import ProxyRuntime
@@ -7,7 +8,7 @@ import Testing
 struct DescriptorTests {
     @Test func `connections leave descriptors to the rest of the daemon`() {
         var settings = DaemonSettings()
-        settings.api.connections = 1000
+        settings.api.http.connections = 1000
         #expect(settings.flowLimits(descriptors: 1_048_576).connections == 50_000)
         #expect(settings.flowLimits(descriptors: 10_000).connections == 10_000 - 256)
         settings.api.listen = [Endpoint(.loopbackV4, 0)]

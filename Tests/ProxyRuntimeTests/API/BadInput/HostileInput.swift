@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import HTTPServer
 import StoreTesting
 import Testing
 
@@ -25,7 +26,7 @@ extension RunningDaemon {
         app.tokenHashes = [Self.hash(of: Self.apiToken)]
         app.googleParam = "my-project"
         settings.api.mobileApps["shop"] = app
-        settings.api.connectionsPerSource = 1000
+        settings.api.http.connectionsPerSource = 1000
     }
 
     static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }

@@ -1,3 +1,4 @@
+import HTTPServer
 import Testing
 
 @testable import ProxyRuntime
@@ -154,8 +155,8 @@ extension RunningDaemonSuites {
 
         @Test func `connections of one source are limited`() async throws {
             try await RunningDaemon.with({
-                $0.api.connectionsPerSource = 3
-                $0.api.headTimeout = .seconds(1)
+                $0.api.http.connectionsPerSource = 3
+                $0.api.http.headTimeout = .seconds(1)
             }) { daemon in
                 // None of them is complete, so all stay open until the time for a head is over.
                 async let open = withThrowingTaskGroup(of: String.self) { group in

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import JSON
 import LoopTesting
+import ProxyCore
 import StoreTesting
 import Telemetry
 import TestSupport

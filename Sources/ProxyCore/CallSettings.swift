@@ -1,0 +1,53 @@
+package import Settings
+
+/// Calls.
+package struct CallSettings: SettingsGroup {
+    /// How long an INVITE waits for a sleeping device (A12).
+    package var ringTimeout: Duration = .seconds(30)
+    /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
+    package var ringLimit: Duration = .seconds(190)
+    /// Zero: never (A9).
+    package var skipPushWithin: Duration = .zero
+    package var ringLiveFlowWithin: Duration = .zero
+    /// Of our Record-Route (T20.5).
+    package var dialogLifetime: Duration = .seconds(43_200)
+    package var callerIDFormat = CallerIDFormat.ecss10
+    /// T11; 0: no limit.
+    package var pushesPerDevice = 20
+    package var pushesPerCaller = 60
+
+    package init() {}
+
+    package static let schema: [Setting<CallSettings>] = [
+        .duration(
+            "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
+            "How long an INVITE waits for a woken phone before the caller gets 480. The INVITE's own Expires lowers it."
+        ),
+        .duration(
+            "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
+            "How long a phone may ring without an answer (Timer C, more than three minutes)."),
+        .duration(
+            "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
+            "A phone that registered within this time gets the INVITE at once, without a push. 0s: always push, since "
+                + "the app may sleep although its registration is fresh."),
+        .duration(
+            "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
+            "A phone that sent anything on its flow within this time, be it a keep-alive, gets the INVITE at once, with the "
+                + "push beside it. 0s: only the push, and the INVITE when the phone registers or its flow shows life."),
+        .duration(
+            "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
+            "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "
+                + "long again, so it should be longer than twice the session timer of your phones."),
+        .choice(
+            "caller-id-format", \.callerIDFormat,
+            "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
+                + "both."),
+        .integer(
+            "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
+            "Pushes for calls that one phone gets in a minute. A call beyond that waits like any other, but wakes nobody. "
+                + "0: no limit."),
+        .integer(
+            "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
+            "The same for all calls of one caller who is not trusted: a phone, not the PBX. 0: no limit."),
+    ]
+}

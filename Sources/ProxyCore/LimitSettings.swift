@@ -1,0 +1,55 @@
+package import Settings
+
+/// Numbers that every table and queue keeps to.
+package struct LimitSettings: SettingsGroup {
+    package var calls = 200_000
+    package var callsPerAccount = 0
+    package var heldBytes = 536_870_912
+    package var connections = 50_000
+    package var connectionsPerSource = 64
+    package var firstRequest: Duration = .seconds(20)
+    package var authentication: Duration = .seconds(60)
+    package var outputTimeout: Duration = .seconds(20)
+    /// T8; 0: no limit.
+    package var wrongLoginsPerSource = 10
+    package var wrongLoginsPerUser = 30
+
+    package init() {}
+
+    package static let schema: [Setting<LimitSettings>] = [
+        .integer(
+            "calls", in: 1...10_000_000, \.calls, "Calls that are offered at the same time; beyond it callers get 503."),
+        .integer(
+            "calls-per-account", in: 0...10_000_000, \.callsPerAccount,
+            "How many of them one user may hold: made by a phone that proved to be his (more get 503), or made to him "
+                + "(486). 0: a sixteenth of limits.calls, and 32 at least."),
+        .integer(
+            "held-bytes", in: 1_048_576...1_099_511_627_776, \.heldBytes,
+            "Bytes of all requests that wait for their answer; beyond it callers get 503. One user may hold a sixteenth, "
+                + "and a mebibyte at least."),
+        .integer(
+            "connections", in: 1...1_000_000, \.connections,
+            "TCP connections at the same time. Beyond it the oldest that has not proved itself gives way to a new one. A connection has proved itself when a REGISTER or a password was accepted on it, or by its address under trusted; one user's password proves a sixteenth of them at most (32 at least), so that nobody fills the table."
+        ),
+        .integer(
+            "connections-per-source", in: 1...1_000_000, \.connectionsPerSource,
+            "TCP connections from one IPv4 address or IPv6 /64 that have not proved themselves."),
+        .duration(
+            "first-request", in: .seconds(1) ... .seconds(3600), \.firstRequest,
+            "How long after its start a TCP connection may be without a whole request, whatever drips in meanwhile."),
+        .duration(
+            "authentication", in: .seconds(1) ... .seconds(3600), \.authentication,
+            "How long after its start a TCP connection may go without proving itself, where auth is on."),
+        .duration(
+            "output-timeout", in: .seconds(1) ... .seconds(3600), \.outputTimeout,
+            "How long the peer of a TCP connection may take none of what waits for it."),
+        .integer(
+            "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
+            "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together; beyond it passwords and ApiTokens from there are not looked at, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers have no such limit. 0 is no limit. Raise it when many phones share one address, or a proxy stands before the HTTP API."
+        ),
+        .integer(
+            "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,
+            "Wrong passwords a minute for one user, whoever shows them; beyond it the user's password is not looked at, but from where the user has shown it before. 0 is no limit. More than wrong-logins-per-source, so that one address cannot lock a user out of other places."
+        ),
+    ]
+}
