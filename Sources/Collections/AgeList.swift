@@ -52,7 +52,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Each place once.
+    /// Each place is removed once.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")

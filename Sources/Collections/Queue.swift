@@ -4,9 +4,9 @@
 /// What was taken is released at once; a long queue gives its memory back when it is empty. Its owner limits it.
 @usableFromInline
 package struct Queue<Element> {
-    /// The first comes last.
+    /// Those that leave next; the first of them stands last.
     @usableFromInline var leaving: [Element] = []
-    /// Behind all those.
+    /// Those that leave after all of them, in their order.
     @usableFromInline var arrived: [Element] = []
 
     /// Places that are kept for those to come.
@@ -41,7 +41,7 @@ package struct Queue<Element> {
         return element
     }
 
-    /// Places that it has memory for.
+    /// For how many elements it has memory.
     var capacity: Int { leaving.capacity + arrived.capacity }
 }
 

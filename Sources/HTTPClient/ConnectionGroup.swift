@@ -123,7 +123,7 @@ final class ConnectionGroup {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // Neither when libcurl has done with it.
+        // Neither stays set when libcurl has done with the socket.
         var interest: FileWatch.Interest = []
         if what & CURL_POLL_IN != 0 { interest.insert(.read) }
         if what & CURL_POLL_OUT != 0 { interest.insert(.write) }

@@ -125,7 +125,7 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size first: libcurl copies that many.
+        // The size is set before the body, since libcurl copies that many bytes of it.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
             // An empty array may have no address, and NULL would mean "ask a callback".

@@ -3,7 +3,7 @@
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
-    /// Those that still wait.
+    /// How many exchanges still wait.
     private(set) var count = 0
 
     private static let deadLimit = 1000
@@ -29,7 +29,7 @@ struct ExchangeQueue {
         return nil
     }
 
-    /// Before all others, in their own order.
+    /// Puts exchanges before all others, in their own order.
     mutating func prepend(_ exchanges: [HTTPExchange]) {
         items.replaceSubrange(..<start, with: exchanges)
         start = 0

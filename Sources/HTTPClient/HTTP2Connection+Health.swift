@@ -33,7 +33,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // Which opens another.
+                // The origin opens another connection when it looks at this one.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {

@@ -31,7 +31,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // Health, see HTTP2Connection+Health.swift.
     var checkTimer: LoopTimer?
-    /// The server's last byte.
+    /// When the server's last byte came.
     var lastHeard = Instant.distantPast
     /// Since when requests are under way, or none are.
     var busySince = Instant.distantPast

@@ -77,7 +77,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// `error` is the last address's.
+    /// Tries the next address; `error` says what was wrong with the one before.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count

@@ -177,7 +177,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flush()
     }
 
-    /// The server speaks HTTP/1.1.
+    /// The server turned out to speak HTTP/1.1 only: whoever speaks it takes the requests.
     func handOver() {
         withoutHTTP2Until = loop.now + Self.withoutHTTP2Time
         for exchange in waiting.removeAll() {

@@ -12,14 +12,14 @@ final class HTTPConnection {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// When it has to get further.
+    /// When the connection ends, unless it has got further until then.
     private var timer: LoopTimer?
     private var timedPart: HTTPRequestReader.Part?
     /// What came while a request waits for its answer.
     private var pending: [UInt8] = []
     /// Among those that wait for a request; `nil` while there is something to do.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// The loop below goes on by itself.
+    /// The loop that hands out requests is running, and goes on by itself.
     private var isServing = false
 
     private enum Phase {
@@ -58,7 +58,7 @@ final class HTTPConnection {
                 }, closed: { [weak self] _, _ in self?.end() }))
     }
 
-    /// Ends without a word.
+    /// Closes the connection without an answer.
     func close() {
         stream.close()
         end()

@@ -167,7 +167,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // Its client may have gone.
+            // The client may have gone while its request waited.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))

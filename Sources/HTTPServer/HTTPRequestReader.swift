@@ -40,7 +40,7 @@ package struct HTTPRequestReader {
     private var body: [UInt8] = []
     /// Bytes of a chunked body with all that stands between the chunks: many small ones cost as much as a big one.
     private var chunkedCount = 0
-    /// Asked for already.
+    /// The client has been asked for its body already.
     private var wasContinueGiven = false
 
     private static let carriageReturn = UInt8(ascii: "\r")

@@ -16,13 +16,13 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// Its value is the next token.
+        /// The name of a member, whose value is the next token.
         case key(Text)
         case string(Text)
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The text is complete.
+        /// The text has ended where it may.
         case end
     }
 

@@ -54,7 +54,7 @@ private struct EscapedCharacter {
     }
 
     let form: Form
-    /// Bytes of the input.
+    /// How many bytes of the input it takes.
     let length: Int
 
     init(at index: Int, of bytes: Span<UInt8>) {

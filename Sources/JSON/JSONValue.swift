@@ -7,7 +7,7 @@ package enum JSONValue: Hashable, Sendable {
 
     case null
     case bool(Bool)
-    /// As written: JSON's numbers know no limits.
+    /// The number as it is written, since JSON sets no limits to numbers.
     case number(String)
     case string(String)
     case array([JSONValue])

@@ -8,7 +8,7 @@ import SIPGrammar
 final class AskedContact {
     let address: NameAddress
     let uri: ComparableURI
-    /// In the form of ``ContactText``.
+    /// The contact, in the form of ``ContactText``.
     let text: ByteString
     /// Seconds asked for, before they are clamped; 0 ends the binding.
     let expires: UInt32

@@ -50,7 +50,7 @@ extension Binding {
         AddressOfRecord(user: text(userRange), host: text(hostRange))
     }
 
-    /// In the form of ``ContactText``.
+    /// The contact, in the form of ``ContactText``.
     package var contact: ByteString { text(contactRange) }
     package var callID: ByteString { text(callIDRange) }
 

@@ -19,7 +19,7 @@ extension BindingTable {
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // Refreshed since the entry was made.
+                // The binding was refreshed after the entry had been made.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -100,7 +100,7 @@ extension Binding {
 }
 
 extension Flow {
-    /// Stands in vacant slots.
+    /// The flow that stands in vacant slots.
     fileprivate static let none = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }

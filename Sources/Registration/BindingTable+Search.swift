@@ -14,7 +14,7 @@ extension BindingTable {
     package struct PushDevice: Sendable {
         package let id: DeviceID
         package let token: PushToken
-        /// When it last named this token.
+        /// When the device last named this token.
         package let registeredAt: UnixTime
     }
 

@@ -43,14 +43,14 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package var count: Int { byID.count }
 
-    /// Those that are woken by a push.
+    /// How many bindings are woken by a push.
     package var pushCount: Int {
         countByProvider.indices.reduce(0) { sum, number in
             enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum
         }
     }
 
-    /// AORs that have any.
+    /// How many AORs have a binding.
     package var addressCount: Int { byAOR.count }
 
     /// When ``removeExpired(limit:now:)`` next has something to look at.

@@ -49,7 +49,7 @@ package struct ReportedDevice: Hashable, Sendable {
 /// Which of a user's devices are meant.
 package enum DeviceSelection: Hashable, Sendable {
     case all
-    /// That it was reported with; see ``ReportedDevice/label``.
+    /// The label that the device was reported with; see ``ReportedDevice/label``.
     case label(ByteString)
     /// `pn-prid`, of whatever provider, or one of two tokens in it.
     case token(ByteString)
@@ -164,7 +164,7 @@ extension RegisterProcessor {
 }
 
 extension Flow {
-    /// Of a device that has never registered.
+    /// The flow of a device that has never registered.
     static let nowhere = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }
 

@@ -24,11 +24,11 @@ package struct ForkTarget: Sendable {
     package let isSecure: Bool
     /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
     package let path: [ByteString]
-    /// In thousandths.
+    /// The preference of the contact, in thousandths.
     package let q: UInt16
     /// When it registered last. What a provider says about its token counts only if it is newer.
     package let registeredAt: UnixTime
-    /// The granted time is not over.
+    /// Whether the granted time is not over yet.
     package let isFresh: Bool
 }
 

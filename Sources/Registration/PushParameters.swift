@@ -28,16 +28,16 @@ package enum PushParameters: Hashable, Sendable {
         case unknownProvider
         /// `pn-provider=apns`, or another whose apps `pn-param` names, without it.
         case missingParam
-        /// Known, but switched off by the operator.
+        /// The provider is known, but the operator has switched it off.
         case disabledProvider(PushProvider)
         /// The service is known, but the app that `pn-param` names, or the push resource's host, is not one of ours.
         case foreignToken
     }
 
     package enum Invalid: Hashable, Sendable {
-        /// `pn-prid` without `pn-provider`.
+        /// There is a `pn-prid` without a `pn-provider`.
         case missingProvider
-        /// Longer than ``PushParameters/longestValue``.
+        /// A value is longer than ``PushParameters/longestValue``.
         case tooLong
         /// Two Apple tokens whose services do not pair up with those of `pn-param`.
         case unpairedTokens
@@ -45,7 +45,7 @@ package enum PushParameters: Hashable, Sendable {
         case unreadableToken
     }
 
-    /// Bytes of a decoded `pn-prid` or `pn-param`.
+    /// How many bytes a decoded `pn-prid` or `pn-param` may have.
     package static let longestValue = 4096
 
     /// The triple as a device sent it, decoded, before it is judged.

@@ -19,7 +19,7 @@ package struct RegisterPlan: Sendable {
     package internal(set) var refreshed: [DeviceID] = []
     /// The devices that are gone by this REGISTER.
     package internal(set) var removed: [DeviceID] = []
-    /// For the log.
+    /// What the log says of it.
     package internal(set) var facts: [RegistrationFact] = []
 
     /// Bindings whose push parameters the answer repeats (rule P7); those of other devices stay secret.

@@ -28,7 +28,7 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package var maxContacts = 12
     /// Contacts of one REGISTER; one more gets 400.
     package var maxContactsPerRequest = 20
-    /// In the order they are tried.
+    /// What may name a device, in the order in which it is tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
     package var requiresAppleParam = true

@@ -58,7 +58,7 @@ struct ComparableURI {
                     value: value.map { Self.hash($0, ignoringCase: !isPush) } ?? 0, isPush: isPush,
                     mustBeInBoth: parameter.mustBeInBoth))
         }
-        // Of equal names the first comes first.
+        // Parameters of the same name keep their order.
         parameters = hashed.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }
             .map(\.element)
     }

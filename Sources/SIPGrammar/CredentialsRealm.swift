@@ -26,7 +26,7 @@ extension MessageFrame {
         }
     }
 
-    /// Behind the closing quote.
+    /// The place behind the closing quote.
     private static func quoteEnd(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {

@@ -11,7 +11,7 @@ package struct HeaderFilter: Hashable, Sendable {
         let isPrefix: Bool
     }
 
-    /// By the raw value of the name.
+    /// One bit for each known name, by its raw value.
     private let known: UInt64
     private let names: [Name]
 
@@ -75,7 +75,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return "SIP needs \(needed)"
     }
 
-    /// Expects lower case.
+    /// The text is in lower case.
     private func names(it text: [UInt8]) -> Bool {
         names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }

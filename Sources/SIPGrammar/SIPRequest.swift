@@ -7,7 +7,7 @@ package import Bytes
 package struct MessageFrame: Sendable {
     /// The whole message, start line to the end of the body, without any surplus the datagram had.
     package let bytes: ByteString
-    /// In the order of the message.
+    /// All header fields, in the order of the message.
     package let fields: [HeaderField]
     /// Where the start line's CRLF ends.
     package let headersStart: Int

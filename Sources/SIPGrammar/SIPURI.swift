@@ -79,7 +79,7 @@ package struct NameAddress: Sendable {
 
 /// One Via value (RFC 3261 section 20.42, RFC 3581).
 package struct Via: Sendable {
-    /// As received (`UDP`, `tls-sctp`, ...).
+    /// The transport as it was received (`UDP`, `tls-sctp`, ...).
     package let transport: ByteString
     package let host: ByteString
     package let port: UInt16?

@@ -241,7 +241,7 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// 0 without an answer.
+    /// The status of the answer to a request; 0 when there was none.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {

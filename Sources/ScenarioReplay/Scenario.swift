@@ -76,7 +76,7 @@ package struct ScenarioStep: Hashable, Sendable {
 
     /// Whose step this is; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
-    /// The place whose column it has.
+    /// The place in whose column of the ladder it stands.
     package var place: String? { program?.place ?? actor?.place }
     /// The IP address that its place wishes.
     var address: String? { program?.address ?? actor?.address }
@@ -96,7 +96,7 @@ package struct APIRequest: Hashable, Sendable {
     /// Scopes with commas between them: an API key that has them is shown; `nil` for none.
     package let scopes: String?
     package let body: String?
-    /// What it must be answered with.
+    /// The status that the request must be answered with.
     package let status: Int
     /// Paths into the answer's JSON and the value there: see ``JSONValue/text(at:)``.
     package let answer: [String: String]
@@ -142,7 +142,7 @@ package struct Program: Hashable, Sendable {
     /// has its port.
     package let says: String?
     package let end: End
-    /// When that signal comes.
+    /// When the program gets that signal.
     package let endsWhen: StartCondition
 }
 

@@ -121,7 +121,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// As many expectations as `count` says.
+    /// Repeats an expectation as often as its `count` says.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {

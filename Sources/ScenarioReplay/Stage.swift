@@ -23,7 +23,7 @@ final class Stage {
     private let folder: URL
     private var children: [Child] = []
 
-    /// A daemon that runs already.
+    /// Makes a stage of a daemon that runs already.
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }

@@ -22,7 +22,7 @@ package struct SimulatedPhone {
     var isAcknowledged = false
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
-    /// The transaction of the REGISTER that it answered so.
+    /// The transaction of the REGISTER that the daemon answered with that 200.
     var acknowledged: ByteString?
     var registrations = 0
     /// REGISTERs sent again on the present flow, as apps do that are told of the network twice.

@@ -33,7 +33,7 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // Once, and again only for a phone that has moved, or has said that it met the call twice.
+                // An INVITE comes once, and again only to a phone that has moved, or has said that it met the call twice.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }

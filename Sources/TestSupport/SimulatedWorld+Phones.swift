@@ -104,7 +104,7 @@ extension SimulatedWorld {
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // It was taken back, and comes again.
+                // The INVITE was taken back, and comes again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -127,7 +127,7 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // A failure's has the INVITE's branch; a 482 has no dialog.
+            // The ACK to a failure has the branch of the INVITE; a 482 makes no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {

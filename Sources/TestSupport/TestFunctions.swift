@@ -3,7 +3,7 @@ package import ProxyCore
 package import Registration
 
 extension DialogSeal {
-    /// With a key that is the same in every run, and otherwise as the daemon's.
+    /// The functions of the daemon, but with a key that is the same in every run.
     package static var forTests: DialogSeal {
         let sealer = TextSealer()
         do {
@@ -20,7 +20,7 @@ extension DialogSeal {
 }
 
 extension DigestFunctions {
-    /// Real hashes.
+    /// The hashes are real ones.
     package static let forTests = DigestFunctions(
         hash: { algorithm, bytes in
             switch algorithm {

@@ -237,7 +237,7 @@ struct DeviceExplanation {
         }
     }
 
-    /// While the call waited.
+    /// Whether the phone came back while the call waited.
     private var cameBack: Bool { record.registered != nil || sign != nil }
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }

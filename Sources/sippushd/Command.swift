@@ -39,7 +39,7 @@ struct Command: Sendable {
         name: "--config", value: "FILE",
         help: "The configuration file (default: $\(configVariable), else \(defaultConfig)).")
 
-    /// For commands that list something.
+    /// The options of commands that list something.
     static let listOptions = [
         configOption, Option(name: "--json", value: nil, help: "Print JSON, with all that is known of each entry."),
     ]

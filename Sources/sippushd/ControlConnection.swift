@@ -25,7 +25,7 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// For what takes the daemon its time.
+    /// For orders that take the daemon longer than a request usually lasts.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {

@@ -23,7 +23,7 @@ struct Program {
         }
     }
 
-    /// Before any password or key is read.
+    /// Keeps passwords and keys out of core dumps, before any is read.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
@@ -66,7 +66,7 @@ struct Program {
 
     private static let helpWords: Set = ["--help", "-h"]
 
-    /// What is said about a command that there is not. `group` has the commands whose first word is right.
+    /// The sentence about a command that does not exist. `group` has the commands whose first word is right.
     private static func unknown(_ words: [String], _ group: [Command]) -> String {
         let first = words.first ?? ""
         guard let second = words.dropFirst().first, !second.hasPrefix("-") else {

@@ -1,7 +1,7 @@
 package import Addressing
 import Bytes
 package import PushDelivery
-package import TestSupport
+import TestSupport
 package import Timekeeping
 
 extension PushCode {

@@ -1,7 +1,7 @@
 /// Whether every call that waits for its phone reaches it, and how fast pushes and woken calls are.
 enum HoldBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        // Two seconds of it.
+        // The calm load lasts two seconds.
         let calm = max(20, Int(options.lowRate * 2))
         let bench = try Workbench(options, calls: calm + options.calls)
         _ = try bench.registers.run(0..<(calm + options.calls), cseq: 1, window: options.window)

@@ -20,7 +20,7 @@ package struct LoginLimit: Sendable {
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
-    /// What each table remembers.
+    /// How many keys each table remembers.
     package static let capacity = 65_536
 
     /// One password that somebody shows.
@@ -65,7 +65,7 @@ package struct LoginLimit: Sendable {
         return waits.compactMap(\.self).max()
     }
 
-    /// One was wrong.
+    /// A password was wrong.
     package mutating func failed(_ attempt: Attempt, now: Instant) {
         if isKnown(attempt) {
             _ = known.admit(attempt.pair, now: now)
@@ -75,7 +75,7 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// One was right. Whom a trusted peer speaks for may be anywhere: nothing is learnt from it.
+    /// A password was right. Whom a trusted peer speaks for may be anywhere: nothing is learnt from it.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

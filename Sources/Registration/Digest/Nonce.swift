@@ -99,7 +99,7 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    /// When the current generation was begun.
+    /// When the present generation of nonces began.
     private var began: Instant?
     /// Nonces up to this number that are not in a generation may have been used.
     private var forgotten: UInt64 = 0

@@ -20,7 +20,7 @@ final class CallLoad {
     private var overCount = 0
     private(set) var completed = 0
 
-    /// Nobody waits for their pushes.
+    /// Users whose pushes nobody waits for, since their provider is slow.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
     /// Where INVITEs go.
@@ -32,7 +32,7 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// Calls begun, which the timer looks at.
+    /// The calls that have begun, which the timer looks at.
     private var active = 0..<0
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)

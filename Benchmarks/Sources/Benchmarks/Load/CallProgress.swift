@@ -18,7 +18,7 @@ package struct CallProgress: Sendable {
     /// When the caller's INVITE or the phone's 200 is due again, and how often it was sent.
     var next = Instant.distantFuture
     var tries = 0
-    /// The phone's 200 until the ACK comes.
+    /// The phone's 200, which is sent again until the ACK comes.
     var answer: [UInt8] = []
 
     package init() {}

@@ -21,7 +21,7 @@ final class PushSink {
         var timer: LoopTimer?
     }
 
-    /// It answers after the delay.
+    /// Makes a gateway that answers each push after the delay.
     init(
         on loop: EventLoop, delay: Duration = .zero, pushed: @escaping (_ user: Int) -> Void
     ) throws(BenchmarkError) {

@@ -132,7 +132,7 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Goes on where the other settings end, within `push`.
+    /// These settings are appended to the others, which end within `push`.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -212,11 +212,11 @@ private final class LastWords: @unchecked Sendable {
     private func look() {
         let text = text
         if listener == nil, let range = text.firstRange(of: "listener=udp:") {
-            // Whole once its line is.
+            // The list of addresses is complete once its line is.
             let rest = text[range.upperBound...]
             if let end = rest.firstIndex(where: \.isWhitespace) { listener = Endpoint(rest[..<end]) }
         }
-        // Said before the other one.
+        // The daemon says this before it says where it speaks SIP.
         if api == nil, let line = text.firstRange(of: "API listens") {
             let rest = text[line.upperBound...]
             if let range = rest.firstRange(of: "listener="),

@@ -52,7 +52,7 @@ final class Workbench {
         hooks.calls = calls
     }
 
-    /// Nothing to be done here for so long.
+    /// Meanwhile there is nothing to do here.
     func pause(_ duration: Duration) throws(BenchmarkError) {
         _ = try wait.wait(atMost: duration) { false }
     }
