@@ -136,7 +136,7 @@ let package = Package(
                 "TestSupport", "HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing",
                 "Timekeeping",
             ]),
-        tests("JSONTests", ["JSON", "Bytes"]),
+        tests("JSONTests", ["TestSupport", "JSON", "Bytes"]),
         tests(
             "ProxyCoreTests",
             [

@@ -14,6 +14,8 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
 
     package mutating func chance(_ probability: Double) -> Bool { Double.random(in: 0..<1, using: &self) < probability }
 
+    package mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) } }
+
     /// A duration between two numbers of milliseconds.
     package mutating func milliseconds(_ range: ClosedRange<Int64>) -> Duration {
         .milliseconds(Int64.random(in: range, using: &self))

@@ -1,5 +1,6 @@
 import Bytes
 import JSON
+import TestSupport
 import Testing
 
 private func written(_ bytes: [UInt8], atMost limit: Int = .max) -> [UInt8] {
@@ -38,13 +39,9 @@ struct JSONStringTests {
     }
 
     @Test func `any bytes read back as the same text`() throws {
-        var state: UInt64 = 11
+        var random = SeededGenerator(seed: 11)
         for length in 0..<600 {
-            var bytes: [UInt8] = []
-            for _ in 0..<length {
-                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-                bytes.append(UInt8(truncatingIfNeeded: state >> 40))
-            }
+            let bytes = random.bytes(length)
             let read = try JSONValue(written(bytes)).string
             #expect(read == String(decoding: bytes, as: UTF8.self))
         }

@@ -1,6 +1,7 @@
 import Bytes
 import JSON
 import PushDelivery
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -18,14 +19,8 @@ private let hostile: [[UInt8]] =
 
 /// The hostile texts, and noise.
 private let texts: [[UInt8]] = {
-    var state: UInt64 = 3
-    return hostile
-        + (0..<300).map { length in
-            (0..<length % 64 + 1).map { _ in
-                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-                return UInt8(truncatingIfNeeded: state >> 40)
-            }
-        }
+    var random = SeededGenerator(seed: 3)
+    return hostile + (0..<300).map { random.bytes($0 % 64 + 1) }
 }()
 
 private let settings = PushSettings.sample

@@ -277,11 +277,8 @@ struct PushBucketTests {
 
     /// What the store holds after every change must be what the bucket holds.
     @Test func `the changes rebuild the bucket`() {
-        var state: UInt64 = 5
-        func random(_ bound: UInt64) -> UInt64 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return (state >> 33) % bound
-        }
+        var generator = SeededGenerator(seed: 5)
+        func random(_ bound: UInt64) -> UInt64 { generator.next(upperBound: bound) }
         var small = BucketSettings()
         small.maximumEntries = 3
         small.maximumAge = .seconds(300)
