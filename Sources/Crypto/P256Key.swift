@@ -44,7 +44,7 @@ package final class P256KeyPair: @unchecked Sendable {
 
     package static let privateKeyLength = 32
 
-    /// A fresh pair.
+    /// Makes a fresh pair of keys.
     package init() throws(CryptoError) {
         ERR_clear_error()
         guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }

@@ -11,7 +11,7 @@ package final class ProviderKey: @unchecked Sendable {
         /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518 section 3.3). Google's token service.
         case rs256
 
-        /// As a token's header names it.
+        /// The name of the algorithm in the header of a token.
         package var name: String {
             switch self {
             case .es256: "ES256"

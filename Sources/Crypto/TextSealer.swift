@@ -14,7 +14,7 @@ package final class TextSealer: @unchecked Sendable {
         package let digest: UInt64
     }
 
-    /// Longer ones are none of ours.
+    /// A longer text is none that we have sealed.
     package static let maximumLength = 240
 
     private var keys: [Key] = []

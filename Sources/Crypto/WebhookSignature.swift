@@ -6,9 +6,9 @@ package import Timekeeping
 ///
 /// While a secret is replaced there are two codes, so that a receiver may know either secret.
 package struct WebhookSignature: Hashable, Sendable {
-    /// Whole seconds.
+    /// When it was signed, in whole seconds.
     package let time: UnixTime
-    /// In the order they are written.
+    /// The codes, in the order in which they are written.
     private let codes: [[UInt8]]
 
     /// How old a signature may be, or how far in the future, that receivers accept.

@@ -7,7 +7,7 @@ import CNGHTTP2
 package final class HTTP2Server {
     /// What the server allows the client.
     package struct Limits: Hashable, Sendable {
-        /// Requests at a time.
+        /// How many requests there may be at a time.
         package var streams = 256
         /// Bytes of a request's header fields, counted as in RFC 9113 section 6.5.2. A longer head ends its stream.
         package var head = 16 << 10

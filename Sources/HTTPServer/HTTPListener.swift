@@ -23,7 +23,7 @@ package final class HTTPListener: @unchecked Sendable {
         package var headTimeout: Duration = .seconds(10)
         /// From the end of the head to the end of the body.
         package var bodyTimeout: Duration = .seconds(30)
-        /// Between two requests.
+        /// How long a connection may stay without a request.
         package var idleTimeout: Duration = .seconds(60)
         /// How long the peer may take no byte of an answer.
         package var outputTimeout: Duration = .seconds(30)

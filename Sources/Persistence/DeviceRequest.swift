@@ -4,7 +4,7 @@ package import Timekeeping
 
 /// A GUID in the form that .NET and others write: 32 hexadecimal digits in five groups.
 package struct RequestID: Hashable, Sendable {
-    /// In lower case.
+    /// The text of the identifier, in lower case.
     package let text: String
 
     private static let groups = [8, 4, 4, 4, 12]
@@ -70,7 +70,7 @@ package struct DeviceRequest: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
     package let user: String
-    /// Means nothing in a clean-up.
+    /// The platform of the token; it means nothing in a clean-up.
     package let platform: Platform
     /// Empty in a clean-up of all devices of the user.
     package let token: String
@@ -80,7 +80,7 @@ package struct DeviceRequest: Hashable, Sendable {
 
     /// Characters of a token; longer ones are kept one byte too long, and fail.
     package static let tokenLimit = 4096
-    /// Bytes of a user's identifier, likewise.
+    /// How many bytes the identifier of a user may have.
     package static let userLimit = 256
 
     package init(

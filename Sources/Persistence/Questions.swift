@@ -38,9 +38,9 @@ package struct StatisticsQuestion: Hashable, Sendable {
     package var by = Grouping.day
     /// Pushes that were asked for then or later.
     package var from = UnixTime(milliseconds: 0)
-    /// And before that.
+    /// Pushes that were asked for before that.
     package var to = UnixTime(milliseconds: .max)
-    /// Empty: all.
+    /// The name of the app; empty for all of them.
     package var app = ""
     package var after = PageCursor.beginning
     /// Pushes on a page. Apps and days come on one.
@@ -68,7 +68,7 @@ package struct StatisticsRow: Hashable, Sendable {
     }
 
     package let subject: Subject
-    /// In the order of ``names``.
+    /// The figures, in the order of ``names``.
     package let figures: [Int64]
 
     /// Each is a number of devices.

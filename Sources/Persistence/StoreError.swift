@@ -6,7 +6,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Why there is no backup; what was there before still is.
 package enum BackupFailure: Error, Hashable, Sendable {
-    /// Another one is being written.
+    /// Another backup is being written.
     case busy
     /// The store cannot be read now.
     case unreadable

@@ -44,13 +44,13 @@ package final class Daemon {
 
     /// Where the HTTP API listens.
     var apiEndpoints: [Endpoint] { api.endpoints }
-    /// And the admin API.
+    /// Where the admin API listens.
     var adminEndpoints: [Endpoint] { admin.endpoints }
     /// What `/openapi.json` does not tell of, as method and pattern.
     var undescribedRoutes: [String] {
         (api.router.routes + admin.router.routes).filter { $0.description == nil }.map { "\($0.method) \($0.pattern)" }
     }
-    /// What it serves.
+    /// The routes that the API serves.
     var apiRoutes: [(method: String, pattern: String)] { api.router.routes.map { ($0.method, $0.pattern) } }
     /// What listens, as others reach it.
     private(set) var listeners: [Listener] = []
@@ -131,7 +131,7 @@ package final class Daemon {
 
     private struct Bound {
         var sockets: [UInt16: UDPSocket] = [:]
-        /// They accept when the loop runs.
+        /// They accept connections as soon as the loop runs.
         var streamListeners: [StreamListener] = []
         var listeners: [Listener] = []
     }
@@ -293,7 +293,7 @@ package final class Daemon {
         }
     }
 
-    /// Of all parts.
+    /// The figures of all parts together.
     private var figures: CounterSet {
         var figures = shard.assumeIsolated { $0.withEngine { engine, _ in engine.figures } }
         for part in [store.figures, push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }

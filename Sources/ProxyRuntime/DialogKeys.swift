@@ -20,7 +20,7 @@ final class DialogKeys: @unchecked Sendable {
 
     private let store: any ProxyStore
     private let log: Log
-    /// The newest first.
+    /// The keys, the newest first.
     private var keys: [Key]
     private var timer: LoopTimer?
 

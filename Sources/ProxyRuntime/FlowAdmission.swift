@@ -13,7 +13,7 @@ package struct FlowLimits: Hashable, Sendable {
     package var output: Duration
     /// Connections of one source that have not proved themselves.
     package var perSource: Int
-    /// All of them.
+    /// How many connections there may be in all.
     package var connections: Int
 
     /// Those that one account may have proved: a share of all, so that no user can fill the table.
@@ -53,7 +53,7 @@ package struct FlowAdmission {
         fileprivate var silent: AgeList<Entry>.Place?
         /// `nil` once it has proved itself.
         fileprivate var unproved: AgeList<Entry>.Place?
-        /// By whose password.
+        /// The account whose password has proved the connection.
         fileprivate var account: Int?
 
         package var isUnproved: Bool { unproved != nil }
@@ -67,9 +67,9 @@ package struct FlowAdmission {
     package var limits: FlowLimits
     private var silent = AgeList<Entry>()
     private var unproved = AgeList<Entry>()
-    /// Unproved ones, by source.
+    /// How many unproved connections each source has.
     private var sources: [IPAddress: Int] = [:]
-    /// Proved ones, by account.
+    /// How many proved connections each account has.
     private var accounts: [Int: Int] = [:]
     private(set) package var count = 0
 
@@ -132,7 +132,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Once, when the connection has gone.
+    /// Called once, when the connection has gone.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }

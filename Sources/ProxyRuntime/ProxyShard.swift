@@ -27,7 +27,7 @@ package actor ProxyShard {
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Those being run; kept for its room.
+    /// The actions that are being run. The array is kept, so that its memory is used again.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
 
@@ -131,7 +131,7 @@ package actor ProxyShard {
         runActions()
     }
 
-    /// A stream's keep-alive.
+    /// A keep-alive came on a stream.
     func flowAlive(_ flow: Flow) {
         engine.flowAlive(flow, now: loop.moment)
         runActions()

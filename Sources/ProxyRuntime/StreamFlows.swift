@@ -207,7 +207,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// As in the metrics: `reason="gave-way"`.
+    /// The word that the metrics have for it: `reason="gave-way"`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }

@@ -13,7 +13,7 @@ package struct PushAcceptance: Hashable, Sendable {
         case missingParam
         /// Its app, or the server it names, is not one of ours.
         case foreign
-        /// It contradicts itself.
+        /// The contact contradicts itself.
         case unreadable
     }
 

@@ -36,7 +36,7 @@ package struct IncomingCall: Hashable, Sendable {
     /// The caller asked for privacy (A15).
     package let isAnonymous: Bool
     package let receivedAt: UnixTime
-    /// The INVITE's.
+    /// The Call-ID of the INVITE.
     package let callID: ByteString
 
     package init(

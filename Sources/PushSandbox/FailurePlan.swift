@@ -8,11 +8,11 @@ struct FailurePlan {
     var reason: String?
     /// Milliseconds, in the answer 410 of APNs.
     var timestamp: Int64?
-    /// How often; without it, always.
+    /// How often the plan is followed; without a number always.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
-    /// Seconds.
+    /// What Retry-After says, in seconds.
     var retryAfter: Int64?
     /// The token that FCM's legacy interface names in the place of the one it was sent.
     var registrationID: String?

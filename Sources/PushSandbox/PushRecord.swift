@@ -31,7 +31,7 @@ package struct PushRecord: Sendable {
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
-    /// One line, without its end.
+    /// The record as one line, without its end.
     package var json: [UInt8] { text.bytes }
 
     var text: JSONValue {

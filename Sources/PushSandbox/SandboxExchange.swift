@@ -4,7 +4,7 @@ import JSON
 /// A request to the stand-in, however it came.
 package struct SandboxRequest: Sendable {
     package let method: String
-    /// With query, percent-encoded.
+    /// The target with its query, still percent-encoded.
     package let target: String
     /// Names in lower case; of repeated ones the first.
     package let headers: [String: String]
@@ -18,7 +18,7 @@ package struct SandboxRequest: Sendable {
     package var isBodyCut = false
     /// The control resources answer: only on the plain port.
     package var mayControl = true
-    /// It came over TLS.
+    /// Whether the request came over TLS.
     package var isSecure = false
 
     /// More than any provider takes.
@@ -52,7 +52,7 @@ package struct SandboxRequest: Sendable {
         self.repeatedHeaders = repeatedHeaders
     }
 
-    /// Still percent-encoded.
+    /// The path of the target, still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
 
     /// `https://HOST:PORT` as the client has it, without the usual port; `nil` when it names no host.
@@ -69,7 +69,7 @@ package struct SandboxRequest: Sendable {
         return value.filter { $0 != " " && $0 != "\t" }.lowercased()
     }
 
-    /// Decoded.
+    /// The names and values of the query, decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
     /// Names and values of a query or an HTML form; of repeated names the first counts.

@@ -25,7 +25,7 @@ package final class SandboxServer {
     private let streams: StreamLimits
     private var listeners: [StreamListener] = []
 
-    /// Open connections.
+    /// How many connections are open.
     package var connectionCount: Int { listeners.reduce(0) { $0 + $1.connectionCount } }
     private var peers: [UInt64: Peer] = [:]
     private var timers: [UInt64: LoopTimer] = [:]

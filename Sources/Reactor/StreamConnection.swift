@@ -62,7 +62,7 @@ package final class StreamConnection: @unchecked Sendable {
         package var outputMark: Int?
         /// What waits is still sent to a peer that has ended its side.
         package var answersAfterEnd = false
-        /// For TCP and TLS together.
+        /// How long TCP and TLS together may take to open.
         package var openTimeout: Duration = .seconds(10)
         /// How long the peer may take no byte while some wait.
         package var outputTimeout: Duration = .seconds(30)
@@ -88,14 +88,14 @@ package final class StreamConnection: @unchecked Sendable {
     package let id: UInt64
     /// `0.0.0.0:0` on Unix-domain sockets.
     package let remote: Endpoint
-    /// Our own side; known once connected.
+    /// The address of our own side, which is known once it is connected.
     private(set) package var local: Endpoint
     /// The TLS session, `nil` on plain connections.
     package let tls: TLSSession?
 
     let loop: EventLoop
     private let limits: Limits
-    /// As at first in the limits.
+    /// How much may wait to be sent; at first what the limits say.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }

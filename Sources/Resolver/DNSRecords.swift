@@ -5,7 +5,7 @@ package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
         case srv
-        /// A and AAAA together.
+        /// Records of type A and AAAA together.
         case addresses
     }
 
@@ -61,6 +61,6 @@ package enum DNSAnswer: Hashable, Sendable {
     case addresses([IPAddress])
     /// The name does not exist or has no such record.
     case nothing
-    /// They did not say.
+    /// The servers gave no usable answer.
     case failed
 }

@@ -26,7 +26,7 @@ package struct NonInviteServerTransaction: Sendable {
         case holdProvisional(until: Instant)
         /// Send the final response and keep it until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response, keep nothing.
+        /// Send the final response and keep nothing.
         case sendFinalAndEnd
         /// Send what is kept.
         case repeatResponse

@@ -27,7 +27,7 @@ package struct TransactionTimers: Sendable {
     /// T4 later: when no straggler is on its way any more.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// T2 later.
+    /// The point of time that is T2 later.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 
     /// T1 doubled `doublings` times later, without a limit (timer A).

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Where lines go.
+/// Takes the lines of the log.
 package protocol LogSink: Sendable {
     /// Takes one line with its line feed; called from any thread, must not block.
     ///

@@ -6,7 +6,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     package struct Sample: Hashable, Sendable {
         package let labels: [Label]
-        /// As it is written.
+        /// The value as it is written.
         package let value: String
     }
 
@@ -44,7 +44,7 @@ package struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
     }
 
-    /// Nothing for a family without samples.
+    /// The text of the family; it is empty without samples.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"

@@ -17,7 +17,7 @@ package enum RowChange: Sendable {
 /// Names changes that were handed over together, by whoever waits for them.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
-    /// A service's, whose waiting ``SQLiteStore`` numbers.
+    /// The ticket of a service; ``SQLiteStore`` gives the number.
     case service(UInt64)
 }
 

@@ -21,7 +21,7 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension SQLiteFailure {
-    /// Not the changes' fault.
+    /// Whether the system is at fault, and not the changes.
     var isOfSystem: Bool {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem

@@ -3,7 +3,7 @@ import Timekeeping
 
 /// Whether changes can be written; behind a lock, since the writer's thread knows and others ask.
 struct StoreHealth: Sendable {
-    /// Why not.
+    /// Why changes cannot be written; `nil` when they can.
     var failure: String?
 }
 
@@ -25,7 +25,7 @@ struct DeferredChanges {
         }
     }
 
-    /// They are written.
+    /// Changes are written again.
     mutating func clear() {
         entries = Queue()
         count = 0

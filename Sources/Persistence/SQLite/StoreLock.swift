@@ -8,9 +8,9 @@ import Timekeeping
 /// would each believe that what they have in memory is what is stored.
 final class StoreLock {
     enum Holder: String {
-        /// For life.
+        /// The daemon holds the lock for as long as it runs.
         case daemon
-        /// For a moment.
+        /// A command holds the lock for a moment.
         case command
     }
 

@@ -18,7 +18,7 @@ extension Connection {
         return connection
     }
 
-    /// Whatever schema it has.
+    /// Opens the store as it is, whatever schema it has.
     static func openStoreAsIs(_ path: String) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = .readWrite

@@ -270,7 +270,7 @@ actor StoreSession {
         }
         report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }
-        // Not again before the next interval.
+        // Lazy rows are not written again before the next interval.
         isLazyDue = false
         if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
         noteFailure(error)

@@ -19,7 +19,7 @@ final class DeadTokenService {
     private static let pageLimit = 10_000
     private static let defaultPage = 1000
     private static let pruneInterval: Duration = .seconds(3600)
-    /// Kept at most, whatever their age.
+    /// How many dead tokens are kept at most, whatever their age.
     private static let rowLimit = 1_000_000
 
     init(store: any ProxyStore, loop: EventLoop, age: Duration) throws(SystemError) {

@@ -5,7 +5,7 @@ package import Settings
 
 /// Where an HTTP service listens, and what it allows its clients.
 struct ServiceAccess {
-    /// Of its settings: `api` or `admin`.
+    /// The name of its settings: `api` or `admin`.
     let name: String
     let listen: [Endpoint]
     let certFile: String?
@@ -55,7 +55,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    /// Limits are those of the API.
+    /// The limits are those of the API.
     func access(like api: ServiceAccess) -> ServiceAccess {
         ServiceAccess(
             name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
@@ -64,7 +64,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// Neither or both.
+    /// A complaint unless both files are named, or neither.
     static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]

@@ -13,7 +13,7 @@ package enum ServiceCaller: Hashable, Sendable {
     /// Whoever may open the control socket.
     case operatorOfMachine
 
-    /// For the log.
+    /// The name of the caller for the log.
     var name: String {
         switch self {
         case .anyone: "-"
@@ -33,7 +33,7 @@ package final class ServiceCall: Sendable {
     /// What stood in the place of the pattern's `{}`s, in their order.
     package let parameters: [String]
     private let reply: HTTPReply
-    /// Told the status of the answer.
+    /// Is told the status of the answer.
     private let answered: @Sendable (Int) -> Void
 
     init(

@@ -35,7 +35,7 @@ package struct ServiceRouter {
         let takesPassword: Bool
         /// Its body shows a token in place of a key: whoever was wrong too often is not heard.
         let showsToken: Bool
-        /// For `/openapi.json`.
+        /// What `/openapi.json` says of the route.
         let description: RouteDescription?
         let segments: [Segment]
         let read: Reader
@@ -47,7 +47,7 @@ package struct ServiceRouter {
     package struct Reading {
         /// Who the request claims to come from, when it shows a password in place of a key.
         let login: LoginAttempt?
-        /// Knows what was read.
+        /// Serves the request, and knows what was read of it.
         let handler: Handler
     }
 

@@ -27,7 +27,7 @@ struct TokenReport {
             }
         }
 
-        /// Bytes.
+        /// How many bytes the field may have.
         var limit: Int { isToken ? 2000 : 256 }
         var isToken: Bool { self == .callsToken || self == .otherToken }
 
@@ -203,7 +203,7 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
-    /// What ``accepts(_:)`` accepts, and nothing.
+    /// What ``accepts(_:)`` accepts, or an empty text.
     fileprivate var schema: JSONSchema {
         switch self {
         case .username, .password: .text(0...limit)
@@ -231,7 +231,7 @@ extension TokenReport.Field {
 extension UInt8 {
     fileprivate var isSpace: Bool { self == 32 || self == 9 || self == 10 || self == 13 }
 
-    /// Of either alphabet, or padding.
+    /// Whether it is a character of either alphabet, or padding.
     fileprivate var isBase64: Bool {
         switch self {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),

@@ -29,7 +29,7 @@ final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// One was wrong.
+    /// Somebody there has shown a wrong password or key.
     func count(from source: IPAddress, for user: AddressOfRecord? = nil) {
         guard let shard else { return limit.failed(.init(from: source, for: user), now: loop.now) }
         shard.assumeIsolated { shard in
@@ -37,7 +37,7 @@ final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// A user's was right.
+    /// Somebody there has shown a user's right password.
     func succeeded(from source: IPAddress, for user: AddressOfRecord) {
         guard let shard else { return limit.succeeded(.init(from: source, for: user)) }
         shard.assumeIsolated { shard in

@@ -6,7 +6,7 @@ import Timekeeping
 
 /// What is known of a user's phones, or of a call, for `sippushd explain`.
 package struct ExplainReport: Codable, Sendable {
-    /// As asked for.
+    /// The name that was asked for.
     package var name: String
     /// The name is that of a user of one of our domains; else it is taken for a Call-ID.
     package var isUser: Bool

@@ -10,7 +10,7 @@ import Timekeeping
 /// Users and keys in the store while no daemon runs.
 package struct OfflineStore {
     private let path: String
-    /// Those of the settings.
+    /// The apps of the settings.
     private let apps: [String: MobileAppSettings]
 
     package init(_ settings: DaemonSettings) { self.init(path: settings.store, apps: settings.api.mobileApps) }
@@ -22,7 +22,7 @@ package struct OfflineStore {
 
     /// There is no store yet: a command that reads makes none, and finds nothing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
-    /// For whoever reads in vain.
+    /// The sentence for a command that finds no store to read.
     package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
 
     // MARK: Backup

@@ -31,7 +31,7 @@ enum AcrobitsRequest {
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
             members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
             members.append(PayloadField("Badge", Int64(context.push.badge)))
-        // There is no word for it.
+        // The mediator has no word for a silent push.
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
             guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }

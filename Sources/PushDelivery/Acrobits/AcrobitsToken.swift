@@ -19,7 +19,7 @@ package struct AcrobitsToken: Hashable, Sendable {
 
     /// For incoming calls: since iOS 13 they have a token of their own, and the phone must ring when it is used.
     package let calls: Address?
-    /// For everything else.
+    /// The address for everything but calls.
     package let other: Address?
     /// The account on the device.
     package let selector: ByteString?

@@ -52,7 +52,7 @@ package struct BucketSettings: Hashable, Sendable {
 ///
 /// Pure: tell it what became of a call; it returns the rows to write.
 package struct PushBucket: Sendable {
-    /// Oldest first.
+    /// The entries, the oldest first.
     package private(set) var entries: [BucketEntry] = []
     /// Reports on their way to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []

@@ -2,7 +2,7 @@ package import Timekeeping
 
 /// A token that reaches no app any more, and whose contact we have dropped for it.
 package struct DeadToken: Hashable, Sendable {
-    /// Who said so.
+    /// Who said that the token is dead.
     package enum Source: String, Hashable, Sendable {
         /// The answer to a push.
         case provider

@@ -56,7 +56,7 @@ package struct HTTPPushBody: Hashable, Sendable {
         }
     }
 
-    /// All that it names.
+    /// All fields that the body names.
     var fields: [HTTPPushField] { Self.fields(of: root) }
 
     private static func fields(of node: Node) -> [HTTPPushField] {

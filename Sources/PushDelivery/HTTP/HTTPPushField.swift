@@ -84,7 +84,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// JSON; empty for a call.
+    /// The list of calls as JSON; empty for a call.
     var calls: [UInt8] {
         switch context.push.message {
         case .incomingCall, .silent, .notification: CallList.json([], atMost: Self.listLimit)
@@ -105,7 +105,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// Of a list: the last one's.
+    /// The caller; of a list that of the last call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI

@@ -116,7 +116,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     /// Whether requests say of a notification that it is one.
     var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
 
-    /// All that requests name.
+    /// All fields that the requests name.
     private var fields: [HTTPPushField] {
         let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
         return templates.flatMap(\.fields) + (body?.fields ?? [])

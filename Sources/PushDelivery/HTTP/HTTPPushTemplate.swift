@@ -114,7 +114,7 @@ package struct HTTPPushURL: Hashable, Sendable {
 
 /// A header field of the operator's, whose value may hold keys and is never printed.
 package struct HTTPPushHeader: Hashable, Sendable {
-    /// Lower case.
+    /// The name, in lower case.
     let name: String
     let template: HTTPPushTemplate
 

@@ -2,7 +2,7 @@ package import Timekeeping
 
 /// What an app says of a push it got. Each is a matter of its own: a push can be read and never followed.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
-    /// It arrived.
+    /// The push arrived at the app.
     case received
     /// The user tapped it to reach what it leads to.
     case followed

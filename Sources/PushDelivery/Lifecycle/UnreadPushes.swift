@@ -9,9 +9,9 @@ package struct UnreadPushes: Sendable {
     /// What a push tells of, as far as something else than its app can show that it was read.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
-        /// Missed calls.
+        /// A list of missed calls.
         case list
-        /// Only the app knows.
+        /// Something that only the app knows of.
         case other
     }
 
@@ -23,7 +23,7 @@ package struct UnreadPushes: Sendable {
 
     /// Of each device, oldest first; never empty.
     private var devices: [DeviceID: [Entry]] = [:]
-    /// Of all devices.
+    /// How many pushes of all devices are unread.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
@@ -142,7 +142,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// By a list with these calls.
+    /// Whether a list with these calls tells of it again.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

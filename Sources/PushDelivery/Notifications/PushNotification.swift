@@ -27,7 +27,7 @@ package struct PushNotification: Hashable, Sendable {
     package var mediated: MediatedMessage?
     /// It says that a call is over.
     package private(set) var endedCall: EndedCallNotice?
-    /// Nobody wants it any more then.
+    /// From then on nobody wants the notification.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
@@ -57,7 +57,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         /// The caller gave up, or nobody took it in time.
         case missed
         case answeredElsewhere
-        /// By another phone, for all.
+        /// Another phone has declined for all.
         case declinedElsewhere
     }
 
@@ -81,10 +81,10 @@ package struct EndedCallNotice: Hashable, Sendable {
 
 /// A JSON object of the sender's, which is passed on to the app as it is.
 package struct CustomData: Hashable, Sendable {
-    /// Without blanks.
+    /// The JSON text, without blanks.
     package let json: [UInt8]
 
-    /// More fits no provider's push.
+    /// How many bytes there may be: more does not fit into any provider's push.
     package static let longest = 4096
 
     /// `nil` for what is no object, or too long.
@@ -114,7 +114,7 @@ package struct MediatedMessage: Hashable, Sendable {
     }
 
     package var verb: Verb
-    /// The sender.
+    /// The name of the sender.
     package var userName = ByteString.empty
     package var userDisplayName = ByteString.empty
     package var contentType = ByteString.empty

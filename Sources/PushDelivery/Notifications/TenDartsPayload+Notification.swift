@@ -49,7 +49,7 @@ extension TenDartsPayload {
         }
     }
 
-    /// There, be they empty.
+    /// The members that are always there, even when they are empty.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),

@@ -9,7 +9,7 @@ import Timekeeping
 /// `id` is the push's code, by which the app reports that it was received, opened or read; `dst` and `dsc` say where in
 /// the app it leads; what a call needs stands in `ctm`, with the code by which the app names its device in reports.
 enum TenDartsPayload {
-    /// Bytes of a text to show.
+    /// How many bytes a text to show may have.
     private static let textLimit = 512
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {

@@ -4,7 +4,7 @@ package enum PushStep: Hashable, Sendable {
     ///
     /// - Parameter app: the name of the app whose way it goes.
     case queued(app: String)
-    /// It cannot even wait; ``finished(_:)`` follows.
+    /// The push cannot even wait; ``finished(_:)`` follows.
     case refused(PushRefusal)
     /// Handed to HTTP: the first try, or one after a pause.
     case sent

@@ -60,7 +60,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// On the way to the provider.
+    /// A step of the push on its way to the provider.
     package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):

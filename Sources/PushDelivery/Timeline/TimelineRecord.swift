@@ -38,7 +38,7 @@ package struct TimelineRecord: Hashable, Sendable {
 
     /// How far the push came on its way to the provider.
     package enum Delivery: String, Hashable, Sendable {
-        /// None was asked for.
+        /// No push was asked for.
         case none
         case underWay = "under-way"
         /// The last try has its answer.
@@ -125,11 +125,11 @@ package struct TimelineRecord: Hashable, Sendable {
     package var delivery: Delivery
     package var tries = 0
     package var answer: Answer?
-    /// HTTP.
+    /// The HTTP status of the last answer.
     package var status: Int?
     /// What the provider or the HTTP client said to what did not succeed, of the last such try.
     package var reason = ""
-    /// Since when, by the provider's word.
+    /// Since when the token is dead, by the provider's word.
     package var deadSince: UnixTime?
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
@@ -145,9 +145,9 @@ package struct TimelineRecord: Hashable, Sendable {
 
     /// Milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
-        /// The first try.
+        /// When the first try was sent.
         package var sent: Int32?
-        /// The last answer.
+        /// When the last answer came.
         package var answered: Int32?
         /// A REGISTER of the phone came.
         package var registered: Int32?

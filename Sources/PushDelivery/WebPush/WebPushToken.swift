@@ -16,7 +16,7 @@ package struct WebPushToken: Hashable, Sendable {
     /// `nil`: only pushes without payload are possible.
     package let keys: Keys?
 
-    /// Of a URL.
+    /// How many bytes a URL may have.
     private static let longest = 2048
 
     /// Reads the decoded parameters; `nil` when the URL is anything but `https` to one of the hosts.

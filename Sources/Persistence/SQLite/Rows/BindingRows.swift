@@ -15,7 +15,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// In the order of their numbers.
+    /// A page of the bindings, in the order of their numbers.
     func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
         let rows =
             if let device {

@@ -39,7 +39,7 @@ extension ByteString: SQLParameter {
     func bind(to statement: Statement, at index: Int) { withSpan { statement.bind(index, text: $0) } }
 }
 
-/// As a blob.
+/// Bytes are bound as a blob.
 extension [UInt8]: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, blob: span) }
 }

@@ -36,7 +36,7 @@ extension Connection {
         }
     }
 
-    /// The newest first.
+    /// The secrets of that name, the newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
         let rows = try statement(
             "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)

@@ -55,7 +55,7 @@ extension Connection {
         return try page(of: rows, limit: asked.by == .push ? asked.limit : .max) { $0.statistics(asked.by) }
     }
 
-    /// Apps, and days.
+    /// How many apps, or days, there are at most.
     private static let groupLimit = 10_000
 }
 

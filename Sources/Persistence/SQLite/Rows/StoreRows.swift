@@ -22,7 +22,7 @@ extension Connection {
         return true
     }
 
-    /// All of them, or none.
+    /// Keeps all of the changes, or none.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }

@@ -114,6 +114,6 @@ package struct AppReport: Codable, Sendable {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Lists show both.
+    /// Whether it is the name or the id, since lists show both.
     func isNamed(_ text: String) -> Bool { text == name || (!id.isEmpty && text.lowercased() == id.lowercased()) }
 }

@@ -54,7 +54,7 @@ final class DeviceRegistrationService {
 
     func register(in router: inout ServiceRouter) { routes.register(in: &router) }
 
-    /// Accepted and not done.
+    /// How many requests are accepted and not done.
     var openRequests: Int { queue.count }
 
     func prune() { queue.prune() }

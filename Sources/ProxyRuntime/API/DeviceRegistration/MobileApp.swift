@@ -56,10 +56,10 @@ struct MobileApp: Sendable {
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class MobileApps: @unchecked Sendable {
     private let domains: [String]
-    /// By their names; these win.
+    /// The apps of the settings by their names; they win over those of the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
-    /// By their identifiers.
+    /// All apps by their identifiers.
     private var apps: [String: MobileApp] = [:]
 
     static let limit = 1000
@@ -87,7 +87,7 @@ final class MobileApps: @unchecked Sendable {
 
     // MARK: Those of the store
 
-    /// By their names.
+    /// All apps as lists show them, by their names.
     var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }

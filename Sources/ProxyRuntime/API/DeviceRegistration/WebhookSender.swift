@@ -145,7 +145,7 @@ final class WebhookSender: @unchecked Sendable {
 }
 
 extension DNSResolver {
-    /// A host's addresses, all of them.
+    /// Asks for all addresses of a host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
         // With a port, that asks for addresses alone.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in

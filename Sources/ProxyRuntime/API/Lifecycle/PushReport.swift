@@ -6,7 +6,7 @@ import Timekeeping
 /// What became of one push, for application servers: nothing that would let anybody reach its devices.
 struct PushReport: Encodable, Sendable {
     struct Device: Encodable, Sendable {
-        /// As its app names it.
+        /// The device, as its app names it.
         let device: String
         let app: String
         let sent: Bool
@@ -38,7 +38,7 @@ struct PushReport: Encodable, Sendable {
 }
 
 extension PushReport.Device {
-    /// By the rules of the statistics.
+    /// Counts by the rules of the statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

@@ -31,7 +31,7 @@ struct MediatorBody {
         case badge = "Badge", sound = "Sound", userName = "UserName", userDisplayName = "UserDisplayName"
         case contentType = "ContentType", id = "Id", threadID = "ThreadId"
 
-        /// Bytes.
+        /// How many bytes the field may have.
         var limit: Int {
             switch self {
             case .deviceToken: 2000

@@ -6,9 +6,9 @@ import Timekeeping
 /// A notification as the 10darts platform words it, and whom it is for.
 struct NotificationBody {
     let notification: PushNotification
-    /// As they came.
+    /// The names of users, as they came.
     let users: [String]
-    /// Their codes.
+    /// The codes of devices.
     let devices: [Substring]
 
     private static let titleLimit = 1024
@@ -16,7 +16,7 @@ struct NotificationBody {
     private static let typeLimit = 256
     private static let contentLimit = 1024
     private static let imageLimit = 2048
-    /// Users, and devices.
+    /// How many users there may be, and how many devices.
     private static let recipientLimit = 100
     private static let userNameLimit = 512
     private static let life: Int64 = 86_400

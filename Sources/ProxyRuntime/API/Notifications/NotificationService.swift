@@ -98,11 +98,11 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// Of domains that are not ours.
+        /// Names whose domain is not ours.
         var unknown: [String] = []
     }
 
-    /// Each user once.
+    /// The users that are named, each once.
     private func users(_ names: [String]) -> Users {
         let aors = shard.assumeIsolated { shard in
             shard.withEngine { engine, _ in

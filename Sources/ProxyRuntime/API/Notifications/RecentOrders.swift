@@ -11,7 +11,7 @@ final class RecentOrders: @unchecked Sendable {
     }
 
     private var orders: [PushCode: Order] = [:]
-    /// Oldest first.
+    /// The codes of the orders, the oldest first.
     private var codes: [PushCode] = []
 
     private static let limit = 1000
