@@ -108,7 +108,7 @@ let package = Package(
             "PushSandbox",
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        module("ScenarioReplay", ["Settings"]),
+        module("ScenarioReplay", ["JSON", "Settings"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
         // Tests

@@ -1,4 +1,4 @@
-import Foundation
+package import JSON
 
 /// One line of the sandbox's record: a push that it answered.
 package struct PushRecord: Equatable, Sendable {
@@ -15,10 +15,10 @@ package struct PushRecord: Equatable, Sendable {
 
     /// Reads one line; `nil` when it is not a push.
     package init?(line: some StringProtocol) {
-        guard let record = JSONValue(String(line)), let token = record.text(at: "token") else { return nil }
-        let body = record["body"] ?? .text("")
+        guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
+        let body = record["body"] ?? ""
         // A body may be kept as the text that was sent.
-        if case .text(let text) = body { self.body = JSONValue(text) ?? body } else { self.body = body }
+        self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
         type = record.text(at: "type") ?? self.body.text(at: "data.type") ?? self.body.text(at: "acme.type") ?? ""
@@ -40,76 +40,29 @@ package struct PushRecord: Equatable, Sendable {
     }
 }
 
-/// A JSON value to look into.
-package indirect enum JSONValue: Equatable, Sendable {
-    case text(String)
-    case number(Double)
-    case flag(Bool)
-    case null
-    case list([JSONValue])
-    case group([String: JSONValue])
-
-    package init?(_ json: String) {
-        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(json.utf8)) else { return nil }
+extension JSONValue {
+    init?(text: some StringProtocol) {
+        guard let value = try? JSONValue(Array(text.utf8)) else { return nil }
         self = value
-    }
-
-    package subscript(key: String) -> JSONValue? {
-        switch self {
-        case .group(let group): group[key]
-        case .list(let list): Int(key).flatMap { list.indices.contains($0) ? list[$0] : nil }
-        case .text, .number, .flag, .null: nil
-        }
     }
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
     /// - Parameter path: keys and places in lists, from 0; a last `#` asks for the number of members.
-    /// - Returns: texts without quotes, whole numbers without a point, and the rest as JSON.
-    package func text(at path: String) -> String? {
+    /// - Returns: texts without quotes, and the rest as JSON.
+    func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
             // A list may travel inside a text.
-            if case .text(let inner) = value, let parsed = JSONValue(inner) { value = parsed }
-            if key == "#" {
-                guard case .list(let list) = value else { return nil }
-                return String(list.count)
+            if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
+            if key == "#" { return value.array.map { String($0.count) } }
+            let list = value.array ?? []
+            guard let next = value[String(key)] ?? Int(key).flatMap({ list.indices.contains($0) ? list[$0] : nil })
+            else {
+                return nil
             }
-            guard let next = value[String(key)] else { return nil }
             value = next
         }
-        if case .text(let text) = value { return text }
-        return value.json
-    }
-
-    private var json: String {
-        switch self {
-        case .text(let text): "\"\(text)\""
-        case .number(let number): Int(exactly: number).map { String($0) } ?? String(number)
-        case .flag(let flag): String(flag)
-        case .null: "null"
-        case .list(let list): "[" + list.map(\.json).joined(separator: ",") + "]"
-        case .group(let group):
-            "{" + group.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value.json)" }.joined(separator: ",") + "}"
-        }
-    }
-}
-
-extension JSONValue: Decodable {
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            self = .null
-        } else if let flag = try? container.decode(Bool.self) {
-            self = .flag(flag)
-        } else if let number = try? container.decode(Double.self) {
-            self = .number(number)
-        } else if let text = try? container.decode(String.self) {
-            self = .text(text)
-        } else if let list = try? container.decode([JSONValue].self) {
-            self = .list(list)
-        } else {
-            self = .group(try container.decode([String: JSONValue].self))
-        }
+        return value.string ?? String(decoding: value.bytes, as: UTF8.self)
     }
 }

@@ -1,3 +1,4 @@
+import JSON
 package import Settings
 
 /// One call scenario, as its `flow.yaml` tells it.
@@ -104,7 +105,7 @@ package struct APIRequest: Hashable, Sendable {
     /// Why an answer is not the one that was expected; `nil` when it is.
     package func difference(status: Int, answer text: String) -> String? {
         guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
-        let value = JSONValue(text)
+        let value = JSONValue(text: text)
         for (path, wanted) in answer.sorted(by: { $0.key < $1.key }) {
             let found = value?.text(at: path)
             if found != wanted { return "\(path) in the answer is \(found ?? "not there"), expected \(wanted)" }
