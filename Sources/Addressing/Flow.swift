@@ -25,20 +25,52 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
+/// Who holds a flow's connection: a node, and one of its shards.
+package struct FlowHolder: Hashable, Sendable {
+    package let node: UInt16
+    package let shard: UInt8
+
+    package init(node: UInt16, shard: UInt8) {
+        self.node = node
+        self.shard = shard
+    }
+
+    /// There is one node and one shard.
+    package static let here = FlowHolder(node: 0, shard: 0)
+}
+
 /// The connection, or for UDP the pair of addresses, that a message came in on and an answer goes out on (RFC 5626).
 package struct Flow: Hashable, Sendable {
+    // Small fields first, so that they share one word.
     package let transport: Transport
+    package let holder: FlowHolder
     /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
     package let listener: UInt16
     /// Number of the stream connection, never used twice in a process; 0 for UDP.
     package let connection: UInt64
     package let remote: Endpoint
 
-    package init(transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint) {
+    package init(
+        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, holder: FlowHolder = .here
+    ) {
         self.transport = transport
+        self.holder = holder
         self.listener = listener
         self.connection = connection
         self.remote = remote
+    }
+
+    /// The same way to the same peer on another connection; 0: on any.
+    package func on(connection: UInt64) -> Flow {
+        Flow(transport: transport, listener: listener, connection: connection, remote: remote, holder: holder)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(
+            UInt64(transport.rawValue) | UInt64(holder.shard) << 8 | UInt64(holder.node) << 16
+                | UInt64(listener) << 32)
+        hasher.combine(connection)
+        hasher.combine(remote)
     }
 }
 
@@ -49,7 +81,7 @@ extension Flow {
     /// The same flow when its connection has ended: it still says where the peer was, and nothing can be sent on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
-        return Flow(transport: transport, listener: listener, connection: Self.noConnection, remote: remote)
+        return on(connection: Self.noConnection)
     }
 
     /// It was a stream connection, which has ended.

@@ -73,16 +73,19 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun))
     }
 
-    // MARK: One side: flags, listener, connection, address, port, and what its party has
+    // MARK: One side: flags, listener, holder, connection, address, port, and what its party has
 
     /// The address is IPv4.
     private static let v4: UInt8 = 1
     /// The flow is one connection, whose number follows.
     private static let connected: UInt8 = 8
+    /// Another node or shard holds the flow; both follow the listener.
+    private static let held: UInt8 = 0x80
 
     private static func encode(_ side: DialogSide, into out: inout [UInt8]) {
         let (flow, isV4) = (side.flow, side.flow.remote.address.isV4)
         let number = number(of: flow)
+        let isHeldHere = flow.holder == .here
         let kind: UInt8 =
             switch side.party {
             case .peer: 0
@@ -90,8 +93,14 @@ package struct DialogToken: Hashable, Sendable {
             case .phone: 2
             case .caller: 3
             }
-        out.append((isV4 ? v4 : 0) | kind << 1 | (number == nil ? 0 : connected) | flow.transport.rawValue << 4)
+        out.append(
+            (isV4 ? v4 : 0) | kind << 1 | (number == nil ? 0 : connected) | flow.transport.rawValue << 4
+                | (isHeldHere ? 0 : held))
         out.append(UInt8(truncatingIfNeeded: flow.listener))
+        if !isHeldHere {
+            append(UInt64(flow.holder.node), bytes: 2, to: &out)
+            out.append(flow.holder.shard)
+        }
         if let number { append(UInt64(number), bytes: 4, to: &out) }
         if isV4 {
             append(UInt64(flow.remote.address.v4Bits), bytes: 4, to: &out)
@@ -125,8 +134,13 @@ package struct DialogToken: Hashable, Sendable {
 
     private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DecodedSide? {
         guard let flags = bytes.popFirst(), let listener = bytes.popFirst(),
-            let transport = Transport(rawValue: flags >> 4)
+            let transport = Transport(rawValue: flags >> 4 & 7)
         else { return nil }
+        var holder = FlowHolder.here
+        if flags & held != 0 {
+            guard let node = take(2, from: &bytes), let shard = bytes.popFirst() else { return nil }
+            holder = FlowHolder(node: UInt16(truncatingIfNeeded: node), shard: shard)
+        }
         var connection: UInt64 = 0
         if flags & connected != 0 {
             guard let number = take(4, from: &bytes) else { return nil }
@@ -154,7 +168,7 @@ package struct DialogToken: Hashable, Sendable {
         }
         let flow = Flow(
             transport: transport, listener: UInt16(listener), connection: connection,
-            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)))
+            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)), holder: holder)
         return DecodedSide(party: party, flow: flow, hasConnection: flags & connected != 0)
     }
 

@@ -132,8 +132,7 @@ package final class StreamFlows: @unchecked Sendable {
         limits.openTimeout = Self.connecting
         do {
             let stream = try StreamConnection.connect(to: flow.remote, on: loop, limits: limits, handlers: handlers)
-            let own = Flow(
-                transport: flow.transport, listener: flow.listener, connection: stream.id, remote: flow.remote)
+            let own = flow.on(connection: stream.id)
             stream.setIdleTimeout(Self.quiet)
             add(Connected(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
             outgoing[flow.remote] = stream.id
@@ -291,7 +290,7 @@ package final class StreamFlows: @unchecked Sendable {
         var asked: Flow?
         if connected.isOutgoing {
             if outgoing[flow.remote] == stream.id { outgoing[flow.remote] = nil }
-            asked = Flow(transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote)
+            asked = flow.on(connection: 0)
         }
         guard let shard else { return }
         loop.post { [asked] in
