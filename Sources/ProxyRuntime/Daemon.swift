@@ -246,7 +246,7 @@ package final class Daemon {
         }
         do {
             try store.start()
-            try push.start()
+            push.start()
             try dialogKeys.start(for: shard, on: loop)
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)

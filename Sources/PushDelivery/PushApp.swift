@@ -101,13 +101,13 @@ package struct PushApp: Sendable {
     /// Whether a connection is opened ahead of the first push: where all pushes go to one server over TLS.
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
-    package var lane: LaneSettings {
+    package var limits: PushLimits {
         switch service {
-        case .apns(let settings): settings.lane
-        case .fcm(let settings): settings.lane
-        case .webPush(let settings): settings.lane
-        case .acrobits(let settings): settings.lane
-        case .http(let settings): settings.lane
+        case .apns(let settings): settings.limits
+        case .fcm(let settings): settings.limits
+        case .webPush(let settings): settings.limits
+        case .acrobits(let settings): settings.limits
+        case .http(let settings): settings.limits
         }
     }
 }

@@ -49,13 +49,13 @@ package struct PushSettings: SettingsGroup, Equatable {
 }
 
 /// How much is sent to one provider at a time; the others are not affected.
-package struct LaneSettings: SettingsGroup, Hashable {
+package struct PushLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000
 
     package init() {}
 
-    package static let schema: [Setting<LaneSettings>] = [
+    package static let schema: [Setting<PushLimits>] = [
         .integer("requests", in: 1...100_000, \.requests, "Requests under way."),
         .integer("queue", in: 0...10_000_000, \.queue, "Pushes that wait for their turn; more are refused."),
     ]

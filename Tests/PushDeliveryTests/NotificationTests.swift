@@ -381,13 +381,13 @@ private final class Gate {
     private var gate: NotificationGate
 
     init(requests: Int) {
-        var lane = LaneSettings()
-        lane.requests = requests
-        gate = NotificationGate(lane)
+        var limits = PushLimits()
+        limits.requests = requests
+        gate = NotificationGate(limits)
     }
 
     var waiting: Int { gate.waiting }
-    var inLane: Int { gate.inLane }
+    var inside: Int { gate.inside }
 
     func admits(_ number: UInt64) -> Bool { gate.arrived(PushID(rawValue: number)) }
 
@@ -396,9 +396,9 @@ private final class Gate {
     func left() { gate.left() }
 }
 
-@Suite("The gate before a lane")
+@Suite("The gate before a queue")
 struct NotificationGateTests {
-    @Test(arguments: [(1, 1), (3, 1), (4, 1), (8, 2), (1000, 250)]) func `lets in a quarter of the lane's places`(
+    @Test(arguments: [(1, 1), (3, 1), (4, 1), (8, 2), (1000, 250)]) func `lets in a quarter of the places`(
         requests: Int, limit: Int
     ) {
         let gate = Gate(requests: requests)
@@ -420,7 +420,7 @@ struct NotificationGateTests {
         #expect(gate.next() == 9999)
         gate.left()
         #expect(gate.next() == nil)
-        #expect(gate.inLane == 0)
+        #expect(gate.inside == 0)
         #expect(gate.admits(1))
     }
 }

@@ -52,7 +52,7 @@ import Testing
         #expect(settings.teamID == "AAAAAAAAAA")
         #expect(settings.keyID == "CCCCCCCCCC")
         #expect(settings.payload == .tenDarts)
-        #expect(second.lane.requests == 7)
+        #expect(second.limits.requests == 7)
         #expect(!directory.apps.contains { $0.name.hasSuffix("/off") })
     }
 

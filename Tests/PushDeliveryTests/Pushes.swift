@@ -78,7 +78,7 @@ extension PushSettings {
 
     func baseURL(of provider: PushProvider) -> String? { app(of: token(provider))?.baseURL }
 
-    func laneSettings(of provider: PushProvider) -> LaneSettings? { app(of: token(provider))?.lane }
+    func pushLimits(of provider: PushProvider) -> PushLimits? { app(of: token(provider))?.limits }
 
     func body(_ push: PushRequest, now: UnixTime = sampleDate) -> String? {
         rendered(push, now: now).map { String(decoding: $0.body, as: UTF8.self) }

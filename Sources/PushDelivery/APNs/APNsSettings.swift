@@ -46,7 +46,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var sandboxEndpoint: String?
     package var caFile: String?
-    package var lane = LaneSettings()
+    package var limits = PushLimits()
     package var feedback = FeedbackSettings()
     package var apps: [String: APNsSettings] = [:]
 
@@ -98,7 +98,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "Another server for tokens of apns.dev; without it endpoint counts for them too."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
-        .group("limits", \.lane, "How much is sent to Apple at a time, for each app."),
+        .group("limits", \.limits, "How much is sent to Apple at a time, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a server that speaks like it."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],

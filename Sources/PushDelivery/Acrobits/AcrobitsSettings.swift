@@ -6,7 +6,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var endpoint = "https://pnm.cloudsoftphone.com"
     package var afterEnd = AfterEnd.push
     package var caFile: String?
-    package var lane = LaneSettings()
+    package var limits = PushLimits()
 
     package init() {}
 
@@ -21,7 +21,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "What a phone gets that was pushed for a call and has not come before its end: push (at once, since these apps show a call from its push on), invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL), or none."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
-        .group("limits", \.lane, "How much is sent to the mediator at a time."),
+        .group("limits", \.limits, "How much is sent to the mediator at a time."),
     ]
 
     /// Without a slash at its end.

@@ -21,7 +21,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var tokenEndpoint: String?
     package var caFile: String?
-    package var lane = LaneSettings()
+    package var limits = PushLimits()
     package var apps: [String: FCMSettings] = [:]
 
     package init() {}
@@ -57,7 +57,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "Where access tokens come from, when it is not where the service account says."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
-        .group("limits", \.lane, "How much is sent to Firebase at a time, for each app."),
+        .group("limits", \.limits, "How much is sent to Firebase at a time, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
             "Further apps, for devices whose pn-param is one of their params. Each takes over what is set above; only what differs is written."

@@ -44,7 +44,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var caFile: String?
     package var certFile: String?
     package var certKeyFile: String?
-    package var lane = LaneSettings()
+    package var limits = PushLimits()
 
     package init() {}
 
@@ -88,7 +88,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
             "The certificate's private key, PEM."),
-        .group("limits", \.lane, "How much is sent to that server at a time."),
+        .group("limits", \.limits, "How much is sent to that server at a time."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -11,7 +11,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package var keyFile: String?
     package var contact: String?
     package var caFile: String?
-    package var lane = LaneSettings()
+    package var limits = PushLimits()
 
     package init() {}
 
@@ -40,7 +40,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
             "Whom a push service may tell when our requests make trouble: a mailto: or https: URI."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
-        .group("limits", \.lane, "How much is sent to each push service at a time."),
+        .group("limits", \.limits, "How much is sent to each push service at a time."),
     ]
 
     private static let contactType = SettingType<String>.parsed("URI") { text throws(SettingComplaint) in

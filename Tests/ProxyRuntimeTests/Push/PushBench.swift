@@ -32,7 +32,7 @@ actor PushBench {
         self.service = service
     }
 
-    func keepReady() throws(SystemError) { try service?.start() }
+    func keepReady() { service?.start() }
 
     func send(
         _ number: UInt64, to token: PushToken, _ message: PushMessage = .call, life: Duration = .seconds(30)

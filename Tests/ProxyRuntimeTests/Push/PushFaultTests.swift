@@ -68,7 +68,7 @@ struct PushFaultTests {
             changing: { settings in
                 var second = settings.apns
                 second.topics = ["com.example.second"]
-                second.lane.requests = 10
+                second.limits.requests = 10
                 settings.apns.apps = ["second": second]
             }
         ) { (bench, _) async throws in
@@ -133,7 +133,7 @@ struct PushFaultTests {
 
     @Test func `connections are opened ahead of the first push`() async throws {
         try await withProviders { (bench, providers) async throws in
-            try await bench.keepReady()
+            await bench.keepReady()
             // Apple's two environments, Firebase and its token service.
             while await providers.connectionCount < 4 { await Task.yield() }
             await bench.send(1, to: apple(1))

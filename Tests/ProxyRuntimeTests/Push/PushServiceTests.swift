@@ -100,7 +100,7 @@ struct PushServiceTests {
             isToken(request)
                 ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
         }) { (bench, provider) async throws in
-            try await bench.keepReady()
+            await bench.keepReady()
             #expect(try await provider.requests.next().path == "/token")
             #expect(try await provider.requests.next().path == "/token")
             // The answer to the second may still be on its way.
@@ -274,13 +274,13 @@ struct PushServiceTests {
         }
     }
 
-    // MARK: Lanes
+    // MARK: Queues
 
     @Test func `a silent provider does not delay another`() async throws {
         try await withService(
             changing: {
                 $0.requestTimeout = .seconds(60)
-                $0.apns.lane.requests = 1
+                $0.apns.limits.requests = 1
             },
             reply: { request, _ in
                 isToken(request) ? .answer(200, grant) : request.path.hasPrefix("/3/") ? .silence : .answer(200)
@@ -301,7 +301,7 @@ struct PushServiceTests {
         try await withService(
             changing: {
                 $0.requestTimeout = .seconds(60)
-                $0.apns.lane.requests = 1
+                $0.apns.limits.requests = 1
             },
             reply: { request, _ in
                 request.path.hasSuffix("aa") ? .silence : .answer(200)
@@ -323,8 +323,8 @@ struct PushServiceTests {
         try await withService(
             changing: {
                 $0.requestTimeout = .seconds(60)
-                $0.apns.lane.requests = 1
-                $0.apns.lane.queue = 1
+                $0.apns.limits.requests = 1
+                $0.apns.limits.queue = 1
             },
             reply: { _, _ in
                 .silence
@@ -341,7 +341,7 @@ struct PushServiceTests {
     @Test func `a push that cannot be rendered ends, after the order, and lets the next go`() async throws {
         try await withService(
             changing: {
-                $0.apns.lane.requests = 1
+                $0.apns.limits.requests = 1
             },
             reply: { _, _ in
                 .answer(200)

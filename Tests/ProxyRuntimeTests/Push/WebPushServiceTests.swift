@@ -94,7 +94,7 @@ struct WebPushServiceTests {
             let authority = try await silent.listen().dropFirst("http://".count)
             try await withAllProviders(
                 changing: { settings, url in
-                    settings.webPush.lane.requests = 1
+                    settings.webPush.limits.requests = 1
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
                 }
             ) { (bench, providers) async throws in

@@ -1,13 +1,13 @@
 import Collections
 package import Timekeeping
 
-/// The way to one provider: how many requests may be under way, who waits, and whether the provider can be reached.
+/// Who waits for one server of a provider, how many requests to it may be under way, and whether it can be reached.
 ///
-/// After several failures in a row the lane closes, so that a provider which is down costs neither connections nor
+/// After several failures in a row the queue closes, so that a provider which is down costs neither connections nor
 /// pushes: they wait, and one of them is let through now and then to see whether it is back.
 ///
 /// Pure: feed it events; start the pushes it returns.
-package struct PushLane: Sendable {
+package struct PushQueue: Sendable {
     package enum State: Hashable, Sendable {
         /// Next: `closed`. The instant is that of the last failure that counted.
         case open(failuresInARow: Int, since: Instant = .distantPast)
@@ -38,17 +38,17 @@ package struct PushLane: Sendable {
 
     package private(set) var state = State.open(failuresInARow: 0)
     package private(set) var inFlight = 0
-    private let settings: LaneSettings
+    private let settings: PushLimits
     private var queue = Queue<PushID>()
 
-    /// Failures in a row that close the lane.
+    /// Failures in a row that close the queue.
     private static let failureLimit = 5
     /// Failures that come within this time count once: a connection that breaks takes many pushes with it.
     private static let together: Duration = .milliseconds(100)
     /// How long it stays closed before the next probe.
     private static let pause: Duration = .seconds(5)
 
-    package init(_ settings: LaneSettings) { self.settings = settings }
+    package init(_ settings: PushLimits) { self.settings = settings }
 
     /// Whether the provider is reached, as far as one knows.
     package var isOpen: Bool {
@@ -84,7 +84,7 @@ package struct PushLane: Sendable {
         case (.probing, .failed), (.probing, .failedAgain): state = .closed(until: now + Self.pause)
         // Nothing was found out; the next in the queue probes at once.
         case (.probing, .unknown): state = .closed(until: now)
-        // One of those that were under way when the lane closed.
+        // One of those that were under way when the queue closed.
         case (.closed, .answered): state = .open(failuresInARow: 0)
         case (.open, .failedAgain), (.open, .unknown), (.closed, .failed), (.closed, .failedAgain), (.closed, .unknown):
             break

@@ -17,7 +17,7 @@ package struct PushAttempt: Hashable, Sendable {
 
     package enum Action: Hashable, Sendable {
         case none
-        /// Take the push to its provider's lane.
+        /// Take the push to its server's queue.
         case enqueue
         /// Hand it to the provider now; no answer counts after the instant.
         case send(until: Instant)

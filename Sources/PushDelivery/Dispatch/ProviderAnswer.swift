@@ -14,6 +14,9 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
+    /// Whether the provider itself is in trouble, not just this push.
+    var isFailureOfProvider: Bool { status >= 500 }
+
     /// The provider's answers are short; a longer body is not read.
     static let bodyLimit = 16 << 10
 }

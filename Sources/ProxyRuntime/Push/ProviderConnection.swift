@@ -4,8 +4,39 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// How requests reach one app's provider: what of a request is the same for all pushes.
-struct ProviderRoute {
+/// The connections to all servers that pushes go to.
+struct ProviderConnections {
+    private let directory: PushDirectory
+    /// Of each app, by its place in the directory.
+    private let own: [ProviderConnection]
+    /// To the servers that tokens name, by their numbers, which are used again.
+    private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
+
+    init(_ directory: PushDirectory) {
+        self.directory = directory
+        own = directory.apps.map { ProviderConnection(to: $0, group: $0.name) }
+    }
+
+    /// The request as it leaves.
+    mutating func request(
+        for push: PushDispatcher.Transmission, now: Moment
+    ) throws(CryptoError) -> HTTPClientRequest {
+        guard let number = push.server else { return try own[push.app.index].request(for: push, now: now) }
+        if let known = others[number], known.app == push.app {
+            return try known.connection.request(for: push, now: now)
+        }
+        let app = directory.apps[push.app.index]
+        let connection = ProviderConnection(to: app, group: "\(app.name) \(number)")
+        others[number] = (push.app, connection)
+        return try connection.request(for: push, now: now)
+    }
+
+    /// A request that goes the way of all the app's requests, so that there is a connection before the first push.
+    func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
+}
+
+/// What of a request is the same for all pushes to one server: how it is reached, and what shows it who we are.
+struct ProviderConnection {
     private let group: String
     private let authorityFile: String?
     private let certificateFile: String?
@@ -13,13 +44,9 @@ struct ProviderRoute {
     /// Of signatures: the new one and the one that it replaces.
     private let secrets: [[UInt8]]
 
-    /// - Parameters:
-    ///   - app: the app.
-    ///   - group: the name of a connection group; the app's own when `nil`.
-    init(to app: PushApp, group: String? = nil) {
-        // Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only
-        // on each.
-        self.group = group ?? app.name
+    /// Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only on each.
+    init(to app: PushApp, group: String) {
+        self.group = group
         var secrets: [Secret?] = []
         switch app.service {
         case .apns(let settings):
@@ -49,25 +76,27 @@ struct ProviderRoute {
 
     /// The request as it leaves: encrypted and signed where that is wanted.
     func request(
-        _ push: ProviderRequest, credential: HTTPHeader?, timeout: Duration, date: UnixTime
+        for transmission: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
+        let push = transmission.request
+        let timeout = transmission.end - now.instant
         var headers: [HTTPHeader] = []
         headers.reserveCapacity(push.headers.count + 1)
         for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
-        if let credential { headers.append(credential) }
+        if let credential = transmission.credential { headers.append(HTTPHeader("authorization", credential)) }
         var request = request(to: push.url)
         request.method = push.method
         request.headers = headers
         request.body = push.body
         request.protect(push.protection)
-        if !secrets.isEmpty { try request.sign(with: secrets, at: date) }
+        if !secrets.isEmpty { try request.sign(with: secrets, at: now.date) }
         request.timeout = timeout
         request.connectTimeout = timeout
         request.responseLimit = 64 << 10
         return request
     }
 
-    /// What all requests of the app share, to tell which connections they can use.
+    /// What all requests share, to tell which connections they can use.
     func request(to url: String) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: url)
         request.authorityFile = authorityFile
@@ -85,9 +114,6 @@ extension ProviderAnswer {
             status: response.status, id: response.header("apns-id"),
             retryAfter: isAccepted ? nil : response.header("retry-after"), body: response.body)
     }
-
-    /// Whether the provider itself is in trouble, not just this push.
-    var isFailureOfProvider: Bool { status >= 500 }
 }
 
 extension HTTPClientError {

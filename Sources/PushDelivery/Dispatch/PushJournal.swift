@@ -1,6 +1,5 @@
-import PushDelivery
-import Telemetry
-import Timekeeping
+internal import Telemetry
+internal import Timekeeping
 
 /// What becomes of pushes, as counters and in the log. What a provider in trouble could repeat for every push is logged now
 /// and then only.

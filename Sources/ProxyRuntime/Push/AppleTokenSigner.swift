@@ -1,0 +1,44 @@
+import Crypto
+import JSON
+import PushDelivery
+import Timekeeping
+
+/// Signs tokens with one of Apple's keys, the same for all apps of its team.
+struct AppleTokenSigner {
+    struct Key: Hashable {
+        let teamID: String
+        let keyID: String
+        let file: String
+
+        /// `nil` for an app with a certificate.
+        init?(_ settings: APNsSettings) {
+            guard let file = settings.keyFile else { return nil }
+            self.file = file
+            teamID = settings.teamID ?? ""
+            keyID = settings.keyID ?? ""
+        }
+    }
+
+    private let key: Key
+    private let signer: ProviderKey
+
+    init(_ key: Key) throws(PushSetupError) {
+        self.key = key
+        do throws(CryptoError) {
+            signer = try ProviderKey(.file(key.file), for: .es256)
+        } catch {
+            throw PushSetupError("apns key-file \(key.file): \(error)")
+        }
+    }
+
+    /// The value of `authorization`.
+    func credential(at date: UnixTime) throws(CryptoError) -> String {
+        var header = Array("{\"alg\":\"ES256\",\"kid\":".utf8)
+        header.append(jsonString: key.keyID)
+        header += Array("}".utf8)
+        var claims = Array("{\"iss\":".utf8)
+        claims.append(jsonString: key.teamID)
+        claims += Array(",\"iat\":\(date.seconds)}".utf8)
+        return "bearer " + String(decoding: try signer.token(header: header, claims: claims), as: UTF8.self)
+    }
+}

@@ -1,0 +1,84 @@
+import Crypto
+import HTTPClient
+import JSON
+import PushDelivery
+import Reactor
+import Telemetry
+import Timekeeping
+
+/// Asks Google's token service for the access token of one service account.
+struct GoogleTokenClient {
+    struct Key: Hashable {
+        let accountFile: String
+        let tokenEndpoint: String?
+        let authorityFile: String?
+
+        /// `nil` for the old interface, which has a fixed key.
+        init?(_ settings: FCMSettings) {
+            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
+            accountFile = file
+            tokenEndpoint = settings.tokenEndpoint
+            authorityFile = settings.caFile
+        }
+    }
+
+    enum Answer {
+        /// The value of `authorization`.
+        case credential(String, life: Duration)
+        /// Why there is none, for pushes and in words.
+        case failure(PushOutcome, String)
+    }
+
+    private let key: Key
+    private let account: ServiceAccount
+    private let http: HTTPSession
+    private let timeout: Duration
+    private let log: Log
+
+    init(_ key: Key, _ account: ServiceAccount, http: HTTPSession, timeout: Duration, log: Log) {
+        self.key = key
+        self.account = account
+        self.http = http
+        self.timeout = timeout
+        self.log = log
+    }
+
+    /// `done` is called once, on the loop, later.
+    func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+        var request = try account.grantRequest(
+            endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
+        request.timeout = timeout
+        let url = request.url
+        http.send(request) { result in
+            let answer = Self.answer(result, of: url)
+            if case .failure(_, let words) = answer {
+                log.error(
+                    "no access token from Google",
+                    [.provider: "fcm", .path: .text(key.accountFile), .reason: .text(words)])
+            }
+            done(answer)
+        }
+    }
+
+    private static func answer(_ result: Result<HTTPClientResponse, HTTPClientError>, of url: String) -> Answer {
+        let server = "the token service \(HTTPClientError.server(of: url))"
+        switch result {
+        case .success(let response) where response.status == 200:
+            guard let grant = ServiceAccount.grant(response.body) else {
+                return refusal("\(server) gives no access_token")
+            }
+            return .credential("Bearer \(grant.accessToken)", life: grant.life)
+        case .success(let response) where response.status == 429 || response.status >= 500:
+            return .failure(.retry(after: nil), "\(server) answers \(response.status)")
+        case .success(let response):
+            let answer = try? JSONValue(response.body)
+            let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
+            return refusal("\(server) says: \(reason.prefix(200))")
+        case .failure(let error):
+            let words = "the token service \(error.sentence(about: url))"
+            return .failure(error.pushOutcome(words), words)
+        }
+    }
+
+    private static func refusal(_ words: String) -> Answer { .failure(.credentialsRefused(words), words) }
+}

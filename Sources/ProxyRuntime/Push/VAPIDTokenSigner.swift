@@ -1,0 +1,43 @@
+import Bytes
+import Crypto
+import JSON
+import PushDelivery
+import Timekeeping
+
+/// Signs what shows web push services who sends (RFC 8292): a token for each of them.
+struct VAPIDTokenSigner {
+    /// The key's point in base64url, as apps subscribe for it.
+    let publicKey: String
+
+    private let signer: ProviderKey
+    private let contact: String
+
+    /// How much longer services may accept a token than we use it, for clocks that differ; both together less than a day.
+    private static let margin: Duration = .seconds(3600)
+
+    init(_ settings: WebPushSettings) throws(PushSetupError) {
+        guard let file = settings.keyFile, let contact = settings.contact else {
+            throw PushSetupError("webpush: vapid-key-file and vapid-contact are needed")
+        }
+        self.contact = contact
+        do throws(CryptoError) {
+            signer = try ProviderKey(.file(file), for: .es256)
+            publicKey = String(decoding: Base64.url.encode(try signer.publicPoint()), as: UTF8.self)
+        } catch {
+            throw PushSetupError("webpush vapid-key-file \(file): \(error)")
+        }
+    }
+
+    /// The value of `authorization` for requests to that origin.
+    func credential(for origin: String, at date: UnixTime) throws(CryptoError) -> String {
+        let header = Array(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
+        let end = date + PushCredentials.webPushLife + Self.margin
+        var claims = Array("{\"aud\":".utf8)
+        claims.append(jsonString: origin)
+        claims += Array(",\"exp\":\(end.seconds),\"sub\":".utf8)
+        claims.append(jsonString: contact)
+        claims += Array("}".utf8)
+        let token = String(decoding: try signer.token(header: header, claims: claims), as: UTF8.self)
+        return "vapid t=\(token), k=\(publicKey)"
+    }
+}

@@ -1,0 +1,460 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Telemetry
+import Testing
+import Timekeeping
+
+/// Plays a dispatcher by hand: what it orders is seen here, and what becomes of it is said here.
+private final class Desk {
+    let dispatcher: PushDispatcher
+    private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
+    /// What was ordered and not looked at yet.
+    private(set) var sent: [PushDispatcher.Transmission] = []
+    private(set) var cancelled: [Int] = []
+    private(set) var wanted: [PushCredentials.Order] = []
+    private(set) var told: [PushID: [PushStep]] = [:]
+    private var actions: [PushDispatcher.Action] = []
+
+    /// Apple's token is signed, Google's is fetched, web push has one for each server; Apple's sandbox needs none.
+    init(_ settings: PushSettings = .sample) {
+        let directory = PushDirectory(settings)
+        let sources = directory.apps.map { app -> PushCredentials.Source in
+            switch app.provider {
+            case .apns: .made(0)
+            case .fcm: .made(1)
+            case .webPush: .made(2)
+            case .apnsDevelopment, .acrobits, .http: .none
+            }
+        }
+        dispatcher = PushDispatcher(
+            directory, PushCredentials(sources, kinds: [.apple, .google, .webPush]), answerTimeout: .seconds(5),
+            plainLimit: 32, seed: 1, log: .silent)
+    }
+
+    private func run() {
+        dispatcher.takeActions(into: &actions)
+        while !actions.isEmpty {
+            for action in actions {
+                switch action {
+                case .tell(let id, let step): told[id, default: []].append(step)
+                case .makeCredential(let order): wanted.append(order)
+                case .cancelRequest(let slot): cancelled.append(slot)
+                case .send(let transmission):
+                    sent.append(transmission)
+                    dispatcher.requestLeft(transmission.slot)
+                }
+            }
+            dispatcher.takeActions(into: &actions)
+        }
+    }
+
+    func ask(
+        _ number: UInt64, to token: PushToken = token(.apnsDevelopment, "ab"), _ message: PushMessage = incomingCall(),
+        life: Duration = .seconds(30)
+    ) {
+        dispatcher.pushAsked(
+            PushRequest(
+                id: PushID(rawValue: number), code: sampleCode, device: DeviceID(rawValue: number), token: token, message: message, badge: 1, deadline: now.date + life), now: now)
+        run()
+    }
+
+    func cancel(_ number: UInt64) {
+        dispatcher.cancelled(PushID(rawValue: number), now: now)
+        run()
+    }
+
+    func make(_ order: PushCredentials.Order, _ value: String, life: Duration? = nil) {
+        dispatcher.credentialMade(order, value, life: life, now: now)
+        run()
+    }
+
+    func fail(_ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String? = nil) {
+        dispatcher.credentialFailed(order, outcome, problem: problem, now: now)
+        run()
+    }
+
+    func answer(
+        _ transmission: PushDispatcher.Transmission, _ status: Int, body: String = "", retryAfter: String? = nil
+    ) {
+        dispatcher.answered(
+            transmission.slot, of: transmission.id,
+            with: ProviderAnswer(status: status, retryAfter: retryAfter, body: Array(body.utf8)),
+            after: .milliseconds(50), now: now)
+        run()
+    }
+
+    func failToReach(_ transmission: PushDispatcher.Transmission) {
+        dispatcher.unanswered(transmission.slot, of: transmission.id, .retry(after: nil), "not there", now: now)
+        run()
+    }
+
+    /// The service could make no request of it.
+    func refuse(_ transmission: PushDispatcher.Transmission) {
+        dispatcher.requestFailed(transmission.slot, .credentialsRefused("no key"), now: now)
+        run()
+    }
+
+    func wait(_ duration: Duration) {
+        now = Moment(instant: now.instant + duration, date: now.date + duration)
+        dispatcher.timePassed(now: now)
+        run()
+    }
+
+    /// Until the dispatcher wants to be told of the time; how long that took.
+    func waitForDeadline() -> Duration? {
+        guard let deadline = dispatcher.nextDeadline else { return nil }
+        let pause = deadline - now.instant
+        wait(pause)
+        return pause
+    }
+
+    func takeSent() -> [PushDispatcher.Transmission] {
+        defer { sent = [] }
+        return sent
+    }
+
+    func takeWanted() -> [PushCredentials.Order] {
+        defer { wanted = [] }
+        return wanted
+    }
+
+    func outcomes() -> [UInt64: PushOutcome] {
+        var all: [UInt64: PushOutcome] = [:]
+        while let next = dispatcher.nextOutcome() { all[next.id.rawValue] = next.outcome }
+        return all
+    }
+
+    func steps(_ number: UInt64) -> [PushStep] { told[PushID(rawValue: number)] ?? [] }
+
+    func report(_ app: String) -> PushAppReport {
+        dispatcher.reports.first { $0.app.name == app }?.report ?? PushAppReport()
+    }
+}
+
+private func numbers(_ sent: [PushDispatcher.Transmission]) -> [UInt64] { sent.map(\.id.rawValue) }
+
+private func settings(requests: Int, queue: Int = 20_000) -> PushSettings {
+    var settings = PushSettings.sample
+    settings.apns.limits.requests = requests
+    settings.apns.limits.queue = queue
+    return settings
+}
+
+private let iPhone = token(.apns, "AB")
+
+private let sampleNotification: PushMessage = {
+    var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
+    notification.text = ByteString("hi")
+    return .notification(notification)
+}()
+
+@Suite("Dispatcher of pushes")
+struct PushDispatcherTests {
+    @Test func `a push that the provider takes is told step by step, and its outcome once`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1])
+        #expect(desk.outcomes().isEmpty)
+        desk.answer(try #require(sent.first), 200)
+        #expect(desk.outcomes() == [1: .accepted(nil)])
+        #expect(desk.outcomes().isEmpty)
+        #expect(
+            desk.steps(1) == [
+                .queued(app: "apns.dev"), .sent, .answered(.accepted(nil), status: 200, problem: nil),
+                .finished(.accepted(nil)),
+            ])
+        #expect(desk.report("apns.dev").accepted == 1 && desk.report("apns.dev").sent == 1)
+        #expect(desk.dispatcher.nextDeadline == nil)
+    }
+
+    @Test func `a token that belongs to no app is refused at once`() {
+        var settings = PushSettings.sample
+        settings.fcm.enabled = false
+        let desk = Desk(settings)
+        desk.ask(1, to: token(.fcm, "T"))
+        #expect(desk.sent.isEmpty)
+        #expect(desk.steps(1) == [.refused(.noApp), .finished(.retry(after: nil))])
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+        #expect(desk.dispatcher.figures[.pushWithoutApp] == 1)
+    }
+
+    @Test func `a push that cannot be rendered ends, and the next has its place`() {
+        var settings = PushSettings.sample
+        settings.apns.limits.requests = 1
+        let desk = Desk(settings)
+        desk.ask(1, to: token(.apns, "AB:voip"), missedCalls([("103", 1)]))
+        desk.ask(2, to: iPhone)
+        for order in desk.takeWanted() { desk.make(order, "bearer a") }
+        #expect(numbers(desk.takeSent()) == [2])
+        #expect(desk.outcomes() == [1: .noSuitableToken])
+    }
+
+    @Test func `a request that cannot be made ends its push without having been sent`() throws {
+        let desk = Desk(settings(requests: 1))
+        desk.ask(1)
+        desk.ask(2)
+        desk.refuse(try #require(desk.takeSent().first))
+        #expect(numbers(desk.takeSent()) == [2])
+        #expect(desk.outcomes() == [1: .credentialsRefused("no key")])
+    }
+
+    // MARK: Tries
+
+    @Test func `the provider's Retry-After is kept, and the push is tried again`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        desk.answer(try #require(desk.takeSent().first), 503, retryAfter: "7")
+        let pause = try #require(desk.waitForDeadline())
+        #expect(pause >= .seconds(7) && pause < .seconds(8))
+        let again = desk.takeSent()
+        #expect(numbers(again) == [1])
+        #expect(desk.report("apns.dev").retried == 1)
+        desk.answer(try #require(again.first), 200)
+        #expect(desk.outcomes() == [1: .accepted(nil)])
+    }
+
+    @Test func `no try comes after the push's deadline`() throws {
+        let desk = Desk()
+        desk.ask(1, life: .seconds(5))
+        desk.answer(try #require(desk.takeSent().first), 503, retryAfter: "7")
+        #expect(desk.outcomes() == [1: .retry(after: .seconds(7))])
+        #expect(desk.dispatcher.nextDeadline == nil)
+    }
+
+    @Test func `a turn that comes after the deadline sends nothing, and lets the next go`() throws {
+        let desk = Desk(settings(requests: 1))
+        desk.ask(1)
+        desk.ask(2, life: .seconds(1))
+        desk.ask(3)
+        desk.wait(.seconds(2))
+        desk.answer(try #require(desk.takeSent().first), 200)
+        #expect(numbers(desk.takeSent()) == [3])
+        #expect(desk.outcomes() == [1: .accepted(nil), 2: .retry(after: nil)])
+    }
+
+    // MARK: Taken back
+
+    @Test func `a push that waits for its turn is taken back, and is not sent`() throws {
+        let desk = Desk(settings(requests: 1))
+        for number in 1...3 { desk.ask(UInt64(number)) }
+        desk.cancel(2)
+        desk.answer(try #require(desk.takeSent().first), 200)
+        #expect(numbers(desk.takeSent()) == [3])
+        #expect(desk.cancelled.isEmpty)
+        #expect(desk.steps(2) == [.queued(app: "apns.dev"), .withdrawn])
+        #expect(desk.outcomes() == [1: .accepted(nil)])
+        #expect(desk.report("apns.dev").withdrawn == 1)
+    }
+
+    @Test func `a push that is under way is taken back with its request, and makes room`() throws {
+        let desk = Desk(settings(requests: 1))
+        desk.ask(1)
+        desk.ask(2)
+        let first = try #require(desk.takeSent().first)
+        desk.cancel(1)
+        #expect(desk.cancelled == [first.slot])
+        let second = try #require(desk.takeSent().first)
+        #expect(second.id == PushID(rawValue: 2))
+        // Its answer may come all the same, when another push stands in its slot.
+        desk.ask(3)
+        desk.answer(first, 200)
+        #expect(desk.outcomes().isEmpty)
+        desk.answer(second, 200)
+        #expect(desk.outcomes() == [2: .accepted(nil)])
+    }
+
+    @Test func `a push that pauses is taken back, and is not tried again`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        desk.answer(try #require(desk.takeSent().first), 503)
+        desk.cancel(1)
+        desk.wait(.seconds(10))
+        #expect(desk.takeSent().isEmpty && desk.outcomes().isEmpty)
+        #expect(desk.dispatcher.nextDeadline == nil)
+    }
+
+    @Test func `a push that waits for a credential is taken back`() throws {
+        let desk = Desk()
+        desk.ask(1, to: iPhone)
+        desk.ask(2, to: iPhone)
+        desk.cancel(1)
+        desk.make(try #require(desk.takeWanted().first), "bearer a")
+        #expect(numbers(desk.takeSent()) == [2])
+        #expect(desk.outcomes().isEmpty)
+    }
+
+    @Test func `an outcome that was not told yet is not told after the push was taken back`() {
+        let desk = Desk(settings(requests: 1, queue: 0))
+        desk.ask(1)
+        desk.ask(2)
+        desk.cancel(2)
+        #expect(desk.outcomes().isEmpty)
+    }
+
+    // MARK: Turns
+
+    @Test func `so many are under way, so many wait, and the next is refused`() throws {
+        let desk = Desk(settings(requests: 2, queue: 1))
+        for number in 1...4 { desk.ask(UInt64(number)) }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1, 2])
+        #expect(desk.outcomes() == [4: .retry(after: nil)])
+        #expect(desk.steps(4).contains(.refused(.queueFull)))
+        #expect(desk.dispatcher.figures[.pushesInFlight] == 2 && desk.dispatcher.figures[.pushQueue] == 1)
+        desk.answer(try #require(sent.first), 200)
+        #expect(numbers(desk.takeSent()) == [3])
+    }
+
+    @Test func `pushes in pauses count as well: no more are taken than servers and queues hold twice`() throws {
+        var settings = PushSettings()
+        settings.apns.enabled = true
+        settings.apns.topics = ["com.example.phone"]
+        settings.apns.limits.requests = 1
+        settings.apns.limits.queue = 1
+        let desk = Desk(settings)
+        for number in 1...8 {
+            desk.ask(UInt64(number))
+            desk.failToReach(try #require(desk.takeSent().first))
+        }
+        desk.ask(9)
+        #expect(desk.steps(9) == [.refused(.queueFull), .finished(.retry(after: nil))])
+        #expect(desk.outcomes() == [9: .retry(after: nil)])
+        // Notifications have places of their own.
+        desk.ask(10, sampleNotification)
+        #expect(desk.steps(10).first == .queued(app: "apns.dev"))
+    }
+
+    @Test func `notifications take a quarter of the places, and calls pass them`() throws {
+        let desk = Desk(settings(requests: 4))
+        for number in 1...3 { desk.ask(UInt64(number), sampleNotification) }
+        let first = desk.takeSent()
+        #expect(numbers(first) == [1])
+        desk.ask(4)
+        #expect(numbers(desk.takeSent()) == [4])
+        desk.answer(try #require(first.first), 200)
+        #expect(numbers(desk.takeSent()) == [2])
+        #expect(desk.dispatcher.notificationRoom == 10_000 - 2)
+    }
+
+    @Test func `a provider that is down gets nothing but a probe every five seconds`() throws {
+        let desk = Desk(settings(requests: 1))
+        for number in 1...5 {
+            desk.ask(UInt64(number))
+            desk.failToReach(try #require(desk.takeSent().last))
+            desk.cancel(UInt64(number))
+            desk.wait(.milliseconds(100))
+        }
+        for number in 6...7 { desk.ask(UInt64(number)) }
+        #expect(desk.takeSent().isEmpty)
+        #expect(!desk.report("apns.dev").isReachable)
+        #expect(desk.waitForDeadline() == .milliseconds(4900))
+        let probe = desk.takeSent()
+        #expect(numbers(probe) == [6])
+        desk.answer(try #require(probe.first), 200)
+        #expect(numbers(desk.takeSent()) == [7])
+        #expect(desk.report("apns.dev").isReachable)
+    }
+
+    @Test func `a server that is down holds up its own pushes only`() throws {
+        let desk = Desk(settings(requests: 1))
+        for number in 1...2 { desk.ask(UInt64(number)) }
+        desk.ask(3, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer a")
+        #expect(numbers(desk.takeSent()) == [1, 3])
+    }
+
+    // MARK: Credentials
+
+    @Test func `a credential is made once for all who wait, and used again`() throws {
+        let desk = Desk()
+        for number in 1...3 { desk.ask(UInt64(number), to: token(.fcm, "T")) }
+        let orders = desk.takeWanted()
+        #expect(orders.count == 1 && desk.sent.isEmpty)
+        desk.make(try #require(orders.first), "Bearer x", life: .seconds(3600))
+        desk.ask(4, to: token(.fcm, "T"))
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1, 2, 3, 4])
+        #expect(sent.allSatisfy { $0.credential == "Bearer x" })
+        #expect(desk.wanted.isEmpty)
+    }
+
+    @Test func `a credential that cannot be made ends all who want it, until it is time to try again`() throws {
+        let desk = Desk()
+        for number in 1...2 { desk.ask(UInt64(number), to: token(.fcm, "T")) }
+        desk.fail(try #require(desk.takeWanted().first), .credentialsRefused("no"), problem: "Google says no")
+        desk.ask(3, to: token(.fcm, "T"))
+        #expect(
+            desk.outcomes() == [
+                1: .credentialsRefused("no"), 2: .credentialsRefused("no"), 3: .credentialsRefused("no"),
+            ])
+        let step = PushStep.answered(.credentialsRefused("no"), status: nil, problem: "Google says no")
+        for number in 1...3 { #expect(desk.steps(UInt64(number)).contains(step)) }
+        #expect(desk.wanted.isEmpty && desk.sent.isEmpty)
+        // Where we are refused Google is left alone for a minute.
+        desk.wait(.seconds(59))
+        desk.ask(4, to: token(.fcm, "T"))
+        #expect(desk.wanted.isEmpty)
+        desk.wait(.seconds(1))
+        desk.ask(5, to: token(.fcm, "T"))
+        desk.make(try #require(desk.takeWanted().first), "Bearer x", life: .seconds(3600))
+        #expect(numbers(desk.takeSent()) == [5])
+    }
+
+    @Test func `a push whose credential could not be fetched now is tried again`() throws {
+        let desk = Desk()
+        desk.ask(1, to: token(.fcm, "T"))
+        desk.fail(try #require(desk.takeWanted().first), .retry(after: nil), problem: "not reached")
+        while desk.wanted.isEmpty, desk.waitForDeadline() != nil {}
+        desk.make(try #require(desk.takeWanted().first), "Bearer x", life: .seconds(3600))
+        #expect(numbers(desk.takeSent()) == [1])
+    }
+
+    @Test func `an outdated credential that the provider refuses is made anew, and the push sent at once`() throws {
+        let desk = Desk()
+        desk.ask(1, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer old")
+        desk.answer(try #require(desk.takeSent().first), 200)
+        desk.wait(.seconds(600))
+        desk.ask(2, to: iPhone)
+        desk.answer(try #require(desk.takeSent().first), 403, body: #"{"reason":"ExpiredProviderToken"}"#)
+        desk.make(try #require(desk.takeWanted().first), "bearer new")
+        let again = try #require(desk.takeSent().first)
+        #expect(again.credential == "bearer new")
+        desk.answer(again, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
+        #expect(desk.outcomes()[2] == .credentialsRefused("the credential was refused again"))
+    }
+
+    @Test func `what has to be fetched is fetched at the start, and again before its end`() throws {
+        let desk = Desk()
+        desk.dispatcher.started(now: desk.now)
+        desk.wait(.zero)
+        desk.make(try #require(desk.takeWanted().first), "Bearer a", life: .seconds(3600))
+        #expect(desk.waitForDeadline() == .seconds(3300))
+        let order = try #require(desk.takeWanted().first)
+        desk.ask(1, to: token(.fcm, "T"))
+        #expect(desk.takeSent().first?.credential == "Bearer a")
+        desk.make(order, "Bearer b", life: .seconds(3600))
+        desk.ask(2, to: token(.fcm, "T"))
+        #expect(desk.takeSent().first?.credential == "Bearer b")
+    }
+
+    @Test func `web push has a credential for each server, and keeps it for hours`() throws {
+        let desk = Desk()
+        func subscription(_ server: String) -> PushToken { token(.webPush, "https://\(server)/x") }
+        desk.ask(1, to: subscription("updates.push.services.mozilla.com"))
+        desk.ask(2, to: subscription("updates.push.services.mozilla.com"))
+        desk.ask(3, to: subscription("fcm.googleapis.com"))
+        let orders = desk.takeWanted()
+        #expect(orders.map(\.origin) == ["https://updates.push.services.mozilla.com", "https://fcm.googleapis.com"])
+        for order in orders { desk.make(order, "vapid \(order.origin ?? "")") }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1, 2, 3])
+        #expect(sent.map(\.credential) == [orders[0], orders[0], orders[1]].map { "vapid \($0.origin ?? "")" })
+        #expect(Set(sent.map(\.server)).count == 2)
+        desk.wait(.seconds(12 * 3600))
+        desk.ask(4, to: subscription("fcm.googleapis.com"))
+        #expect(desk.takeWanted() == [orders[1]])
+    }
+}

@@ -1,0 +1,139 @@
+import PushDelivery
+import Testing
+import Timekeeping
+
+private let start = Instant(nanoseconds: 0)
+
+private func at(_ seconds: Int) -> Instant { start + .seconds(seconds) }
+
+/// A tenth of a second after each other, the fifth at the start.
+private func failure(_ number: Int) -> Instant { start + .milliseconds(100 * (number - 5)) }
+
+private func push(_ number: Int) -> PushID { PushID(rawValue: UInt64(number)) }
+
+private func makeQueue(requests: Int = 2, queue: Int = 3) -> PushQueue {
+    var settings = PushLimits()
+    settings.requests = requests
+    settings.queue = queue
+    return PushQueue(settings)
+}
+
+@Suite("The queue before one server of a provider")
+struct PushQueueTests {
+    @Test func `so many requests are under way, so many wait, the rest is refused`() {
+        var queue = makeQueue()
+        let admissions = (1...6).map { queue.arrived(push($0), now: at(0)) }
+        #expect(admissions == [.start, .start, .wait, .wait, .wait, .refuse])
+        #expect(queue.inFlight == 2)
+        #expect(queue.queued == 3)
+    }
+
+    @Test func `who waits goes in order when another has left`() {
+        var queue = makeQueue()
+        for number in 1...5 { _ = queue.arrived(push(number), now: at(0)) }
+        #expect(queue.next(now: at(0)) == nil)
+        queue.left(.answered, now: at(0))
+        #expect(queue.next(now: at(0)) == push(3))
+        #expect(queue.next(now: at(0)) == nil)
+        queue.left(.answered, now: at(0))
+        queue.left(.answered, now: at(0))
+        #expect(queue.next(now: at(0)) == push(4))
+        #expect(queue.next(now: at(0)) == push(5))
+        #expect(queue.next(now: at(0)) == nil)
+        #expect(queue.queued == 0)
+    }
+
+    @Test func `nobody overtakes those who wait`() {
+        var queue = makeQueue(requests: 1)
+        _ = queue.arrived(push(1), now: at(0))
+        _ = queue.arrived(push(2), now: at(0))
+        queue.left(.answered, now: at(0))
+        #expect(queue.arrived(push(3), now: at(0)) == .wait)
+        #expect(queue.next(now: at(0)) == push(2))
+    }
+
+    @Test func `five failures in a row close it, and a probe every five seconds opens it again`() {
+        var queue = makeQueue(requests: 10, queue: 10)
+        for number in 1...5 {
+            #expect(queue.arrived(push(number), now: at(0)) == .start)
+            queue.left(.failed, now: failure(number))
+        }
+        #expect(queue.state == .closed(until: at(5)))
+        #expect(queue.nextProbe == nil)
+        #expect(queue.arrived(push(6), now: at(1)) == .wait)
+        #expect(queue.arrived(push(7), now: at(1)) == .wait)
+        #expect(queue.next(now: at(4)) == nil)
+        #expect(queue.nextProbe == at(5))
+        #expect(queue.next(now: at(5)) == push(6))
+        #expect(queue.next(now: at(5)) == nil)
+        queue.left(.failed, now: at(6))
+        #expect(queue.state == .closed(until: at(11)))
+        #expect(queue.next(now: at(11)) == push(7))
+        #expect(queue.arrived(push(8), now: at(11)) == .wait)
+        queue.left(.answered, now: at(12))
+        #expect(queue.state == .open(failuresInARow: 0))
+        #expect(queue.next(now: at(12)) == push(8))
+    }
+
+    @Test func `a closed queue whose time is over takes the next push as its probe`() {
+        var queue = makeQueue(requests: 10)
+        for number in 1...5 {
+            _ = queue.arrived(push(number), now: at(0))
+            queue.left(.failed, now: failure(number))
+        }
+        #expect(queue.arrived(push(6), now: at(5)) == .start)
+        #expect(queue.state == .probing)
+    }
+
+    @Test func `failures that are not in a row, or of one push only, do not close it`() {
+        var queue = makeQueue(requests: 10)
+        for number in 1...20 {
+            _ = queue.arrived(push(number), now: at(0))
+            queue.left(number % 4 == 0 ? .answered : .failed, now: failure(number))
+        }
+        for _ in 1...20 {
+            _ = queue.arrived(push(21), now: at(0))
+            queue.left(.failedAgain, now: at(0))
+        }
+        #expect(queue.state == .open(failuresInARow: 0))
+    }
+
+    @Test func `what one broken connection takes with it is one failure`() {
+        var queue = makeQueue(requests: 100)
+        for number in 1...100 { _ = queue.arrived(push(number), now: at(0)) }
+        for _ in 1...100 { queue.left(.failed, now: at(0)) }
+        #expect(queue.state == .open(failuresInARow: 1, since: at(0)))
+    }
+
+    @Test func `an answer that comes after the queue has closed opens it`() {
+        var queue = makeQueue(requests: 10)
+        for number in 1...6 { _ = queue.arrived(push(number), now: at(0)) }
+        for number in 1...5 { queue.left(.failed, now: failure(number)) }
+        queue.left(.answered, now: at(1))
+        #expect(queue.state == .open(failuresInARow: 0))
+    }
+
+    @Test func `a probe that is taken back lets the next one probe`() {
+        var queue = makeQueue(requests: 10, queue: 10)
+        for number in 1...5 {
+            _ = queue.arrived(push(number), now: at(0))
+            queue.left(.failed, now: failure(number))
+        }
+        _ = queue.arrived(push(6), now: at(1))
+        _ = queue.arrived(push(7), now: at(1))
+        #expect(queue.next(now: at(5)) == push(6))
+        queue.left(.unknown, now: at(6))
+        #expect(queue.next(now: at(6)) == push(7))
+    }
+
+    @Test func `a long queue gives its memory's front back`() {
+        var queue = makeQueue(requests: 1, queue: 10_000)
+        for number in 0...10_000 { _ = queue.arrived(push(number), now: at(0)) }
+        for number in 1...10_000 {
+            queue.left(.answered, now: at(0))
+            #expect(queue.next(now: at(0)) == push(number))
+        }
+        #expect(queue.queued == 0)
+        #expect(queue.inFlight == 1)
+    }
+}
