@@ -16,7 +16,9 @@ import Timekeeping
 ///
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
-package final class Daemon {
+///
+/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread then.
+package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     private let log: Log
     private let settingsPath: String
@@ -24,8 +26,9 @@ package final class Daemon {
     private let descriptors: Int
     private var settings: DaemonSettings
     private let store: SQLiteStore
-    let shard: ProxyShard
-    private let streams: StreamFlows
+    let door: ShardDoor
+    private let shard: ProxyShard
+    let streams: StreamFlows
     private let push: PushService
     private let keys: APIKeyRing
     private let api: APIService
@@ -106,6 +109,7 @@ package final class Daemon {
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
         let services = ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) })
         shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: log)
+        door = ShardDoor(to: shard)
         try await connect()
     }
 
@@ -122,8 +126,8 @@ package final class Daemon {
         log.notice("stopped")
     }
 
-    private func shutDown() {
-        shard.assumeIsolated { $0.withEngine { engine, now in engine.stopped(now: now) } }
+    private func shutDown() async {
+        await door.ask(.everything) { engine, now in engine.stopped(now: now) }
         loop.stop()
     }
 
@@ -231,10 +235,10 @@ package final class Daemon {
     private static let restoreLimit = 5000
 
     private func connect() async throws(StartError) {
-        let shard = shard
+        let (shard, door, loop) = (shard, door, loop)
         streams.start(for: shard)
-        api.wrongLogins.count(with: shard)
-        admin.wrongLogins.count(with: shard)
+        api.wrongLogins.count(with: door)
+        admin.wrongLogins.count(with: door)
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         let dryRuns = dryRuns
         push.finished = { id, outcome in
@@ -242,12 +246,14 @@ package final class Daemon {
         }
         push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
         feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
-            shard.assumeIsolated { $0.tokensReportedDead(dead, from: cursor, limit: limit) }
+            await door.ask(.everything) { engine, now in
+                engine.tokensReportedDead(dead, from: cursor, limit: limit, now: now)
+            }
         }
         do {
             try store.start()
             push.start()
-            try dialogKeys.start(for: shard, on: loop)
+            try dialogKeys.start(through: door, on: loop)
             var router = ServiceRouter()
             registerOperatorRoutes(in: &router)
             BackupService(store: store, loop: loop, log: log).register(in: &router)
@@ -257,9 +263,15 @@ package final class Daemon {
                 throw StartError.cannotListen(on: "the control socket \(settings.control)", isFile: true, error)
             }
             signals = [
-                try SignalWatch(.terminate, on: loop) { [weak self] in self?.shutDown() },
-                try SignalWatch(.interrupt, on: loop) { [weak self] in self?.shutDown() },
-                try SignalWatch(.hangup, on: loop) { [weak self] in self?.reload() },
+                try SignalWatch(.terminate, on: loop) { [weak self] in
+                    loop.startTask { [weak self] _ in await self?.shutDown() }
+                },
+                try SignalWatch(.interrupt, on: loop) { [weak self] in
+                    loop.startTask { [weak self] _ in await self?.shutDown() }
+                },
+                try SignalWatch(.hangup, on: loop) { [weak self] in
+                    loop.startTask { [weak self] _ in await self?.reload() }
+                },
             ]
         } catch let error as StartError {
             throw error
@@ -277,13 +289,14 @@ package final class Daemon {
     private func registerOperatorRoutes(in router: inout ServiceRouter) {
         let (loop, store) = (loop, store)
         SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &router)
-        ControlRoutes(shard: shard, store: store, push: push, settings: settings)
+        ControlRoutes(door: door, store: store, push: push, settings: settings)
             .register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
-        MetricsRoute(figures: { [weak self] in self?.figures ?? CounterSet() }, reports: { [push] in push.reports })
-            .register(in: &router)
-        Explainer(shard: shard, store: store, settings: settings.push.timeline).register(in: &router)
+        MetricsRoute(
+            door: door, figures: { [weak self] in self?.figures ?? CounterSet() }, reports: { [push] in push.reports }
+        ).register(in: &router)
+        Explainer(door: door, store: store, settings: settings.push.timeline).register(in: &router)
         let feedback = feedback
         router.add(
             "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
@@ -293,10 +306,10 @@ package final class Daemon {
         }
     }
 
-    /// The figures of all parts together.
+    /// The figures of all parts but the engine together.
     private var figures: CounterSet {
-        var figures = shard.assumeIsolated { $0.withEngine { engine, _ in engine.figures } }
-        for part in [store.figures, push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        var figures = store.figures
+        for part in [push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         for socket in sockets.values {
             figures.count(.udpReceiveDropped, by: socket.receiveDrops)
@@ -323,11 +336,12 @@ package final class Daemon {
     private func registerServices() async throws(StartError) {
         let (loop, store) = (loop, store)
         SystemRoutes(obstacle: { loop.isRunning ? store.obstacle : "it is about to stop" }).register(in: &api.router)
-        PushTokenService(shard: shard, form: settings.api.pushTokens.provider).register(in: &api.router)
+        let search = DeviceSearch(door, on: loop)
+        PushTokenService(door: door, form: settings.api.pushTokens.provider).register(in: &api.router)
         registerOperatorRoutes(in: &admin.router)
         if settings.api.notifications.enabled {
             NotificationService(
-                shard: shard, push: push, store: store, codes: deviceCodes,
+                door: door, loop: loop, push: push, store: store, codes: deviceCodes, search: search,
                 form: settings.api.pushTokens.provider
             ).register(in: &api.router)
         }
@@ -339,15 +353,15 @@ package final class Daemon {
             throw StartError("dead tokens: \(error)")
         }
         try await registerDeviceRegistration()
-        registerLifecycle()
+        registerLifecycle(search)
     }
 
     /// Marks are kept with the records of the timeline: without it the paths are not served.
-    private func registerLifecycle() {
+    private func registerLifecycle(_ search: DeviceSearch) {
         guard settings.push.timeline.maximumRecords > 0 else { return }
-        LifecycleRoutes(shard: shard, store: store, codes: deviceCodes).register(in: &api.router)
-        StatisticsRoutes(shard: shard, store: store, codes: deviceCodes).register(in: &api.router)
-        DeviceCodeRoutes(shard: shard, codes: deviceCodes, search: DeviceSearch(shard)).register(in: &api.router)
+        LifecycleRoutes(door: door, store: store, codes: deviceCodes).register(in: &api.router)
+        StatisticsRoutes(door: door, loop: loop, store: store, codes: deviceCodes).register(in: &api.router)
+        DeviceCodeRoutes(door: door, codes: deviceCodes, search: search).register(in: &api.router)
     }
 
     /// Also without apps, since they may be added at any time: to strangers all requests are unknown.
@@ -360,7 +374,7 @@ package final class Daemon {
             throw StartError("no resolver: \(error)")
         }
         let service = try DeviceRegistrationService(
-            settings: settings.api, apps: apps, loop: loop, directory: DeviceDirectory(shard),
+            settings: settings.api, apps: apps, loop: loop, directory: DeviceDirectory(door),
             store: store,
             dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log,
             ownEndpoints: { [weak self] in
@@ -375,7 +389,7 @@ package final class Daemon {
     // MARK: Reload
 
     /// SIGHUP: takes what may change, and says what may not.
-    private func reload() {
+    private func reload() async {
         let changed: DaemonSettings
         do {
             changed = try DaemonSettings(contentsOf: settingsPath)
@@ -388,7 +402,7 @@ package final class Daemon {
         settings.takeReloadable(from: changed)
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
-        shard.assumeIsolated { $0.withEngine { engine, _ in engine.settingsChanged(engineSettings) } }
+        await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()

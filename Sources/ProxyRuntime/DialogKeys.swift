@@ -66,16 +66,18 @@ final class DialogKeys: @unchecked Sendable {
     }
 
     /// Looks after the keys from now on, once a day.
-    func start(for shard: ProxyShard, on loop: EventLoop) throws(SystemError) {
-        timer = try LoopTimer(on: loop) { [weak self] in self?.look(shard, loop) }
+    func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
+        timer = try LoopTimer(on: loop) { [weak self] in
+            loop.startTask { [weak self] _ in await self?.look(door, loop) }
+        }
         // The first time as soon as the loop runs.
         timer?.arm(at: loop.moment.instant)
     }
 
-    private func look(_ shard: ProxyShard, _ loop: EventLoop) {
+    private func look(_ door: ShardDoor, _ loop: EventLoop) async {
         let now = loop.moment
-        let (lifetime, inUse) = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in (engine.settings.call.dialogLifetime, engine.dialogs.keys(at: now.date)) }
+        let (lifetime, inUse) = await door.ask(.everything) { engine, now in
+            (engine.settings.call.dialogLifetime, engine.dialogs.keys(at: now.date))
         }
         turn(lifetime: lifetime, inUse: inUse, now: now.date)
         timer?.arm(at: now.instant + Self.pause)

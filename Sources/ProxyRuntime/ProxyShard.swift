@@ -1,5 +1,4 @@
 import Addressing
-import Bytes
 import Collections
 import Persistence
 package import ProxyCore
@@ -9,12 +8,13 @@ import Registration
 import SIPGrammar
 import SIPMessage
 package import Telemetry
-package import Timekeeping
+import Timekeeping
 
 /// All state of the AORs that live here, and the one thread that may touch it.
 ///
-/// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer); each enters the
-/// engine, and then the engine's actions are run, in one place: ``runActions()``.
+/// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
+/// ``ShardDoor``; each enters the engine, and then the engine's actions are run, in one place: ``runActions()``. While they
+/// run nothing enters: what the services say from within waits.
 package actor ProxyShard {
     /// Stored: the executor reference below is unowned.
     package nonisolated let loop: EventLoop
@@ -30,6 +30,8 @@ package actor ProxyShard {
     /// The actions that are being run. The array is kept, so that its memory is used again.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
+    /// What came while actions were run, in its order.
+    private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
     {
@@ -104,8 +106,6 @@ package actor ProxyShard {
         }
     }
 
-    var streamFigures: CounterSet { streams.figures }
-
     func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
 
     private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
@@ -137,89 +137,93 @@ package actor ProxyShard {
         runActions()
     }
 
-    func committed(_ results: [CommitResult]) {
-        let now = loop.moment
-        for result in results { engine.committed(result.ticket, succeeded: result.succeeded, now: now) }
+    func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
+    func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
+    func pushNoted(_ id: PushID, _ step: PushStep) { arrived(.pushNoted(id, step, loop.moment)) }
+
+    /// What the store, the push service and the resolver say, perhaps from within the action that asks them.
+    private enum Arrival {
+        case commits([CommitResult])
+        case pushNoted(PushID, PushStep, Moment)
+        case pushFinished(PushID, PushOutcome)
+        case resolved(ResolutionTicket, [ResolvedHop])
+    }
+
+    private func arrived(_ arrival: Arrival) {
+        guard !isRunningActions else { return waiting.append(arrival) }
+        enter(with: arrival)
         runActions()
     }
 
-    func pushFinished(_ id: PushID, _ outcome: PushOutcome) {
-        engine.pushFinished(id, outcome: outcome, now: loop.moment)
-        runActions()
+    private func enter(with arrival: Arrival) {
+        switch arrival {
+        case .commits(let results):
+            let now = loop.moment
+            for result in results { engine.committed(result.ticket, succeeded: result.succeeded, now: now) }
+        case .pushNoted(let id, let step, let then): engine.pushNoted(id, step, now: then)
+        case .pushFinished(let id, let outcome): engine.pushFinished(id, outcome: outcome, now: loop.moment)
+        case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
+        }
     }
 
-    /// Comes while actions are run as well: what follows from it is run with the rest.
-    func pushNoted(_ id: PushID, _ step: PushStep) { engine.pushNoted(id, step, now: loop.moment) }
-
-    func tokensReportedDead(
-        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int
-    ) -> DeadTokenFindings {
-        let findings = engine.tokensReportedDead(dead, from: cursor, limit: limit, now: loop.moment)
-        runActions()
-        return findings
-    }
-
-    func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop]) {
-        engine.resolved(ticket, to: hops, now: loop.moment)
-        runActions()
-    }
-
-    /// Lets operators look and order; the actions that follow are run.
-    package func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
+    /// For the ``ShardDoor`` alone.
+    func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
-        return body(engine, loop.moment)
+        return question(engine, loop.moment)
     }
 
     // MARK: Reports
 
+    typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
+    typealias Reporter = CheckedContinuation<ReportResult, Never>
+
     /// Those who wait for what becomes of a report.
-    private var reporters: [ReportTicket: (ReportResult) -> Void] = [:]
+    private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
     /// Reports that wait until others are on the disk: as many as their services admit.
-    private var queuedReports = Queue<
-        (done: (ReportResult) -> Void, body: (ProxyEngine, ReportTicket, Moment) -> Void)
-    >()
+    private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
     /// On their way to the disk at once: a REGISTER is committed after no more than these, and the disk's pace leaves the
     /// loop to calls however many reports wait.
     private static let reportLimit = 2
 
-    /// Tells the engine of a device, or of its removal; `done` is called once, on the loop.
-    func report(
-        _ done: @escaping (ReportResult) -> Void, _ body: @escaping (ProxyEngine, ReportTicket, Moment) -> Void
-    ) {
-        guard reporters.count < Self.reportLimit else { return queuedReports.append((done, body)) }
-        lastReport += 1
-        let ticket = ReportTicket(lastReport)
-        reporters[ticket] = done
-        body(engine, ticket, loop.moment)
-        runActions()
-    }
-
-    private func reported(_ ticket: ReportTicket, _ result: ReportResult) {
-        reporters.removeValue(forKey: ticket)?(result)
-        guard !queuedReports.isEmpty else { return }
-        // The engine is not entered while its actions run.
-        loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
+    /// For the ``ShardDoor`` alone: tells the engine of a device, or of its removal.
+    func report(_ report: @escaping Report) async -> ReportResult {
+        await withCheckedContinuation { reporter in
+            queuedReports.append((reporter, report))
+            startQueuedReports()
+        }
     }
 
     private func startQueuedReports() {
-        while reporters.count < Self.reportLimit, let (done, body) = queuedReports.popFirst() { report(done, body) }
+        while reporters.count < Self.reportLimit, let (reporter, report) = queuedReports.popFirst() {
+            lastReport += 1
+            let ticket = ReportTicket(lastReport)
+            reporters[ticket] = reporter
+            report(engine, ticket, loop.moment)
+        }
+        runActions()
     }
 
     // MARK: Actions
 
     /// The one place where the engine's decisions become I/O.
     ///
-    /// An action may lead here again, when a name is known already: what follows from that is run after the rest.
-    func runActions() {
-        guard !isRunningActions else { return }
+    /// What an action leads to at once, a name that is known already or a step of a push, enters the engine after the rest.
+    private func runActions() {
+        precondition(!isRunningActions, "the engine is entered while its actions run")
         isRunningActions = true
-        defer { isRunningActions = false }
-        while true {
-            engine.takeActions(into: &actions)
-            if actions.isEmpty { break }
+        engine.takeActions(into: &actions)
+        while !actions.isEmpty {
             for action in actions { run(action) }
+            for arrival in waiting { enter(with: arrival) }
+            waiting.removeAll(keepingCapacity: true)
+            engine.takeActions(into: &actions)
+        }
+        isRunningActions = false
+        // After those who are told now.
+        if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
+            loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
@@ -233,7 +237,7 @@ package actor ProxyShard {
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)
         case .push(let request): services.push.send(request)
-        case .reported(let ticket, let result): reported(ticket, result)
+        case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .cancelPush(let id): services.push.cancel(id)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         }
@@ -250,7 +254,7 @@ package actor ProxyShard {
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {
         services.resolve(hop) { [weak self] hops in
-            self?.assumeIsolated { $0.resolved(ticket, to: hops) }
+            self?.assumeIsolated { $0.arrived(.resolved(ticket, hops)) }
         }
     }
 }

@@ -1,3 +1,5 @@
+import Timekeeping
+
 /// A loop executes the actors that name it in `unownedExecutor`.
 ///
 /// Such an actor stores its loop, because the executor reference does not keep it alive. On the loop's thread, callbacks
@@ -15,4 +17,42 @@ extension EventLoop: SerialExecutor {
     }
 
     package func isIsolatingCurrentContext() -> Bool? { isCurrent }
+}
+
+extension EventLoop {
+    /// Starts a task that stays on the loop, after what was posted before it. On the loop's thread only.
+    ///
+    /// Its parameter is what keeps it there: a closure without it that has a capture list runs on another thread, whatever
+    /// the type that is asked for (Swift 6.3).
+    package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
+        LoopTask(on: self).assumeIsolated { $0.start(body) }
+    }
+
+    /// Lets a task of this loop wait while the loop does other things.
+    package func pause(_ duration: Duration) async throws(SystemError) {
+        var timer: LoopTimer?
+        // Until it has fired.
+        defer { withExtendedLifetime(timer) {} }
+        let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
+            do throws(SystemError) {
+                timer = try schedule(at: now + duration) { waiter.resume(returning: .success(())) }
+            } catch {
+                waiter.resume(returning: .failure(error))
+            }
+        }
+        try result.get()
+    }
+}
+
+/// What a task on a loop is isolated to.
+package actor LoopTask {
+    private let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    fileprivate init(on loop: EventLoop) { self.loop = loop }
+
+    /// From within the actor, so that the task begins on its executor, and tasks begin in their order.
+    fileprivate func start(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
+        Task { await body(self) }
+    }
 }

@@ -22,6 +22,7 @@ struct ShardScene: Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
     let store: SQLiteStore
+    let push: PushService
     let lookUps: HeldLookUps
     let places: Places
     let folder: StoreFolder
@@ -37,8 +38,9 @@ struct ShardScene: Sendable {
             let bench = Bench(loop)
             let parts = try await bench.run { try ShardParts(on: $0.loop, folder, limits) }
             let scene = ShardScene(
-                bench: bench, shard: parts.shard, streams: parts.streams, store: parts.store, lookUps: parts.lookUps,
-                places: Places(loop), folder: folder, udp: parts.socket.local, tcp: parts.listener.local)
+                bench: bench, shard: parts.shard, streams: parts.streams, store: parts.store, push: parts.push,
+                lookUps: parts.lookUps, places: Places(loop), folder: folder, udp: parts.socket.local,
+                tcp: parts.listener.local)
             let result: Result<Void, any Error>
             do {
                 result = .success(try await body(scene))
@@ -73,13 +75,15 @@ struct ShardScene: Sendable {
         SIPText.invite(to: "103", from: "bob", at: source, callID: "i\(number)", branch: "i\(number)")
     }
 
+    var door: ShardDoor { ShardDoor(to: shard) }
+
     var bindingCount: Int {
-        get async { await shard.withEngine { engine, _ in engine.bindings.count } }
+        get async { await door.ask(.everything) { engine, _ in engine.bindings.count } }
     }
 
     /// The flows that bob's devices registered on.
     var flows: [Flow] {
-        get async { await shard.withEngine { engine, now in engine.targets(of: Self.bob, now: now).map(\.flow) } }
+        get async { await door.ask(.everything) { engine, now in engine.targets(of: Self.bob, now: now).map(\.flow) } }
     }
 
     /// Looks again at every turn of the loop; the suite's time limit is the bound.
@@ -136,6 +140,7 @@ private final class ShardParts: @unchecked Sendable {
         self.shard = shard
         streams.start(for: shard)
         store.finished = { [weak shard] results in shard?.assumeIsolated { $0.committed(results) } }
+        push.noted = { [weak shard] id, step in shard?.assumeIsolated { $0.pushNoted(id, step) } }
         let sockets: [UInt16: UDPSocket] = [0: socket]
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }

@@ -39,6 +39,34 @@ struct EventLoopTests {
         }
     }
 
+    private actor Elsewhere {
+        func look() {}
+    }
+
+    @Test func `tasks begin in their order, and stay on the loop after they have waited for others`() async throws {
+        try await withLoop { loop in
+            let mailbox = Mailbox<(Int, Bool)>()
+            let elsewhere = Elsewhere()
+            loop.post {
+                for number in 0..<10 {
+                    loop.startTask { [number] _ in
+                        mailbox.put((number, loop.isCurrent))
+                        await elsewhere.look()
+                        try? await loop.pause(.milliseconds(1))
+                        mailbox.put((10, loop.isCurrent))
+                    }
+                }
+            }
+            var begun: [Int] = []
+            for _ in 0..<20 {
+                let (number, onLoop) = try await mailbox.next()
+                if number < 10 { begun.append(number) }
+                #expect(onLoop)
+            }
+            #expect(begun == Array(0..<10))
+        }
+    }
+
     @Test func `jobs posted before the stop are run, and the loop can run again`() throws {
         let loop = try EventLoop()
         let count = Mutex(0)

@@ -8,8 +8,10 @@ import Telemetry
 
 /// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.
 ///
-/// Lives on the shard's loop. Services register in ``router`` before ``listen()``.
-package final class APIService {
+/// Services register in ``router`` before ``listen()``.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+package final class APIService: @unchecked Sendable {
     var router = ServiceRouter()
 
     private let access: ServiceAccess
@@ -44,8 +46,9 @@ package final class APIService {
         let tls = try makeTLS()
         var place = access.name
         do throws(SystemError) {
+            let loop = loop
             let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
-                self?.received(request, reply)
+                loop.startTask { [weak self] _ in await self?.serve(request, reply) }
             }
             for endpoint in access.listen {
                 place = "\(endpoint), of \(access.name).listen"
@@ -98,7 +101,7 @@ package final class APIService {
 
     // MARK: Requests
 
-    private func received(_ request: HTTPRequest, _ reply: HTTPReply) {
+    private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
         // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
         // of a path with slashes.
@@ -115,8 +118,8 @@ package final class APIService {
         case .found(let route, let parameters):
             do throws(ServiceProblem) {
                 let reading = try route.read(request, parameters)
-                switch admit(request, reading.login, to: route) {
-                case .caller(let caller): serve(request, parameters, route, reading.handler, caller, reply)
+                switch await admit(request, reading.login, to: route) {
+                case .caller(let caller): await serve(request, parameters, route, reading.handler, caller, reply)
                 case .refusal(let response): reply.send(response)
                 }
             } catch {
@@ -128,10 +131,9 @@ package final class APIService {
     private func serve(
         _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
         _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
-    ) {
-        guard route.isChange else { return ServiceCall(request, parameters, from: caller, reply).serve(by: handler) }
-        let audit = route.audit(caller.name, request, log)
-        ServiceCall(request, parameters, from: caller, reply, answered: audit).serve(by: handler)
+    ) async {
+        let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
+        await ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit).serve(by: handler)
     }
 
     // MARK: Keys
@@ -143,10 +145,12 @@ package final class APIService {
 
     private func admit(
         _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
-    ) -> Admission {
+    ) async -> Admission {
         let source = request.remote.address
-        if route.showsToken, let wait = wrongLogins.wait(from: source) { return refuse(request, route, after: wait) }
-        if let login { return judge(login, request, route) }
+        if route.showsToken, let wait = await wrongLogins.judge(from: source).wait {
+            return refuse(request, route, after: wait)
+        }
+        if let login { return await judge(login, request, route) }
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
@@ -156,8 +160,9 @@ package final class APIService {
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
             // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
-            if let wait = wrongLogins.wait(from: source) { return refuse(request, route, after: wait) }
-            wrongLogins.count(from: source)
+            if let wait = await wrongLogins.judge([false], from: source).wait {
+                return refuse(request, route, after: wait)
+            }
             return refuse(
                 request, route, 401, "this key is not known",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
@@ -174,15 +179,13 @@ package final class APIService {
     /// Passwords can be guessed: beyond the limit none is looked at, not even the right one.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
-    ) -> Admission {
-        let (source, user) = (request.remote.address, attempt.user)
-        if let wait = wrongLogins.wait(from: source, for: user) { return refuse(request, route, after: wait) }
-        guard attempt.isRight() else {
-            wrongLogins.count(from: source, for: user)
-            return refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
+    ) async -> Admission {
+        switch await wrongLogins.verdict(on: attempt, from: request.remote.address) {
+        case .right(let user): .caller(.user("\(user)"))
+        case .wrong:
+            refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
+        case .refused(let wait): refuse(request, route, after: wait)
         }
-        wrongLogins.succeeded(from: source, for: user)
-        return .caller(.user("\(user)"))
     }
 
     /// RFC 6750 section 2.1, where the route says nothing else.

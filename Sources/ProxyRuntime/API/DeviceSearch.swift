@@ -13,18 +13,22 @@ import Timekeeping
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
+    /// Too many look for a device already.
+    struct Overload: Error {}
+
     private struct Question {
         let providers: Set<PushProvider>
         let word: [UInt8]
         let isMeant: (PushToken) -> Bool
-        let answer: (FoundDevice?) -> Void
+        let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
     }
 
-    private let shard: ProxyShard
+    private let door: ShardDoor
+    private let loop: EventLoop
     private var waiting = Queue<Question>()
+    /// Those of the search that is under way.
     private var asked: [Question] = []
-    private var cursor = BindingCursor()
 
     /// Questions that are answered by one search, and that wait for the next.
     private static let batch = 16
@@ -34,7 +38,10 @@ final class DeviceSearch: @unchecked Sendable {
     /// What is looked for first: shorter words would be found everywhere.
     private static let wordLengths = 4...32
 
-    init(_ shard: ProxyShard) { self.shard = shard }
+    init(_ door: ShardDoor, on loop: EventLoop) {
+        self.door = door
+        self.loop = loop
+    }
 
     /// Looks for the device that has a token; of several, for that which registered last.
     ///
@@ -42,39 +49,44 @@ final class DeviceSearch: @unchecked Sendable {
     ///   - token: as it stands in `pn-prid`, alone or beside others.
     ///   - providers: that it may be one of.
     ///   - isMeant: whether it is one of these that a device has.
-    ///   - answer: called once, on the loop, with the device if there is one.
-    /// - Returns: false when too many wait; then nothing is called.
+    /// - Returns: the device, if there is one.
+    /// - Throws: when too many wait.
     func find(
-        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool,
-        _ answer: @escaping (FoundDevice?) -> Void
-    ) -> Bool {
-        guard waiting.count < Self.limit else { return false }
-        guard let word = Self.word(in: token), !providers.isEmpty else {
-            answer(nil)
-            return true
+        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool
+    ) async throws(Overload) -> FoundDevice? {
+        guard waiting.count < Self.limit else { throw Overload() }
+        guard let word = Self.word(in: token), !providers.isEmpty else { return nil }
+        return await withCheckedContinuation { asker in
+            waiting.append(Question(providers: providers, word: word, isMeant: isMeant, asker: asker))
+            if asked.isEmpty { begin() }
         }
-        waiting.append(Question(providers: providers, word: word, isMeant: isMeant, answer: answer))
-        if asked.isEmpty { begin() }
-        return true
     }
 
     private func begin() {
         while asked.count < Self.batch, let question = waiting.popFirst() { asked.append(question) }
         guard !asked.isEmpty else { return }
-        cursor = BindingCursor()
-        continueLater()
+        loop.startTask { _ in await self.search() }
     }
 
-    private func continueLater() { shard.loop.post { self.search() } }
+    private func search() async {
+        var cursor: BindingCursor? = BindingCursor()
+        while let start = cursor {
+            cursor = await search(from: start)
+            // Calls have their turn before the next step.
+            await Task.yield()
+        }
+        let answered = asked
+        asked = []
+        for question in answered { question.asker.resume(returning: question.found) }
+        begin()
+    }
 
-    private func search() {
+    /// One step; returns where the next begins.
+    private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
-        let cursor = cursor
-        let step = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in
-                engine.devices(of: providers, with: words, from: cursor, limit: Self.step)
-            }
+        let step = await door.ask(.everything) { engine, _ in
+            engine.devices(of: providers, with: words, from: cursor, limit: Self.step)
         }
         for device in step.found {
             for index in asked.indices where asked[index].providers.contains(device.token.provider) {
@@ -83,14 +95,7 @@ final class DeviceSearch: @unchecked Sendable {
                 asked[index].found = device
             }
         }
-        if let next = step.next {
-            self.cursor = next
-            return continueLater()
-        }
-        let answered = asked
-        asked = []
-        for question in answered { question.answer(question.found) }
-        if asked.isEmpty { begin() }
+        return step.next
     }
 
     /// The last of the longest parts that a URI holds as they are.

@@ -8,7 +8,7 @@ import Registration
 ///
 /// Lives on the shard's loop.
 struct PushTokenService {
-    let shard: ProxyShard
+    let door: ShardDoor
     let form: ReportedTokens.Form
 
     /// Paths as the vendor's examples have them besides our own; operators write them into the app's settings.
@@ -21,20 +21,20 @@ struct PushTokenService {
         for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
             add(pattern, to: &router, RouteDescription("reportPushTokens", "An app tells of its push tokens")) {
                 report, call throws(ServiceProblem) in
-                try reported(report, call)
+                try await reported(report, call)
             }
         }
         for pattern in Self.patterns(["/v1/account-removals"]) {
             add(pattern, to: &router, RouteDescription("reportAccountRemoval", "An account was removed from an app")) {
                 report, call throws(ServiceProblem) in
-                try removed(report, call)
+                try await removed(report, call)
             }
         }
     }
 
     private func add(
         _ pattern: String, to router: inout ServiceRouter, _ description: RouteDescription,
-        _ handler: @escaping (TokenReport, ServiceCall) throws(ServiceProblem) -> Void
+        _ handler: @escaping @Sendable (TokenReport, isolated ServiceCall) async throws(ServiceProblem) -> Void
     ) {
         for method in ["GET", "POST"] {
             router.add(
@@ -43,7 +43,7 @@ struct PushTokenService {
                 reader: { request, parameters throws(ServiceProblem) in
                     let report = try TokenReport(request, parameters)
                     return ServiceRouter.Reading(login: try login(by: report)) { call throws(ServiceProblem) in
-                        try handler(report, call)
+                        try await handler(report, call)
                     }
                 })
         }
@@ -53,60 +53,41 @@ struct PushTokenService {
     private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
-        let known = aor(of: user, in: domain)
-        // A domain that is not ours has no users, and costs as much.
-        let aor = known ?? AddressOfRecord(user: user, host: (domain ?? .empty).lowercased())
-        let shard = shard
-        return ServiceRouter.LoginAttempt(user: aor) {
-            let isRight = shard.assumeIsolated { shard in
-                shard.withEngine { engine, _ in engine.isPassword(password, of: aor) }
-            }
-            return isRight && known != nil
-        }
+        return ServiceRouter.LoginAttempt(user: user, domain: domain, password: password)
     }
 
     // MARK: Reports
 
-    private func reported(_ report: TokenReport, _ call: ServiceCall) throws(ServiceProblem) {
-        let aor = try aor(of: report)
+    private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try await aor(of: report)
         let tokens = report.tokens(form)
         // The app calls again when it has one, provided that it hears of success.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
-        shard.assumeIsolated { shard in
-            shard.report {
-                Self.answer(call, $0)
-            } _: { engine, ticket, now in
-                engine.deviceReported(device, of: aor, ticket, now: now)
-            }
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.deviceReported(device, of: aor, ticket, now: now)
         }
+        Self.answer(call, result)
     }
 
-    private func removed(_ report: TokenReport, _ call: ServiceCall) throws(ServiceProblem) {
-        let aor = try aor(of: report)
+    private func removed(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try await aor(of: report)
         let tokens = report.tokens(form)
         guard !tokens.selector.isEmpty || !tokens.isEmpty else {
             throw ServiceProblem(400, "neither a selector nor a token says which device is meant")
         }
-        shard.assumeIsolated { shard in
-            shard.report {
-                Self.answer(call, $0)
-            } _: { engine, ticket, now in
-                engine.devicesWithdrawn(.told(tokens), of: aor, ticket, now: now)
-            }
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.devicesWithdrawn(.told(tokens), of: aor, ticket, now: now)
         }
+        Self.answer(call, result)
     }
 
-    private func aor(of report: TokenReport) throws(ServiceProblem) -> AddressOfRecord {
+    private func aor(of report: TokenReport) async throws(ServiceProblem) -> AddressOfRecord {
         let (user, domain) = try report.account()
-        guard let aor = aor(of: user, in: domain) else {
+        guard let aor = await door.ask(.everything, { engine, _ in engine.aor(of: user, in: domain) }) else {
             throw ServiceProblem(404, "the user's domain is not served here")
         }
         return aor
-    }
-
-    private func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
-        shard.assumeIsolated { shard in shard.withEngine { engine, _ in engine.aor(of: user, in: domain) } }
     }
 
     /// Success has neither body nor type: a body would have to match its type.

@@ -1,6 +1,7 @@
 import Foundation
 package import HTTPServer
 import JSON
+import Reactor
 
 /// Who asks.
 package enum ServiceCaller: Hashable, Sendable {
@@ -26,20 +27,24 @@ package enum ServiceCaller: Hashable, Sendable {
 
 /// One request on its way through a service, with the right to answer it: once, now or later, from any thread.
 ///
-/// One that is released without an answer is answered with 500.
-package final class ServiceCall: Sendable {
-    package let request: HTTPRequest
-    package let caller: ServiceCaller
+/// What serves it is isolated to it, and so runs on the services' loop. One that is released without an answer is answered
+/// with 500.
+package actor ServiceCall {
+    package nonisolated let request: HTTPRequest
+    package nonisolated let caller: ServiceCaller
     /// What stood in the place of the pattern's `{}`s, in their order.
-    package let parameters: [String]
+    package nonisolated let parameters: [String]
     private let reply: HTTPReply
     /// Is told the status of the answer.
     private let answered: @Sendable (Int) -> Void
+    private let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     init(
         _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
-        answered: @escaping @Sendable (Int) -> Void = { _ in }
+        on loop: EventLoop, answered: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
+        self.loop = loop
         self.request = request
         self.parameters = parameters
         self.caller = caller
@@ -48,30 +53,30 @@ package final class ServiceCall: Sendable {
     }
 
     /// What the handler throws is answered.
-    func serve(by handler: ServiceRouter.Handler) {
+    func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
-            try handler(self)
+            try await handler(self)
         } catch {
             answer(error)
         }
     }
 
-    package func answer(_ response: HTTPResponse) {
+    package nonisolated func answer(_ response: HTTPResponse) {
         answered(response.status)
         reply.send(response)
     }
 
-    package func answer(_ problem: ServiceProblem) { answer(problem.response()) }
+    package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
     /// Answers later, and off the loop, with what the body learns from the store; 503 when that cannot be read.
-    package func askStore(_ body: @escaping @Sendable () async throws -> Void) {
+    package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
         }
     }
 
     /// Answers with a value as JSON.
-    package func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
+    package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
         guard let data = try? JSONEncoder().encode(value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
         }
@@ -81,13 +86,15 @@ package final class ServiceCall: Sendable {
     }
 
     /// An answer that says nothing but that it is done.
-    package func answerDone() { answer([:] as [String: String]) }
+    package nonisolated func answerDone() { answer([:] as [String: String]) }
 
     /// The parameter at that place of the pattern.
-    package func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
+    package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
     /// The body as a value. What Foundation is given was read strictly before: its own reader has no bound on depth.
-    package func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem) -> Value {
+    package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
+        -> Value
+    {
         do {
             _ = try JSONValue(request.body)
             return try JSONDecoder().decode(type, from: Data(request.body))
@@ -99,7 +106,7 @@ package final class ServiceCall: Sendable {
     }
 
     /// A query item as a number; `nil` when there is none.
-    package func number<Number: FixedWidthInteger>(
+    package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {
         guard let text = request.query(name) else { return nil }

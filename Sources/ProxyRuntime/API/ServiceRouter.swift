@@ -1,3 +1,4 @@
+import Bytes
 package import HTTPServer
 import Registration
 
@@ -19,10 +20,10 @@ package struct ServiceRouter {
         }
     }
 
-    /// Called on the loop. What it throws is answered; otherwise it answers the call itself, now or later.
-    package typealias Handler = (ServiceCall) throws(ServiceProblem) -> Void
+    /// Runs on the loop. What it throws is answered; otherwise it answers the call itself.
+    package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
-    package struct Route {
+    package struct Route: Sendable {
         package let method: String
         /// As it was registered, for logs.
         package let pattern: String
@@ -42,7 +43,7 @@ package struct ServiceRouter {
     }
 
     /// Reads a request before it is known who asks. Called on the loop.
-    package typealias Reader = (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
+    package typealias Reader = @Sendable (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
 
     package struct Reading {
         /// Who the request claims to come from, when it shows a password in place of a key.
@@ -51,11 +52,11 @@ package struct ServiceRouter {
         let handler: Handler
     }
 
-    package struct LoginAttempt {
-        /// The same for every spelling, since wrong passwords are counted by it.
-        let user: AddressOfRecord
-        /// Looks at the password. Takes as long for users who do not exist.
-        let isRight: () -> Bool
+    package struct LoginAttempt: Sendable {
+        let user: ByteString
+        /// `nil`: our first.
+        let domain: ByteString?
+        let password: ByteString
     }
 
     enum Segment: Hashable {
@@ -192,7 +193,11 @@ extension ServiceRouter.Route {
     }
 
     /// For callers who are known without a login.
-    func serve(_ call: ServiceCall) {
-        call.serve { call throws(ServiceProblem) in try read(call.request, call.parameters).handler(call) }
+    func serve(_ call: ServiceCall) async {
+        do throws(ServiceProblem) {
+            await call.serve(by: try read(call.request, call.parameters).handler)
+        } catch {
+            call.answer(error)
+        }
     }
 }

@@ -1,7 +1,7 @@
 /// What probes ask without a key.
 struct SystemRoutes {
     /// What keeps the daemon from doing its work; `nil` when nothing does.
-    let obstacle: () -> String?
+    let obstacle: @Sendable () -> String?
 
     private struct State: Encodable {
         let status: String

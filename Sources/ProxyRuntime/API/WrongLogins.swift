@@ -11,7 +11,7 @@ final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
     /// Its own count, until it counts with the engine.
     private var limit: LoginLimit
-    private var shard: ProxyShard?
+    private var door: ShardDoor?
 
     init(perSource: Int, perUser: Int, loop: EventLoop) {
         self.loop = loop
@@ -19,30 +19,66 @@ final class WrongLogins: @unchecked Sendable {
     }
 
     /// From now on they are counted together with the wrong passwords of SIP.
-    func count(with shard: ProxyShard) { self.shard = shard }
+    func count(with door: ShardDoor) { self.door = door }
 
-    /// How long whoever asks must wait before anything is looked at; `nil`: not at all.
-    func wait(from source: IPAddress, for user: AddressOfRecord? = nil) -> Duration? {
-        guard let shard else { return limit.wait(for: .init(from: source, for: user), now: loop.now) }
-        return shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in engine.loginWait(from: source, for: user, now: now) }
+    enum Verdict: Sendable {
+        /// The user whose password it is.
+        case right(AddressOfRecord)
+        case wrong
+        /// Whoever asks must wait so long before anything is looked at.
+        case refused(Duration)
+    }
+
+    /// Judges a password, unless its source or its user has been wrong too often. One question: what is asked at the same
+    /// time cannot pass before the wrong ones are counted.
+    func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
+        guard let door else { return .wrong }
+        return await door.ask(.everything) { engine, now in
+            let known = engine.aor(of: attempt.user, in: attempt.domain)
+            // A domain that is not ours has no users, and costs as much. All spellings of a user count together.
+            let user =
+                known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
+            if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
+            guard engine.isPassword(attempt.password, of: user), known != nil else {
+                engine.loginFailed(from: source, for: user, now: now)
+                return .wrong
+            }
+            engine.loginSucceeded(from: source, for: user)
+            return .right(user)
         }
     }
 
-    /// Somebody there has shown a wrong password or key.
-    func count(from source: IPAddress, for user: AddressOfRecord? = nil) {
-        guard let shard else { return limit.failed(.init(from: source, for: user), now: loop.now) }
-        shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in engine.loginFailed(from: source, for: user, now: now) }
+    /// Counts the wrong ones of several guesses that a source has made at once, until it has been wrong too often. Asked for
+    /// none, it says whether the source is heard at all.
+    ///
+    /// - Returns: how many of the guesses were heard, and how long their source must wait if not all were.
+    func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
+        guard let door else {
+            let attempt = LoginLimit.Attempt(from: source, for: nil)
+            return Self.judge(guesses) {
+                limit.wait(for: attempt, now: loop.now)
+            } failed: {
+                limit.failed(attempt, now: loop.now)
+            }
+        }
+        return await door.ask(.everything) { engine, now in
+            Self.judge(guesses) {
+                engine.loginWait(from: source, for: nil, now: now)
+            } failed: {
+                engine.loginFailed(from: source, for: nil, now: now)
+            }
         }
     }
 
-    /// Somebody there has shown a user's right password.
-    func succeeded(from source: IPAddress, for user: AddressOfRecord) {
-        guard let shard else { return limit.succeeded(.init(from: source, for: user)) }
-        shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.loginSucceeded(from: source, for: user) }
+    private static func judge(
+        _ guesses: [Bool], wait: () -> Duration?, failed: () -> Void
+    ) -> (heard: Int, wait: Duration?) {
+        guard !guesses.isEmpty else { return (0, wait()) }
+        for (number, isRight) in guesses.enumerated() {
+            if let wait = wait() { return (number, wait) }
+            if !isRight { failed() }
         }
+        return (guesses.count, nil)
     }
 }
 

@@ -12,8 +12,12 @@ struct AppRoutes {
         router.add("GET", "/v1/apps", scope: .admin, described: .apps) { call throws(ServiceProblem) in
             call.answer(apps.reports)
         }
-        router.add("PUT", "/v1/apps", scope: .admin, described: .addApp, add)
-        router.add("DELETE", "/v1/apps/{}", scope: .admin, described: .removeApp, remove)
+        router.add("PUT", "/v1/apps", scope: .admin, described: .addApp) { call throws(ServiceProblem) in
+            try add(call)
+        }
+        router.add("DELETE", "/v1/apps/{}", scope: .admin, described: .removeApp) { call throws(ServiceProblem) in
+            try remove(call)
+        }
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {

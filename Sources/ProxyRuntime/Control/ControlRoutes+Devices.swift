@@ -10,17 +10,23 @@ import Timekeeping
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
-            call.answer(devices(of: try call.aor()))
+            call.answer(await devices(of: try call.aor()))
         }
-        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice, removeDevice)
+        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice) {
+            call throws(ServiceProblem) in
+            try await removeDevice(call)
+        }
         router.add("GET", "/v1/users/{}/bucket", scope: .admin, described: .bucket) { call throws(ServiceProblem) in
-            call.answer(bucket(of: try call.aor()))
+            call.answer(await bucket(of: try call.aor()))
         }
-        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, described: .emptyBucket, emptyBucket)
+        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, described: .emptyBucket) {
+            call throws(ServiceProblem) in
+            try await emptyBucket(call)
+        }
     }
 
-    private func devices(of aor: AddressOfRecord) -> [BindingReport] {
-        withEngine { engine, now in
+    private func devices(of aor: AddressOfRecord) async -> [BindingReport] {
+        await door.ask(.user(aor)) { engine, now in
             engine.targets(of: aor, now: now).map { target in
                 BindingReport(
                     id: "\(target.id.rawValue)", name: target.id.name, contact: target.requestURI.string,
@@ -33,10 +39,10 @@ extension ControlRoutes {
     }
 
     /// As if the device had signed out: calls no longer wait for it.
-    private func removeDevice(_ call: ServiceCall) throws(ServiceProblem) {
+    private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)
-        let meant = withEngine { engine, now in
+        let meant = await door.ask(.user(aor)) { engine, now in
             engine.targets(of: aor, now: now)
                 .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
         }
@@ -46,21 +52,18 @@ extension ControlRoutes {
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }
-        shard.assumeIsolated { shard in
-            shard.report { result in
-                switch result {
-                case .done(0): call.answer(ServiceProblem(404, "no such device"))
-                case .done: call.answerDone()
-                case .notSupported, .tooManyDevices, .malformed, .unavailable: call.answer(.notStored)
-                }
-            } _: { engine, ticket, now in
-                engine.devicesWithdrawn(.device(device), of: aor, ticket, now: now)
-            }
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.devicesWithdrawn(.device(device), of: aor, ticket, now: now)
+        }
+        switch result {
+        case .done(0): throw ServiceProblem(404, "no such device")
+        case .done: call.answerDone()
+        case .notSupported, .tooManyDevices, .malformed, .unavailable: throw .notStored
         }
     }
 
-    private func bucket(of aor: AddressOfRecord) -> [BucketEntryReport] {
-        withEngine { engine, _ in
+    private func bucket(of aor: AddressOfRecord) async -> [BucketEntryReport] {
+        await door.ask(.user(aor)) { engine, _ in
             engine.buckets.entries(of: aor).map { entry in
                 BucketEntryReport(
                     callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
@@ -69,17 +72,12 @@ extension ControlRoutes {
         }
     }
 
-    private func emptyBucket(_ call: ServiceCall) throws(ServiceProblem) {
+    private func emptyBucket(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
-        let calls = withEngine { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
+        let calls = await door.ask(.user(aor)) { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
-        let shard = shard
-        store.commit([.forgetMissedCalls(calls.map(\.callRef))]) { result in
-            guard result.isStored else { return call.answer(.notStored) }
-            shard.assumeIsolated { shard in
-                shard.withEngine { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
-            }
-            call.answer(RemovalReport(removed: calls.count))
-        }
+        try await write([.forgetMissedCalls(calls.map(\.callRef))])
+        await door.ask(.user(aor)) { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
+        call.answer(RemovalReport(removed: calls.count))
     }
 }

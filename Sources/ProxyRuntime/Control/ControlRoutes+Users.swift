@@ -7,13 +7,19 @@ import Registration
 /// Users for digest authentication. The store lists them: it has them in order, the engine has not.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users", scope: .admin, described: .users, users)
-        router.add("PUT", "/v1/users", scope: .admin, described: .putUser, putUser)
+        router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
+            try users(call)
+        }
+        router.add("PUT", "/v1/users", scope: .admin, described: .putUser) { call throws(ServiceProblem) in
+            try await putUser(call)
+        }
         router.add("GET", "/v1/users/{}", scope: .admin, described: .user) { call throws(ServiceProblem) in
-            _ = try known(call)
+            _ = try await known(call)
             call.answer(UserReport(name: call.parameter()))
         }
-        router.add("DELETE", "/v1/users/{}", scope: .admin, described: .removeUser, removeUser)
+        router.add("DELETE", "/v1/users/{}", scope: .admin, described: .removeUser) { call throws(ServiceProblem) in
+            try await removeUser(call)
+        }
     }
 
     private func users(_ call: ServiceCall) throws(ServiceProblem) {
@@ -31,7 +37,7 @@ extension ControlRoutes {
         }
     }
 
-    private func putUser(_ call: ServiceCall) throws(ServiceProblem) {
+    private func putUser(_ call: ServiceCall) async throws(ServiceProblem) {
         let request = try call.body(as: UserRequest.self, expected: "name, and password or ha1MD5 and ha1SHA256")
         let credentials: UserCredentials
         do throws(StartError) {
@@ -42,18 +48,23 @@ extension ControlRoutes {
         guard let added = credentials.digestUser else {
             throw ServiceProblem(400, "the name must be user@domain, without slashes, and the hashes hexadecimal")
         }
-        write(.addUser(added), for: call) { $0.userAdded(added) }
+        try await write([.addUser(added)])
+        await door.ask(.everything) { engine, _ in engine.userAdded(added) }
+        call.answerDone()
     }
 
-    private func removeUser(_ call: ServiceCall) throws(ServiceProblem) {
-        let (name, realm) = try known(call)
-        write(.removeUser(name: name, realm: realm), for: call) { $0.userRemoved(name: name, realm: realm) }
+    private func removeUser(_ call: ServiceCall) async throws(ServiceProblem) {
+        let (name, realm) = try await known(call)
+        try await write([.removeUser(name: name, realm: realm)])
+        await door.ask(.everything) { engine, _ in engine.userRemoved(name: name, realm: realm) }
+        call.answerDone()
     }
 
     /// The user whom the path names.
-    private func known(_ call: ServiceCall) throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
+    private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
         guard let user = Self.user(call.parameter()),
-            withEngine({ engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
+            await door.ask(
+                .everything, { engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
         else { throw ServiceProblem(404, "no user is called \(call.parameter())") }
         return user
     }
@@ -61,18 +72,6 @@ extension ControlRoutes {
     private static func user(_ text: String) -> (name: ByteString, realm: ByteString)? {
         guard let at = text.lastIndex(of: "@") else { return nil }
         return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))
-    }
-
-    /// Tells the engine when the change is on the disk, and then whoever ordered it.
-    private func write(
-        _ change: ServiceChange, for call: ServiceCall, then tell: @escaping @Sendable (ProxyEngine) -> Void
-    ) {
-        let shard = shard
-        store.commit([change]) { result in
-            guard result.isStored else { return call.answer(.notStored) }
-            shard.assumeIsolated { $0.withEngine { engine, _ in tell(engine) } }
-            call.answerDone()
-        }
     }
 }
 

@@ -13,7 +13,7 @@ import Timekeeping
 ///
 /// Nothing here walks through all contacts or users on the loop: lists come in pages.
 struct ControlRoutes {
-    let shard: ProxyShard
+    let door: ShardDoor
     let store: any ProxyStore
     let push: PushService
     /// As at the start: domains and realm cannot change later.
@@ -26,46 +26,49 @@ struct ControlRoutes {
         registerUsers(in: &router)
         registerDevices(in: &router)
         router.add("GET", "/v1/held", scope: .admin, described: .heldCalls) { call throws(ServiceProblem) in
-            call.answer(try heldCalls(call))
+            call.answer(try await heldCalls(call))
         }
-        router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall, endCall)
+        router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall) { call throws(ServiceProblem) in
+            try await endCall(call)
+        }
         router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
-            call.answer(providers())
+            call.answer(await providers())
         }
         for (word, isOn) in [("disable", false), ("enable", true)] {
             router.add(
                 "POST", "/v1/providers/{}/\(word)", scope: .admin, described: .providerSwitch(word)
             ) { call throws(ServiceProblem) in
-                try switchProvider(call, on: isOn)
+                try await switchProvider(call, on: isOn)
             }
         }
     }
 
     // MARK: Calls
 
-    private func heldCalls(_ call: ServiceCall) throws(ServiceProblem) -> HeldCallPage {
+    private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
         let after = try call.number("after", in: 0...UInt64.max) ?? 0
         let limit = try call.pageLimit()
-        let page = withEngine { engine, _ in engine.heldCalls(after: after, limit: limit) }
+        let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
         return HeldCallPage(calls: page.calls.map { HeldCallReport($0) }, next: page.next)
     }
 
-    private func endCall(_ call: ServiceCall) throws(ServiceProblem) {
+    private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
         let text = call.request.query("status") ?? "480"
         guard let status = Self.endings[text] else {
             throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
         }
         let name = call.parameter()
-        let meant = withEngine { engine, _ in engine.heldCalls(named: name) }
-        guard let id = meant.first?.id else { throw ServiceProblem(404, "no such call") }
-        guard meant.count == 1 else {
+        let (meant, isDone) = await door.ask(.everything) { engine, now in
+            let meant = engine.heldCalls(named: name)
+            guard let id = meant.first?.id, meant.count == 1 else { return (meant.map(\.callRef), false) }
+            return ([], engine.callDismissed(id, with: status, now: now))
+        }
+        if meant.count > 1 {
             throw ServiceProblem(
                 409, "\(meant.count) calls have that Call-ID",
-                detail: "name one by its callRef: \(meant.map { "\($0.callRef)" }.joined(separator: ", "))")
+                detail: "name one by its callRef: \(meant.map { "\($0)" }.joined(separator: ", "))")
         }
-        guard withEngine({ engine, now in engine.callDismissed(id, with: status, now: now) }) else {
-            throw ServiceProblem(404, "no such call")
-        }
+        guard isDone else { throw ServiceProblem(404, "no such call") }
         call.answerDone()
     }
 
@@ -74,16 +77,16 @@ struct ControlRoutes {
 
     // MARK: Providers
 
-    private func providers() -> [ProviderReport] {
+    private func providers() async -> [ProviderReport] {
         let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
-        return withEngine { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+        return await door.ask(.everything) { engine, _ in ProviderReport.all(of: engine) }.map { provider in
             var provider = provider
             provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
             return provider
         }
     }
 
-    private func switchProvider(_ call: ServiceCall, on isOn: Bool) throws(ServiceProblem) {
+    private func switchProvider(_ call: ServiceCall, on isOn: Bool) async throws(ServiceProblem) {
         let name = call.parameter()
         guard let provider = PushProvider(rawValue: name) else {
             let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
@@ -91,23 +94,22 @@ struct ControlRoutes {
                 404, "no provider is called \(name)",
                 detail: app.map { "it is an app of \($0.rawValue), which is switched with all its apps" })
         }
-        guard withEngine({ engine, _ in engine.configuredProviders.contains(provider) }) else {
+        guard await door.ask(.everything, { engine, _ in engine.configuredProviders.contains(provider) }) else {
             throw ServiceProblem(409, "\(name) is not configured")
         }
-        let shard = shard
-        store.commit([.switchProvider(provider, isOn: isOn)]) { result in
-            guard result.isStored else { return call.answer(.notStored) }
-            shard.assumeIsolated { shard in
-                shard.withEngine { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
-            }
-            call.answerDone()
-        }
+        try await write([.switchProvider(provider, isOn: isOn)])
+        await door.ask(.everything) { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
+        call.answerDone()
     }
 
     // MARK: Helpers
 
-    func withEngine<Result: Sendable>(_ body: @Sendable (ProxyEngine, Moment) -> Result) -> Result {
-        shard.assumeIsolated { $0.withEngine(body) }
+    /// Returns when the changes are on the disk.
+    func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
+        let isStored = await withCheckedContinuation { asker in
+            store.commit(changes) { asker.resume(returning: $0.isStored) }
+        }
+        if !isStored { throw .notStored }
     }
 
     /// `user@domain`, or the same after `sip:`.
@@ -121,12 +123,12 @@ struct ControlRoutes {
 }
 
 extension ServiceCall {
-    func pageLimit() throws(ServiceProblem) -> Int {
+    nonisolated func pageLimit() throws(ServiceProblem) -> Int {
         try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
     }
 
     /// The first parameter as the address of a user.
-    func aor() throws(ServiceProblem) -> AddressOfRecord {
+    nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
         guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
         return aor
     }

@@ -14,7 +14,8 @@ final class ControlService {
             }
             let caller = ServiceCaller.operatorOfMachine
             let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
-            route.serve(ServiceCall(request, parameters, from: caller, reply, answered: audit))
+            let call = ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit)
+            loop.startTask { _ in await route.serve(call) }
         }
         try listener.listen(unixPath: path)
     }

@@ -11,15 +11,15 @@ import Timekeeping
 ///
 /// Lives on its shard's loop.
 final class Explainer: Sendable {
-    private let shard: ProxyShard
+    private let door: ShardDoor
     private let store: any ProxyStore
     private let settings: TimelineSettings
 
     static let limits = 1...1000
     static let defaultLimit = 20
 
-    init(shard: ProxyShard, store: any ProxyStore, settings: TimelineSettings) {
-        self.shard = shard
+    init(door: ShardDoor, store: any ProxyStore, settings: TimelineSettings) {
+        self.door = door
         self.store = store
         self.settings = settings
     }
@@ -31,14 +31,12 @@ final class Explainer: Sendable {
     ///     and log lines show them.
     ///   - limit: records of the store, the last ones.
     ///   - call: whose answer it is.
-    private func explain(_ name: String, limit: Int, to call: ServiceCall) {
+    private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
         let callID = ByteString(name)
         let settings = settings
-        let (live, aor) = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in
-                let aor = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, engine)
-                return (Self.live(name, aor, callID, engine, settings, now: now), aor)
-            }
+        let (live, aor) = await door.ask(.everything) { engine, now in
+            let aor = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, engine)
+            return (Self.live(name, aor, callID, engine, settings, now: now), aor)
         }
         let subjects = [
             aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
@@ -104,7 +102,7 @@ extension Explainer {
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain(inPath: true)) {
             [self] call throws(ServiceProblem) in
-            try answer(call, call.parameter())
+            try await answer(call, call.parameter())
         }
         // A Call-ID may hold slashes and backslashes, which a path over TCP may not.
         router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
@@ -112,12 +110,12 @@ extension Explainer {
             guard let name = call.request.query("name"), !name.isEmpty else {
                 throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")
             }
-            try answer(call, name)
+            try await answer(call, name)
         }
     }
 
-    private func answer(_ call: ServiceCall, _ name: String) throws(ServiceProblem) {
+    private func answer(_ call: ServiceCall, _ name: String) async throws(ServiceProblem) {
         let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
-        explain(name, limit: limit, to: call)
+        await explain(name, limit: limit, to: call)
     }
 }

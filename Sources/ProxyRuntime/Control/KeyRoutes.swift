@@ -12,8 +12,12 @@ struct KeyRoutes {
         router.add("GET", "/v1/apikeys", scope: .admin, described: .keys) { call throws(ServiceProblem) in
             call.answer(keys.all.map { APIKeyReport($0) })
         }
-        router.add("PUT", "/v1/apikeys", scope: .admin, described: .addKey, add)
-        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, described: .removeKey, remove)
+        router.add("PUT", "/v1/apikeys", scope: .admin, described: .addKey) { call throws(ServiceProblem) in
+            try add(call)
+        }
+        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, described: .removeKey) { call throws(ServiceProblem) in
+            try remove(call)
+        }
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {

@@ -1,20 +1,24 @@
 import HTTPServer
+import ProxyCore
 import PushDelivery
 import Telemetry
 
 /// The daemon's figures for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
-    /// Called on the loop for each request.
-    let figures: () -> CounterSet
-    let reports: () -> [(app: PushApp, report: PushAppReport)]
+    let door: ShardDoor
+    /// Those of all parts but the engine. Called on the loop for each request, as is `reports`.
+    let figures: @Sendable () -> CounterSet
+    let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
             let families = MetricFamily.pushes(reports()) + [.build] + MetricFamily.process()
+            var figures = await door.ask(.everything) { engine, _ in engine.figures }
+            figures.merge(self.figures())
             call.answer(
                 HTTPResponse(
                     type: "text/plain; version=0.0.4; charset=utf-8",
-                    body: Array(figures().prometheusText(with: families).utf8)))
+                    body: Array(figures.prometheusText(with: families).utf8)))
         }
     }
 }

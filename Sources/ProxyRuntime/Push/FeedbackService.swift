@@ -28,10 +28,10 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
 ///
 /// Asking empties the server's list, so what came before a failure counts all the same.
 ///
-/// Lives on the shard's loop.
-final class FeedbackService {
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class FeedbackService: @unchecked Sendable {
     /// Searches the contacts, as ``ProxyEngine/tokensReportedDead(_:from:limit:now:)`` does.
-    typealias Search = ([ByteString: UInt32], BindingCursor, Int) -> DeadTokenFindings
+    typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
     private let loop: EventLoop
     private let log: Log
@@ -43,13 +43,13 @@ final class FeedbackService {
     private var round: Round?
 
     /// One round of asking all servers, one after the other.
-    private final class Round {
+    ///
+    /// - `@unchecked Sendable` because it lives on the shard's loop as well.
+    private final class Round: @unchecked Sendable {
         var report = FeedbackReport()
         var waiting: [(FeedbackReport) -> Void] = []
         var rest: ArraySlice<FeedbackSource>
         var pull: FeedbackPull?
-        /// Between two steps of the search.
-        var pause: LoopTimer?
 
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
@@ -130,31 +130,30 @@ final class FeedbackService {
         round.report.records += result.records.count
         var dead: [ByteString: UInt32] = [:]
         for record in result.records { dead[record.token] = max(record.second, dead[record.token] ?? 0) }
-        guard !dead.isEmpty else { return next(of: round) }
-        continueSearch(dead, unmatched: Set(dead.keys), from: BindingCursor(), in: round)
-    }
-
-    private func continueSearch(
-        _ dead: [ByteString: UInt32], unmatched: Set<ByteString>, from cursor: BindingCursor, in round: Round
-    ) {
-        var unmatched = unmatched
-        let findings = search(dead, cursor, Self.step)
-        round.report.contactsDropped += findings.dropped
-        round.report.ignoredAsOlder += findings.newer
-        unmatched.subtract(findings.matched)
-        guard let cursor = findings.next else {
-            round.report.unknown += unmatched.count
-            return next(of: round)
-        }
-        // After a pause, not by a posted job: the loop runs many of those before it looks at its sockets again.
-        do throws(SystemError) {
-            round.pause = try loop.schedule(at: loop.now + Self.pause) { [weak self] in
-                self?.continueSearch(dead, unmatched: unmatched, from: cursor, in: round)
+        loop.startTask { [self, dead] _ in
+            do throws(SystemError) {
+                if !dead.isEmpty { try await search(for: dead, in: round) }
+            } catch {
+                round.report.failures.append("search not finished: \(error)")
             }
-        } catch {
-            round.report.failures.append("search not finished: \(error)")
             next(of: round)
         }
+    }
+
+    private func search(for dead: [ByteString: UInt32], in round: Round) async throws(SystemError) {
+        var unmatched = Set(dead.keys)
+        var cursor = BindingCursor()
+        while true {
+            let findings = await search(dead, cursor, Self.step)
+            round.report.contactsDropped += findings.dropped
+            round.report.ignoredAsOlder += findings.newer
+            unmatched.subtract(findings.matched)
+            guard let next = findings.next else { break }
+            cursor = next
+            // After a pause, not by a posted job: the loop runs many of those before it looks at its sockets again.
+            try await loop.pause(Self.pause)
+        }
+        round.report.unknown += unmatched.count
     }
 }
 

@@ -19,7 +19,8 @@ import Timekeeping
 /// A whole daemon on a thread of its own, with user 100, whose password is `se cret+1`, and a key that may report.
 struct RunningDaemon: Sendable {
     let loop: EventLoop
-    let shard: ProxyShard
+    let door: ShardDoor
+    private let streams: StreamFlows
     let api: Endpoint
     /// The admin API, where the settings have it.
     let admin: Endpoint?
@@ -79,7 +80,7 @@ struct RunningDaemon: Sendable {
             throw StartError("no port")
         }
         let running = RunningDaemon(
-            loop: daemon.loop, shard: daemon.shard, api: api,
+            loop: daemon.loop, door: daemon.door, streams: daemon.streams, api: api,
             admin: daemon.adminEndpoints.first, sip: sip, key: key, log: sink,
             undescribedRoutes: daemon.undescribedRoutes, apps: daemon.apps,
             routes: daemon.apiRoutes.map { Route(method: $0.method, pattern: $0.pattern) },
@@ -128,19 +129,23 @@ struct RunningDaemon: Sendable {
 
     /// What is stored for a user, as `provider param prid`.
     func devices(_ user: String, domain: String = "example.net") async -> [String] {
-        await shard.withEngine { engine, now in
+        await door.ask(.everything) { engine, now in
             engine.targets(of: AddressOfRecord(user: ByteString(user), host: ByteString(domain)), now: now)
                 .compactMap { $0.pushToken.map { "\($0.provider.rawValue) \($0.param) \($0.prid)" } }
         }
     }
 
     /// Everything that is stored.
-    func bindingCount() async -> Int { await shard.withEngine { engine, _ in engine.bindings.count } }
+    func bindingCount() async -> Int { await door.ask(.everything) { engine, _ in engine.bindings.count } }
+
+    var streamFigures: CounterSet {
+        get async { await Bench(loop).run { _ in streams.figures } }
+    }
 
     /// Whether some app has this token.
     func isKnown(_ token: AppToken) async -> Bool {
         let apps = apps
-        return await shard.withEngine { _, _ in
+        return await Bench(loop).run { _ in
             guard let id = apps.reports.first?.id, let id = RequestID(id) else { return false }
             return apps.app(id, of: "org-1", showing: token.text) != nil
         }

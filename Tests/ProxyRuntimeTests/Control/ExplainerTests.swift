@@ -28,7 +28,7 @@ private struct Station {
 
     /// - `@unchecked Sendable` because the loop alone uses it.
     struct Kept: @unchecked Sendable {
-        let shard: ProxyShard
+        let door: ShardDoor
         let store: SQLiteStore
         let push: PushService
         let control: ControlService
@@ -39,7 +39,7 @@ private struct Station {
 
     /// The daemon reads bytes from that address.
     func receive(_ bytes: [UInt8], from source: Endpoint) async {
-        await kept.shard.withEngine { engine, now in
+        await kept.door.ask(.everything) { engine, now in
             let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
             if case .request(let request) = MessageReader().read(bytes.span, isStream: false) {
                 engine.requestReceived(request, on: flow, now: now)
@@ -62,7 +62,7 @@ private struct Station {
 
     /// What the engine has under way, as long as it is so.
     func waitUntil(_ isSo: @Sendable (ProxyEngine) -> Bool) async {
-        while await !kept.shard.withEngine({ engine, _ in isSo(engine) }) { await Task.yield() }
+        while await !kept.door.ask(.everything, { engine, _ in isSo(engine) }) { await Task.yield() }
     }
 }
 
@@ -116,9 +116,10 @@ private func makeStation(
     push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
     push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
     var router = ServiceRouter()
-    Explainer(shard: shard, store: store, settings: settings.timeline).register(in: &router)
+    let door = ShardDoor(to: shard)
+    Explainer(door: door, store: store, settings: settings.timeline).register(in: &router)
     let control = try ControlService(path: socket, loop: loop, router: router)
-    return Station.Kept(shard: shard, store: store, push: push, control: control)
+    return Station.Kept(door: door, store: store, push: push, control: control)
 }
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(1)))

@@ -22,15 +22,18 @@ extension RunningDaemonSuites {
             let tcp: Endpoint
 
             func figure(_ counter: Counter) async -> UInt64 {
-                await daemon.shard.withEngine { engine, _ in engine.figures[counter] }
+                await daemon.door.ask(.everything) { engine, _ in engine.figures[counter] }
             }
 
             /// Waits until the daemon has seen the connection end.
             func hangUp(_ name: String) async throws {
                 await places.hangUp(name)
-                while await daemon.shard.withEngine({ engine, now in
-                    !engine.targets(of: Self.bob, now: now).allSatisfy { !$0.flow.isConnection }
-                }) {
+                while await daemon.door.ask(
+                    .everything,
+                    { engine, now in
+                        !engine.targets(of: Self.bob, now: now).allSatisfy { !$0.flow.isConnection }
+                    })
+                {
                     try Task.checkCancellation()
                     await Task.yield()
                 }

@@ -37,7 +37,7 @@ struct ConnectionLimitTests {
     private func answers(_ text: String) -> Int { text.components(separatedBy: "SIP/2.0 200 ").count - 1 }
 
     private func figures(_ daemon: RunningDaemon) async -> CounterSet {
-        await daemon.shard.streamFigures
+        await daemon.streamFigures
     }
 
     @Test(arguments: ["\r\n\r\n", "\r\n", "OPTIONS sip:", "SIP/2.0 200 OK\r\n\r\n"])

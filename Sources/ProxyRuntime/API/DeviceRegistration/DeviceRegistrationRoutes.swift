@@ -36,28 +36,28 @@ final class DeviceRegistrationRoutes: Sendable {
     func register(in router: inout ServiceRouter) {
         add("", to: &router, .registration) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
-            try self.accept([try RegistrationBody(body)], of: call, isBatch: false)
+            try await self.accept([try RegistrationBody(body)], of: call, isBatch: false)
         }
         add("/batch", to: &router, .registrations) { call throws(ServiceProblem) in
             var bodies: [RegistrationBody] = []
             for item in try JSONValue(bodyOf: call.request).items() { bodies.append(try RegistrationBody(item)) }
-            try self.accept(bodies, of: call, isBatch: true)
+            try await self.accept(bodies, of: call, isBatch: true)
         }
         for path in ["/status", "/status/"] {
             add(path, to: &router, .outcomes, isChange: false) { call throws(ServiceProblem) in
-                try self.tell(try StatusBody(try JSONValue(bodyOf: call.request)), to: call)
+                try await self.tell(try StatusBody(try JSONValue(bodyOf: call.request)), to: call)
             }
         }
         add("/cleanup", to: &router, .cleanup) { call throws(ServiceProblem) in
-            try self.accept([try CleanupBody(try JSONValue(bodyOf: call.request))], of: call)
+            try await self.accept([try CleanupBody(try JSONValue(bodyOf: call.request))], of: call)
         }
         add("/cleanup/batch", to: &router, .cleanups) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
             // One object instead of an array stands in some versions of the documentation.
-            if case .object = body { return try self.accept([try CleanupBody(body)], of: call) }
+            if case .object = body { return try await self.accept([try CleanupBody(body)], of: call) }
             var bodies: [CleanupBody] = []
             for item in try body.items() { bodies.append(try CleanupBody(item)) }
-            try self.accept(bodies, of: call)
+            try await self.accept(bodies, of: call)
         }
     }
 
@@ -72,24 +72,18 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Those that are an app's own, each judged once. When its source has been wrong too often, none is looked at any
-    /// more, and nothing of the request is done: a batch is not a hundred guesses.
+    /// Those that are an app's own, each judged once. When their source has been wrong too often, none counts any more, and
+    /// nothing of the request is done: a batch is not a hundred guesses.
     private func judge(
         _ shown: [AppCredentials], of call: ServiceCall
-    ) throws(ServiceProblem) -> Set<AppCredentials> {
-        let source = call.request.remote.address
+    ) async throws(ServiceProblem) -> Set<AppCredentials> {
         var judged: Set<AppCredentials> = []
-        var good: Set<AppCredentials> = []
-        for credentials in shown where judged.insert(credentials).inserted {
-            if let wait = wrongLogins.wait(from: source) { throw .tooManyLogins(wait) }
-            if apps.app(credentials.app, of: call.parameter(), showing: credentials.apiToken) != nil {
-                good.insert(credentials)
-            } else {
-                wrongLogins.count(from: source)
-                queue.strangerCame(call.request)
-            }
-        }
-        return good
+        let guesses = shown.filter { judged.insert($0).inserted }
+        let areRight = guesses.map { apps.app($0.app, of: call.parameter(), showing: $0.apiToken) != nil }
+        let (heard, wait) = await wrongLogins.judge(areRight, from: call.request.remote.address)
+        for isRight in areRight.prefix(heard) where !isRight { queue.strangerCame(call.request) }
+        if let wait { throw .tooManyLogins(wait) }
+        return Set(zip(guesses, areRight).filter { $0.1 }.map { $0.0 })
     }
 
     // MARK: Registrations
@@ -100,9 +94,11 @@ final class DeviceRegistrationRoutes: Sendable {
         enum CodingKeys: String, CodingKey { case id = "RegistrationRequestId" }
     }
 
-    private func accept(_ bodies: [RegistrationBody], of call: ServiceCall, isBatch: Bool) throws(ServiceProblem) {
+    private func accept(
+        _ bodies: [RegistrationBody], of call: ServiceCall, isBatch: Bool
+    ) async throws(ServiceProblem) {
         let fields = try RegistrationFields(call.request)
-        let good = try judge(bodies.map(\.credentials), of: call)
+        let good = try await judge(bodies.map(\.credentials), of: call)
         var ids: [RequestID] = []
         var requests: [DeviceRequest] = []
         for body in bodies {
@@ -143,8 +139,8 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: Clean-ups
 
-    private func accept(_ bodies: [CleanupBody], of call: ServiceCall) throws(ServiceProblem) {
-        let good = try judge(bodies.map(\.credentials), of: call)
+    private func accept(_ bodies: [CleanupBody], of call: ServiceCall) async throws(ServiceProblem) {
+        let good = try await judge(bodies.map(\.credentials), of: call)
         let requests = bodies.filter { good.contains($0.credentials) }.map { body in
             DeviceRequest(
                 id: .make(), kind: .cleanup, app: body.credentials.app.text, user: body.user, platform: .apple,
@@ -157,9 +153,9 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: Outcomes
 
-    private func tell(_ body: StatusBody, to call: ServiceCall) throws(ServiceProblem) {
+    private func tell(_ body: StatusBody, to call: ServiceCall) async throws(ServiceProblem) {
         // To a stranger all requests are unknown.
-        guard try !judge([body.credentials], of: call).isEmpty else {
+        guard try await !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
         call.askStore { [store] in

@@ -63,26 +63,22 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// That of a shard.
-    init(_ shard: ProxyShard) {
+    /// That of the engine.
+    init(_ door: ShardDoor) {
         self.init(
-            report: { device, aor, done in
-                shard.assumeIsolated { shard in
-                    shard.report(done) { engine, ticket, now in
-                        engine.deviceReported(device, of: aor, ticket, now: now)
-                    }
+            report: { device, aor in
+                await door.report(of: aor) { engine, ticket, now in
+                    engine.deviceReported(device, of: aor, ticket, now: now)
                 }
             },
-            withdraw: { selection, aor, done in
-                shard.assumeIsolated { shard in
-                    shard.report(done) { engine, ticket, now in
-                        engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
-                    }
+            withdraw: { selection, aor in
+                await door.report(of: aor) { engine, ticket, now in
+                    engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
                 }
             },
             tokens: { aor in
-                shard.assumeIsolated { shard in
-                    shard.withEngine { engine, now in engine.targets(of: aor, now: now).compactMap(\.pushToken) }
+                await door.ask(.user(aor)) { engine, now in
+                    engine.targets(of: aor, now: now).compactMap(\.pushToken)
                 }
             })
     }

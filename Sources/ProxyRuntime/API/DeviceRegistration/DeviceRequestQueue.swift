@@ -10,13 +10,11 @@ import Telemetry
 import Timekeeping
 
 /// What a registration or clean-up needs of the engine.
-///
-/// Each is called on the loop, and calls back there, perhaps from within.
 struct DeviceDirectory {
-    let report: (ReportedDevice, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
-    let withdraw: (DeviceSelection, AddressOfRecord, @escaping @Sendable (ReportResult) -> Void) -> Void
+    let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
+    let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
     /// Of all devices of a user, however they became known.
-    let tokens: (AddressOfRecord) -> [PushToken]
+    let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
 /// Registrations and clean-ups from their acceptance to their end: those of one user one after the other, in the order
@@ -191,47 +189,43 @@ final class DeviceRequestQueue: @unchecked Sendable {
         guard request.token.utf8.count <= DeviceRequest.tokenLimit else {
             return finish(request, line, .failed(.deviceTokenTooLong))
         }
-        lookUp(request, line, token: nil) { self.lookedUp(request, line, token, aor, registered: $0) }
+        lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
     /// What the app has registered for the user, or the one token of it.
     private func lookUp(
-        _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) -> Void
+        _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
-        Task { [store, loop] in
-            let tokens = try? await store.mobileDevices(of: request.user, app: request.app, token: token)
-            loop.post {
-                if let tokens { return found(tokens) }
-                self.postpone(request, line, orEndWith: .failedToStoreDevice)
+        loop.startTask { [self] _ in
+            if let tokens = try? await store.mobileDevices(of: request.user, app: request.app, token: token) {
+                await found(tokens)
+            } else {
+                postpone(request, line, orEndWith: .failedToStoreDevice)
             }
         }
     }
 
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
-    ) {
+    ) async {
         // One that the directory has lost meanwhile is no duplicate, and neither is one that is known by SIP or by a
         // report alone: the app becomes one of those that have registered it.
-        guard !registered.contains(request.token) || !directory.tokens(aor).contains(where: { $0.covers(token) }) else {
+        if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
-        dryRuns.start(token) { [weak self] canBePushed in
-            guard let self else { return }
-            guard canBePushed else { return finish(request, line, .failed(.dryRunSendingFailed)) }
-            directory.report(ReportedDevice(token: token, label: .empty), aor) { result in
-                self.reported(request, line, result, registered, aor)
-            }
-        }
+        guard await dryRuns.canBePushed(token) else { return finish(request, line, .failed(.dryRunSendingFailed)) }
+        let result = await directory.report(ReportedDevice(token: token, label: .empty), aor)
+        await reported(request, line, result, registered, aor)
     }
 
     private func reported(
         _ request: DeviceRequest, _ line: Line, _ result: ReportResult, _ registered: [String], _ aor: AddressOfRecord
-    ) {
+    ) async {
         switch result {
         case .done:
             // What the directory has dropped meanwhile, mostly since the app was gone: nothing else would ever forget that
             // it was registered.
-            let known = directory.tokens(aor)
+            let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
             }
@@ -249,18 +243,19 @@ final class DeviceRequestQueue: @unchecked Sendable {
     /// Devices that this app has registered, and no others of the user.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
-            self.withdraw(tokens, request, line, aor)
+            await self.withdraw(tokens, request, line, aor)
         }
     }
 
-    private func withdraw(_ tokens: [String], _ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
-        guard let token = tokens.last else {
-            return finish(request, line, .success, besides: [.forgetMobileDevices(request)])
+    private func withdraw(
+        _ tokens: [String], _ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord
+    ) async {
+        for token in tokens.reversed() {
+            guard await directory.withdraw(.token(ByteString(token)), aor) != .unavailable else {
+                return postpone(request, line, orEndWith: .failedToStoreDevice)
+            }
         }
-        directory.withdraw(.token(ByteString(token)), aor) { result in
-            if result == .unavailable { return self.postpone(request, line, orEndWith: .failedToStoreDevice) }
-            self.withdraw(tokens.dropLast(), request, line, aor)
-        }
+        finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
     // MARK: History

@@ -9,7 +9,7 @@ import Timekeeping
 final class DryRuns: @unchecked Sendable {
     private let loop: EventLoop
     private let send: (PushRequest) -> Void
-    private var waiting: [PushID: (Bool) -> Void] = [:]
+    private var waiting: [PushID: CheckedContinuation<Bool, Never>] = [:]
     private var last = mark
 
     /// Set in the numbers of these pushes; the engine's count from 1.
@@ -22,31 +22,34 @@ final class DryRuns: @unchecked Sendable {
         self.send = send
     }
 
-    /// `done` is called once, on the loop: whether the token can be pushed, as far as can be known.
-    func start(_ token: PushToken, _ done: @escaping (Bool) -> Void) {
+    /// Whether the token can be pushed, as far as can be known.
+    func canBePushed(_ token: PushToken) async -> Bool {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
-            return done(false)
+            return false
         }
         last += 1
         let id = PushID(rawValue: last)
-        waiting[id] = done
         let now = loop.moment.date
-        send(
-            PushRequest(
-                id: id, code: PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max)),
-                device: .nobody, token: token, message: .silent, badge: 0, deadline: now + Self.patience))
+        return await withCheckedContinuation { asker in
+            waiting[id] = asker
+            send(
+                PushRequest(
+                    id: id, code: PushCode(high: .random(in: .min ... .max), low: .random(in: .min ... .max)),
+                    device: .nobody, token: token, message: .silent, badge: 0, deadline: now + Self.patience))
+        }
     }
 
     /// - Returns: false for a push that is none of these.
     func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool {
         guard id.rawValue & Self.mark != 0 else { return false }
-        guard let done = waiting.removeValue(forKey: id) else { return true }
-        switch outcome {
-        case .accepted, .acceptedWithNewToken: done(true)
-        // A PushKit token: Apple ends apps whose VoIP push is no call.
-        case .noSuitableToken: done(true)
-        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused: done(false)
-        }
+        let canBePushed =
+            switch outcome {
+            case .accepted, .acceptedWithNewToken: true
+            // A PushKit token: Apple ends apps whose VoIP push is no call.
+            case .noSuitableToken: true
+            case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused: false
+            }
+        waiting.removeValue(forKey: id)?.resume(returning: canBePushed)
         return true
     }
 }

@@ -15,49 +15,50 @@ struct MediatorRoutes {
         router.add(
             "POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: false)
         ) { call throws(ServiceProblem) in
-            received(call, isForm: false)
+            await received(call, isForm: false)
         }
         router.add(
             "POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: true)
         ) { call throws(ServiceProblem) in
-            received(call, isForm: true)
+            await received(call, isForm: true)
         }
     }
 
-    private func received(_ call: ServiceCall, isForm: Bool) {
-        let body: MediatorBody
-        let name: ByteString
+    private func received(_ call: ServiceCall, isForm: Bool) async {
         do throws(MediatorAnswer) {
-            body = try MediatorBody(call.request, isForm: isForm)
-            guard let known = ReportedTokens.name(of: body.deviceToken, service.reported.form) else { throw .unknown }
-            name = known
+            let body = try MediatorBody(call.request, isForm: isForm)
+            guard let name = ReportedTokens.name(of: body.deviceToken, service.reported.form),
+                let device = try await device(called: name, body.selector)
+            else { throw .unknown }
+            try await send(body, to: device, known: name)
+            Self.answer(call, .taken, isForm)
         } catch {
-            return Self.answer(call, error, isForm)
+            Self.answer(call, error, isForm)
         }
-        let isAsked = service.reported.find(ReportedDevices.Wanted(name: name, selector: body.selector)) { device in
-            do throws(MediatorAnswer) {
-                guard let device else { throw .unknown }
-                try send(body, to: device, known: name)
-                Self.answer(call, .taken, isForm)
-            } catch {
-                Self.answer(call, error, isForm)
-            }
+    }
+
+    private func device(
+        called name: ByteString, _ selector: ByteString?
+    ) async throws(MediatorAnswer) -> ProxyEngine.FoundDevice? {
+        do throws(DeviceSearch.Overload) {
+            return try await service.reported.find(ReportedDevices.Wanted(name: name, selector: selector))
+        } catch {
+            throw .busy
         }
-        if !isAsked { Self.answer(call, .busy, isForm) }
     }
 
     private func send(
         _ body: MediatorBody, to device: ProxyEngine.FoundDevice, known name: ByteString
-    ) throws(MediatorAnswer) {
+    ) async throws(MediatorAnswer) {
         switch ReportedTokens.standing(of: name, appID: body.appID, in: device.token) {
         case .forMessages: break
         case .forCallsOnly: throw .refused("this DeviceToken is for calls")
         case .ofAnotherApp: throw .refused("this DeviceToken belongs to another AppId")
         }
-        let notification = body.notification(now: service.shard.loop.moment.date)
+        let notification = body.notification(now: service.loop.moment.date)
         let receipt: NotificationReceipt
         do throws(NotificationRefusal) {
-            receipt = try service.order(notification, for: [.device(device.id)])
+            receipt = try await service.order(notification, for: [.device(device.id)])
         } catch {
             switch error {
             case .payload(let reason): throw .refused(reason)

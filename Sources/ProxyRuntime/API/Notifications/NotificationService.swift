@@ -12,7 +12,8 @@ import Timekeeping
 ///
 /// Lives on the shard's loop.
 struct NotificationService {
-    let shard: ProxyShard
+    let door: ShardDoor
+    let loop: EventLoop
     let push: PushService
     let reported: ReportedDevices
     private let store: any ProxyStore
@@ -20,13 +21,15 @@ struct NotificationService {
     private let recent = RecentOrders()
 
     init(
-        shard: ProxyShard, push: PushService, store: any ProxyStore, codes: DeviceCodes, form: ReportedTokens.Form
+        door: ShardDoor, loop: EventLoop, push: PushService, store: any ProxyStore, codes: DeviceCodes,
+        search: DeviceSearch, form: ReportedTokens.Form
     ) {
-        self.shard = shard
+        self.door = door
+        self.loop = loop
         self.push = push
         self.store = store
         self.codes = codes
-        reported = ReportedDevices(shard: shard, form: form)
+        reported = ReportedDevices(door: door, search: search, form: form)
     }
 
     func register(in router: inout ServiceRouter) {
@@ -35,13 +38,13 @@ struct NotificationService {
                 "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken,
                 described: .notification
             ) { call throws(ServiceProblem) in
-                try ordered(call)
+                try await ordered(call)
             }
             router.add(
                 "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken,
                 described: .notificationMetrics
             ) { call throws(ServiceProblem) in
-                try tellMetrics(call)
+                try await tellMetrics(call)
             }
         }
         MediatorRoutes(service: self).register(in: &router)
@@ -63,16 +66,16 @@ struct NotificationService {
         }
     }
 
-    private func ordered(_ call: ServiceCall) throws(ServiceProblem) {
-        let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: shard.loop.moment.date)
-        let named = users(body.users)
+    private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
+        let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
+        let named = await users(body.users)
         let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
         let recipients =
             named.known.map { NotificationRecipient.user($0.aor) }
             + devices.compactMap { $0.device.map(NotificationRecipient.device) }
         let receipt: NotificationReceipt
         do throws(NotificationRefusal) {
-            receipt = try order(body.notification, for: recipients)
+            receipt = try await order(body.notification, for: recipients)
         } catch {
             switch error {
             case .payload(let reason): throw ServiceProblem(422, "it does not fit into a push", detail: reason)
@@ -83,8 +86,7 @@ struct NotificationService {
                     ]))
             }
         }
-        recent.add(
-            receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: shard.loop.moment.date)
+        recent.add(receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: loop.moment.date)
         let absent = Set(receipt.absent)
         let unknown =
             named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
@@ -103,13 +105,11 @@ struct NotificationService {
     }
 
     /// The users that are named, each once.
-    private func users(_ names: [String]) -> Users {
-        let aors = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in
-                names.map { name in
-                    let named = NamedUser(name)
-                    return engine.aor(of: named.user, in: named.domain)
-                }
+    private func users(_ names: [String]) async -> Users {
+        let aors = await door.ask(.everything) { engine, _ in
+            names.map { name in
+                let named = NamedUser(name)
+                return engine.aor(of: named.user, in: named.domain)
             }
         }
         var users = Users()
@@ -154,12 +154,10 @@ struct NotificationService {
     /// Recipients of an order have no more devices than that.
     private static let deviceLimit = 2000
 
-    private func tellMetrics(_ call: ServiceCall) throws(ServiceProblem) {
+    private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
-        let (loop, codes, recent) = (shard.loop, codes, recent)
-        let live = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
-        }
+        let (loop, codes, recent) = (loop, codes, recent)
+        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [store] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
@@ -178,18 +176,16 @@ struct NotificationService {
 
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
-    ) throws(NotificationRefusal) -> NotificationReceipt {
+    ) async throws(NotificationRefusal) -> NotificationReceipt {
         let push = push
-        let result: Result<NotificationReceipt, NotificationRefusal> = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in
-                do throws(NotificationRefusal) {
-                    return .success(
-                        try engine.notificationOrdered(
-                            notification, for: recipients, room: push.notificationRoom,
-                            verdict: { push.verdict(on: $0) }, now: now))
-                } catch {
-                    return .failure(error)
-                }
+        let result: Result<NotificationReceipt, NotificationRefusal> = await door.ask(.everything) { engine, now in
+            do throws(NotificationRefusal) {
+                return .success(
+                    try engine.notificationOrdered(
+                        notification, for: recipients, room: push.notificationRoom,
+                        verdict: { push.verdict(on: $0) }, now: now))
+            } catch {
+                return .failure(error)
             }
         }
         return try result.get()

@@ -22,17 +22,17 @@ final class ReportedDevices: @unchecked Sendable {
     }
 
     let form: ReportedTokens.Form
-    private let shard: ProxyShard
+    private let door: ShardDoor
     private let search: DeviceSearch
     private let providers: Set<PushProvider>
     private var known: [Wanted: DeviceID] = [:]
 
     private static let memory = 10_000
 
-    init(shard: ProxyShard, form: ReportedTokens.Form) {
-        self.shard = shard
+    init(door: ShardDoor, search: DeviceSearch, form: ReportedTokens.Form) {
+        self.door = door
         self.form = form
-        search = DeviceSearch(shard)
+        self.search = search
         providers =
             switch form {
             case .acrobits: [.acrobits]
@@ -40,25 +40,16 @@ final class ReportedDevices: @unchecked Sendable {
             }
     }
 
-    /// `done` is called once, on the loop, perhaps at once; `nil`: no device has that token.
-    ///
-    /// - Returns: false when too many ask already; then it is not called.
-    func find(_ wanted: Wanted, _ done: @escaping (DeviceSearch.FoundDevice?) -> Void) -> Bool {
+    /// The device that has that token; `nil`: none has it.
+    func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
         if let id = known[wanted] {
-            let device = shard.assumeIsolated { shard in shard.withEngine { engine, now in engine.device(id, now: now) }
-            }
-            if let device, wanted.matches(device.token) {
-                done(device)
-                return true
-            }
+            let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }
+            if let device, wanted.matches(device.token) { return device }
             known[wanted] = nil
         }
-        return search.find(wanted.name, of: providers, where: wanted.matches) { [self] device in
-            if let device {
-                if known.count >= Self.memory { known = [:] }
-                known[wanted] = device.id
-            }
-            done(device)
-        }
+        guard let device = try await search.find(wanted.name, of: providers, where: wanted.matches) else { return nil }
+        if known.count >= Self.memory { known = [:] }
+        known[wanted] = device.id
+        return device
     }
 }

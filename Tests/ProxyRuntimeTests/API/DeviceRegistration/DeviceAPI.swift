@@ -78,9 +78,9 @@ actor DeviceAPI {
         let api = APIService(settings: settings, loop: loop, keys: APIKeyRing(), log: log)
         let dryRuns = DryRuns(loop: loop) { request in self.assumeIsolated { $0.pushed(request) } }
         let directory = DeviceDirectory(
-            report: { device, aor, done in done(self.assumeIsolated { $0.report(device, aor) }) },
-            withdraw: { selection, aor, done in done(self.assumeIsolated { $0.withdraw(selection, aor) }) },
-            tokens: { aor in self.assumeIsolated { $0.devices[aor] ?? [] } })
+            report: { device, aor in self.report(device, aor) },
+            withdraw: { selection, aor in self.withdraw(selection, aor) },
+            tokens: { aor in self.devices[aor] ?? [] })
         let resolve = resolve
         let service = try DeviceRegistrationService(
             settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),

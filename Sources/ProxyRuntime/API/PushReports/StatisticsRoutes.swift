@@ -11,15 +11,17 @@ import Timekeeping
 ///
 /// Lives on the shard's loop.
 final class StatisticsRoutes: Sendable {
-    private let shard: ProxyShard
+    private let door: ShardDoor
+    private let loop: EventLoop
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
     /// A push goes to no more devices than that.
     private static let deviceLimit = 1000
 
-    init(shard: ProxyShard, store: any ProxyStore, codes: DeviceCodes) {
-        self.shard = shard
+    init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
+        self.door = door
+        self.loop = loop
         self.store = store
         self.codes = codes
     }
@@ -30,7 +32,7 @@ final class StatisticsRoutes: Sendable {
             answer(call, try PushStatistics(call))
         }
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
-            try report(call)
+            try await report(call)
         }
         // Pushes are not made here; who tries is told what can be done instead.
         for end in ["/", ""] {
@@ -55,7 +57,7 @@ final class StatisticsRoutes: Sendable {
             router.add(
                 "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, schemes: .bearerOrToken, described: .push
             ) { [self] call throws(ServiceProblem) in
-                try report(call)
+                try await report(call)
             }
         }
     }
@@ -66,15 +68,13 @@ final class StatisticsRoutes: Sendable {
 
     // MARK: One push
 
-    private func report(_ call: ServiceCall) throws(ServiceProblem) {
+    private func report(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchPush }
-        let live = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.timeline.underWay { $0.code == code } }
-        }
+        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [self] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
-            shard.loop.post { [self] in
+            loop.post { [self] in
                 // A record may have been written in between.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }

@@ -11,7 +11,7 @@ import Registration
 ///
 /// Lives on the shard's loop.
 struct DeviceCodeRoutes {
-    let shard: ProxyShard
+    let door: ShardDoor
     let codes: DeviceCodes
     let search: DeviceSearch
 
@@ -26,19 +26,19 @@ struct DeviceCodeRoutes {
                 "POST", "/api/v1/devices" + end, scope: .lifecycleReport, schemes: .bearerOrToken, isChange: false,
                 described: .deviceCode
             ) { call throws(ServiceProblem) in
-                try tell(call)
+                try await tell(call)
             }
             router.add(
                 "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, schemes: .bearerOrToken,
                 isChange: false,
                 described: .deviceAccess
             ) { call throws(ServiceProblem) in
-                try accessed(call)
+                try await accessed(call)
             }
         }
     }
 
-    private func tell(_ call: ServiceCall) throws(ServiceProblem) {
+    private func tell(_ call: ServiceCall) async throws(ServiceProblem) {
         let body: JSONValue
         do throws(JSONError) {
             body = try JSONValue(call.request.body)
@@ -51,17 +51,16 @@ struct DeviceCodeRoutes {
         guard let providers = body["platform"]?.string.flatMap(Self.providers) else {
             throw ServiceProblem(400, "platform is android, ios, ios_sandbox, web or messenger")
         }
-        let (codes, token) = (codes, ByteString(text))
-        let isTaken = search.find(token, of: providers) {
-            $0.isNamed(token)
-        } _: { device in
-            guard let device else { return call.answer(.noSuchDevice) }
-            let code = codes.code(of: device.id)
-            call.answer(Answer(code: code, device: "/api/v1/devices/\(code)/"), status: 201)
+        let token = ByteString(text)
+        let found: DeviceSearch.FoundDevice?
+        do throws(DeviceSearch.Overload) {
+            found = try await search.find(token, of: providers) { $0.isNamed(token) }
+        } catch {
+            throw ServiceProblem(503, "too many look for their devices", retryAfter: 5)
         }
-        guard !isTaken else { return }
-        call.answer(
-            ServiceProblem(503, "too many look for their devices").response(fields: [HTTPField("Retry-After", "5")]))
+        guard let device = found else { throw .noSuchDevice }
+        let code = codes.code(of: device.id)
+        call.answer(Answer(code: code, device: "/api/v1/devices/\(code)/"), status: 201)
     }
 
     private static func providers(_ platform: String) -> Set<PushProvider>? {
@@ -75,12 +74,9 @@ struct DeviceCodeRoutes {
     }
 
     /// The app was opened. Nothing is counted, but the app wants to hear that all is well.
-    private func accessed(_ call: ServiceCall) throws(ServiceProblem) {
+    private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
-        let isKnown = shard.assumeIsolated { shard in
-            shard.withEngine { engine, _ in engine.isKnown(device) }
-        }
-        guard isKnown else { throw .noSuchDevice }
+        guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))
     }
 }

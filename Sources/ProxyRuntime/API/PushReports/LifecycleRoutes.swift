@@ -12,7 +12,7 @@ import Timekeeping
 ///
 /// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
 struct LifecycleRoutes {
-    let shard: ProxyShard
+    let door: ShardDoor
     let store: any ProxyStore
     let codes: DeviceCodes
 
@@ -30,7 +30,7 @@ struct LifecycleRoutes {
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
                     call throws(ServiceProblem) in
-                    try allRead(call)
+                    try await allRead(call)
                 }
             }
             for (word, mark) in Self.marks {
@@ -39,7 +39,7 @@ struct LifecycleRoutes {
                         method, Self.pushes + "/{}/" + word + end, scope: .lifecycleReport, schemes: .bearerOrToken,
                         described: .mark(word)
                     ) { call throws(ServiceProblem) in
-                        try marked(call, mark)
+                        try await marked(call, mark)
                     }
                 }
             }
@@ -48,15 +48,13 @@ struct LifecycleRoutes {
 
     // MARK: Marks
 
-    private func marked(_ call: ServiceCall, _ mark: PushMark) throws(ServiceProblem) {
+    private func marked(_ call: ServiceCall, _ mark: PushMark) async throws(ServiceProblem) {
         let body = try MarkBody(call.request.body)
         guard let code = PushCode(call.parameter().lowercased()), let device = codes.device(of: body.deviceCode) else {
             throw .noSuchPush
         }
-        let (place, date) = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in
-                (engine.pushMarked(code, mark, by: device, now: now), now.date)
-            }
+        let (place, date) = await door.ask(.device(device)) { engine, now in
+            (engine.pushMarked(code, mark, by: device, now: now), now.date)
         }
         switch place {
         case .unknownDevice: throw .noSuchPush
@@ -65,13 +63,11 @@ struct LifecycleRoutes {
         }
     }
 
-    private func allRead(_ call: ServiceCall) throws(ServiceProblem) {
+    private func allRead(_ call: ServiceCall) async throws(ServiceProblem) {
         let body = try MarkBody(call.request.body)
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
-        let (isKnown, date) = shard.assumeIsolated { shard in
-            shard.withEngine { engine, now in
-                (engine.allPushesRead(by: device, now: now), now.date)
-            }
+        let (isKnown, date) = await door.ask(.device(device)) { engine, now in
+            (engine.allPushesRead(by: device, now: now), now.date)
         }
         guard isKnown else { throw .noSuchPush }
         submit(.allPushesRead(device: device, at: date), of: call)
