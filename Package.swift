@@ -87,6 +87,13 @@ let package = Package(
 
         // Layer 4: shell
         module(
+            "PushSending",
+            [
+                "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "Resolver", "Reactor", "Crypto", "JSON",
+                "Bytes",
+                "Addressing", "Timekeeping", "Telemetry", "Settings",
+            ]),
+        module(
             "Persistence",
             [
                 "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Bytes", "Addressing", "Collections",
@@ -95,7 +102,8 @@ let package = Package(
         module(
             "ProxyRuntime",
             [
-                "Persistence", "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "HTTPClient",
+                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "SIPTransactions",
+                "HTTPClient",
                 "HTTPServer",
                 "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Bytes", "Addressing",
                 "Collections",
@@ -103,7 +111,10 @@ let package = Package(
             ]),
         program(
             "sippushd",
-            ["ProxyRuntime", "PushDelivery", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping"]),
+            [
+                "ProxyRuntime", "PushSending", "PushDelivery", "HTTPClient", "Reactor", "Settings", "Telemetry",
+                "Timekeeping",
+            ]),
         module(
             "PushSandbox",
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
@@ -160,10 +171,28 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "Persistence", "StoreTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore",
-                "PushDelivery",
-                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
+                "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "PushSandbox",
+                "LoopTesting",
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
+                "Storage", "Crypto", "SIPMessage", "JSON",
                 "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        .target(
+            name: "ProviderTesting",
+            dependencies: [
+                "TestSupport", "LoopTesting", "PushSandbox", "PushDelivery", "Reactor", "Crypto", "JSON", "Bytes",
+                "Addressing",
+                "Timekeeping",
+            ],
+            path: "Tests/ProviderTesting", swiftSettings: strict),
+        tests(
+            "PushSendingTests",
+            [
+                "PushSending", "PushSandbox", "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore",
+                "PushDelivery",
+                "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "Settings", "Bytes", "Addressing",
+                "Timekeeping",
+                "Telemetry",
             ]),
         tests(
             "PushDeliveryTests",

@@ -4,11 +4,12 @@ import Crypto
 import Persistence
 import ProxyCore
 import PushDelivery
+import PushSending
 import Reactor
 import Registration
 import Resolver
-import SIPMessage
 import Settings
+import SIPMessage
 package import Telemetry
 import Timekeeping
 
@@ -245,10 +246,14 @@ package final class Daemon: @unchecked Sendable {
             if !dryRuns.finished(id, outcome) { shard.assumeIsolated { $0.pushFinished(id, outcome) } }
         }
         push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
-        feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
-            await door.ask(.everything) { engine, now in
-                engine.tokensReportedDead(dead, from: cursor, limit: limit, now: now)
+        do throws(PushSetupError) {
+            feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
+                await door.ask(.everything) { engine, now in
+                    engine.tokensReportedDead(dead, from: cursor, limit: limit, now: now)
+                }
             }
+        } catch {
+            throw StartError(error.description)
         }
         do {
             try store.start()

@@ -3,6 +3,7 @@ import Collections
 import Persistence
 package import ProxyCore
 import PushDelivery
+import PushSending
 package import Reactor
 import Registration
 import SIPGrammar

@@ -1,6 +1,7 @@
 import Foundation
 import Crypto
 import PushDelivery
+import PushSending
 import Settings
 package import Timekeeping
 

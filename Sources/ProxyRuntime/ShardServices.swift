@@ -1,6 +1,7 @@
 import Addressing
 package import Persistence
 package import ProxyCore
+package import PushSending
 import Reactor
 import Telemetry
 

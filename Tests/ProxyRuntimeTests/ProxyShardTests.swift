@@ -3,6 +3,7 @@ import Bytes
 import Foundation
 import LoopTesting
 import Persistence
+import ProviderTesting
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -10,8 +11,8 @@ import Registration
 import SIPGrammar
 import SIPMessage
 import StoreTesting
-import TestSupport
 import Testing
+import TestSupport
 import Timekeeping
 
 @testable import ProxyRuntime

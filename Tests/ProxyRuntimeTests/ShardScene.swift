@@ -5,13 +5,14 @@ import LoopTesting
 import Persistence
 import ProxyCore
 import PushDelivery
+import PushSending
 import Reactor
 import Registration
 import SIPGrammar
 import StoreTesting
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 import Timekeeping
 
 @testable import ProxyRuntime

@@ -55,7 +55,8 @@ private final class Desk {
     ) {
         dispatcher.pushAsked(
             PushRequest(
-                id: PushID(rawValue: number), code: sampleCode, device: DeviceID(rawValue: number), token: token, message: message, badge: 1, deadline: now.date + life), now: now)
+                id: PushID(rawValue: number), code: sampleCode, device: DeviceID(rawValue: number), token: token,
+                message: message, badge: 1, deadline: now.date + life), now: now)
         run()
     }
 

@@ -330,7 +330,8 @@ package final class PushDispatcher {
     private func render(_ entry: Entry, now: Moment) -> PushRendering {
         let (app, device) = (entry.server.app, entry.request.device)
         return app.render(
-            entry.request, deviceCode: app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil, now: now.date)
+            entry.request, deviceCode: app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil,
+            now: now.date)
     }
 
     private func abandon(_ entry: Entry, _ outcome: PushOutcome, now: Moment) {

@@ -4,10 +4,11 @@ import Foundation
 import HTTPClient
 import HTTPServer
 import LoopTesting
+import ProviderTesting
 import Reactor
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 import Timekeeping
 
 @testable import ProxyRuntime

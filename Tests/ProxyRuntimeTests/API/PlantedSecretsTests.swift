@@ -1,12 +1,13 @@
 import Addressing
 import Foundation
 import LoopTesting
+import ProviderTesting
 import ProxyCore
 import PushDelivery
 import Settings
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 
 @testable import ProxyRuntime
 

@@ -5,16 +5,18 @@ import Foundation
 import HTTPClient
 import LoopTesting
 import Persistence
+import ProviderTesting
 import ProxyCore
 import PushDelivery
+import PushSending
 import Reactor
 import Registration
 import SIPGrammar
 import SIPMessage
 import StoreTesting
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 import Timekeeping
 
 @testable import ProxyRuntime

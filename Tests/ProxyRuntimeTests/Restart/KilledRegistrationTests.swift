@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import JSON
 import LoopTesting
+import ProviderTesting
 import Reactor
 import StoreTesting
 import Testing

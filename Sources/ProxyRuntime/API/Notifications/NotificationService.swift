@@ -4,6 +4,7 @@ import HTTPServer
 import Persistence
 import ProxyCore
 import PushDelivery
+import PushSending
 import Reactor
 import Registration
 import Timekeeping

@@ -1,6 +1,7 @@
 import Addressing
 import Foundation
 import LoopTesting
+import ProviderTesting
 import Testing
 
 @testable import ProxyRuntime

@@ -3,11 +3,12 @@ import Foundation
 import HTTPClient
 import JSON
 import LoopTesting
+import ProviderTesting
 import Reactor
 import StoreTesting
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 
 @testable import ProxyRuntime
 

@@ -3,11 +3,12 @@ import Crypto
 import Foundation
 import LoopTesting
 import Persistence
+import ProviderTesting
 import PushSandbox
 import Reactor
 import Telemetry
-import TestSupport
 import Testing
+import TestSupport
 import Timekeeping
 
 @testable import ProxyRuntime

@@ -1,13 +1,14 @@
+import Bytes
 import Foundation
-import PushDelivery
+package import PushDelivery
 import TestSupport
 
 /// Keys and files for one test, removed with it. The keys guard nothing.
-struct TestFolder {
-    let path: String
+package struct TestFolder: Sendable {
+    package let path: String
 
     /// Everything switched on and pointed to one server.
-    func settings(_ url: String) throws -> PushSettings {
+    package func settings(_ url: String) throws -> PushSettings {
         try write(Self.appleKey, to: "key.p8")
         let account = [
             "type": "service_account", "project_id": "my-project", "private_key_id": "k1",
@@ -34,7 +35,7 @@ struct TestFolder {
         try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))
     }
 
-    static let appleKey = """
+    package static let appleKey = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgjpsQnnGQmL+YBIff
         H1136cspYG6+0iY7X1fCE9+E9LKhRANCAAR/zc4ncPbEXUGDy+5v20t7WAczNXvp
@@ -42,7 +43,7 @@ struct TestFolder {
         -----END PRIVATE KEY-----
         """
 
-    static let googleKey = """
+    package static let googleKey = """
         -----BEGIN PRIVATE KEY-----
         MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDkXtyg5w12IyVo
         7RDzmZJOAQ8O5Xrc88qZy6pvEiVdLonVONmJ1yLarzNXf8AMDDEgddcwElgJjpJ9
@@ -74,7 +75,7 @@ struct TestFolder {
         """
 }
 
-func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
+package func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
     let folder = try TemporaryFolder()
     defer { folder.remove() }
     try await body(TestFolder(path: folder.path))
@@ -82,7 +83,7 @@ func withFolder(_ body: (TestFolder) async throws -> Void) async throws {
 
 extension PushSettings {
     /// Switches on what is at one server besides Apple and Google.
-    mutating func addGateways(_ url: String, key: String) throws {
+    package mutating func addGateways(_ url: String, key: String) throws {
         webPush.enabled = true
         webPush.keyFile = key
         webPush.contact = "mailto:push@example.net"
@@ -90,4 +91,8 @@ extension PushSettings {
         acrobits.enabled = true
         acrobits.endpoint = url
     }
+}
+
+package func token(_ provider: PushProvider, _ prid: String) -> PushToken {
+    PushToken(provider: provider, param: .empty, prid: ByteString(prid))
 }

@@ -1,5 +1,6 @@
 import Bytes
 import LoopTesting
+import ProviderTesting
 import PushDelivery
 import Telemetry
 import Testing

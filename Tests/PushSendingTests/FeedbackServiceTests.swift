@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Foundation
 import LoopTesting
+import ProviderTesting
 import ProxyCore
 import PushDelivery
 import Reactor
@@ -11,7 +12,7 @@ import Telemetry
 import Testing
 import Timekeeping
 
-@testable import ProxyRuntime
+@testable import PushSending
 
 @Suite("Feedback service", .timeLimit(.minutes(1)))
 struct FeedbackServiceTests {
@@ -272,6 +273,6 @@ struct FeedbackServiceTests {
         var settings = APNsSettings()
         settings.enabled = true
         settings.feedback.endpoint = HostAndPort("one:2196")
-        #expect(throws: StartError.self) { try FeedbackSource.all(in: settings) }
+        #expect(throws: PushSetupError.self) { try FeedbackSource.all(in: settings) }
     }
 }

@@ -6,7 +6,7 @@ import Settings
 import Timekeeping
 
 /// Google's service-account file: signs for access tokens (RFC 7523, JWT bearer grant).
-struct ServiceAccount {
+package struct ServiceAccount {
     /// The token service's answer to a grant request.
     struct Grant {
         let accessToken: String
@@ -24,7 +24,7 @@ struct ServiceAccount {
     /// What Google allows at most; also what is assumed when the answer does not say.
     private static let longestLife: Int64 = 3600
 
-    init(file path: String) throws(PushSetupError) {
+    package init(file path: String) throws(PushSetupError) {
         let file: JSONValue
         do {
             file = try JSONValue(try SettingsFile.bytes(at: path, limit: Self.fileLimit))

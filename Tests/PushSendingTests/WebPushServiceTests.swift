@@ -2,9 +2,10 @@ import Bytes
 import Crypto
 import JSON
 import LoopTesting
+import ProviderTesting
 import PushDelivery
-import ProxyRuntime
 import PushSandbox
+import PushSending
 import Reactor
 import Settings
 import Telemetry

@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import JSON
 import LoopTesting
+import ProviderTesting
 import PushDelivery
 import PushSandbox
 import Settings

@@ -1,12 +1,12 @@
 import Addressing
-import Bytes
+package import Bytes
 import Crypto
-import ProxyCore
-import PushDelivery
-import Reactor
-import Registration
+package import ProxyCore
+package import PushDelivery
+package import Reactor
+package import Registration
 import Resolver
-import Telemetry
+package import Telemetry
 import Timekeeping
 
 /// What one round of asking came to; also what the control socket answers.
@@ -29,9 +29,9 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
 /// Asking empties the server's list, so what came before a failure counts all the same.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
-final class FeedbackService: @unchecked Sendable {
+package final class FeedbackService: @unchecked Sendable {
     /// Searches the contacts, as ``ProxyEngine/tokensReportedDead(_:from:limit:now:)`` does.
-    typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
+    package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
     private let loop: EventLoop
     private let log: Log
@@ -60,7 +60,7 @@ final class FeedbackService: @unchecked Sendable {
     private static let firstPull: Duration = .seconds(60)
 
     /// - Returns: `nil` when no server is to be asked.
-    init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(StartError) {
+    package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
         sources = try FeedbackSource.all(in: settings.apns)
         guard let interval = sources.map(\.interval).min() else { return nil }
         self.interval = interval
@@ -72,7 +72,7 @@ final class FeedbackService: @unchecked Sendable {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timeCame() }
             timer?.arm(at: loop.now + Self.firstPull)
         } catch {
-            throw StartError("no feedback service: \(error)")
+            throw PushSetupError("no feedback service: \(error)")
         }
     }
 
@@ -82,7 +82,7 @@ final class FeedbackService: @unchecked Sendable {
     }
 
     /// Asks now. Who asks while a round is under way gets that round's report.
-    func pull(finished: @escaping (FeedbackReport) -> Void) {
+    package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)
             return
@@ -168,7 +168,7 @@ struct FeedbackSource: Hashable {
     let interval: Duration
 
     /// Those of the first app and of all further ones, each once: apps take over what they do not set.
-    static func all(in settings: APNsSettings) throws(StartError) -> [FeedbackSource] {
+    static func all(in settings: APNsSettings) throws(PushSetupError) -> [FeedbackSource] {
         guard settings.enabled else { return [] }
         var found: [FeedbackSource] = []
         for app in [settings] + settings.apps.sorted(by: { $0.key < $1.key }).map(\.value) {
@@ -176,7 +176,9 @@ struct FeedbackSource: Hashable {
             let own = app.feedback.certFile != nil
             guard let certFile = own ? app.feedback.certFile : app.certFile,
                 let keyFile = own ? app.feedback.certKeyFile : app.certKeyFile
-            else { throw StartError("push.apns.feedback: expected cert-file and cert-key-file, there or in push.apns") }
+            else {
+                throw PushSetupError("push.apns.feedback: expected cert-file and cert-key-file, there or in push.apns")
+            }
             let source = FeedbackSource(
                 endpoint: endpoint, certFile: certFile, keyFile: keyFile, caFile: app.feedback.caFile,
                 interval: app.feedback.interval)

@@ -2,8 +2,9 @@ import Addressing
 import Bytes
 import Crypto
 import LoopTesting
+import ProviderTesting
 import PushDelivery
-import ProxyRuntime
+import PushSending
 import Reactor
 import Telemetry
 import TestSupport
@@ -107,8 +108,4 @@ extension PushMessage {
                 remoteURI: ByteString("103"), date: UnixTime(seconds: 1_623_753_691), callRef: CallRef(rawValue: 1))
         ])
     }
-}
-
-func token(_ provider: PushProvider, _ prid: String) -> PushToken {
-    PushToken(provider: provider, param: .empty, prid: ByteString(prid))
 }

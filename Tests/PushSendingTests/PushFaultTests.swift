@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import JSON
 import LoopTesting
+import ProviderTesting
 import PushDelivery
 import PushSandbox
 import Reactor

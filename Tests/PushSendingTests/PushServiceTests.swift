@@ -1,9 +1,10 @@
 import Bytes
 import Crypto
-import LoopTesting
 import JSON
-import ProxyRuntime
+import LoopTesting
+import ProviderTesting
 import PushDelivery
+import PushSending
 import Reactor
 import Settings
 import Telemetry

@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Foundation
 import LoopTesting
+import ProviderTesting
 import PushDelivery
 import PushSandbox
 import Reactor

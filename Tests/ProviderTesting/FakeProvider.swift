@@ -1,49 +1,49 @@
-import Addressing
-import LoopTesting
-import Reactor
+package import Addressing
+package import LoopTesting
+package import Reactor
 
 /// An HTTP/1.1 server that answers as a test says and tells what it was asked.
-actor FakeProvider {
-    struct Request: Sendable {
-        let path: String
+package actor FakeProvider {
+    package struct Request: Sendable {
+        package let path: String
         /// Names in lower case.
-        let headers: [String: String]
-        let body: String
+        package let headers: [String: String]
+        package let body: String
     }
 
-    enum Reply: Sendable {
+    package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
         case silence
         case close
     }
 
-    let loop: EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    package let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     /// Every request, as it came.
-    nonisolated let requests = Mailbox<Request>()
+    package nonisolated let requests = Mailbox<Request>()
     private let reply: @Sendable (Request, Int) -> Reply
     private var count = 0
     /// All that ever came.
-    private(set) var connectionCount = 0
+    package private(set) var connectionCount = 0
     private var listener: StreamListener?
     private var connections: [UInt64: StreamConnection] = [:]
 
     /// `reply` gets each request and how many came before it.
-    init(_ loop: EventLoop, reply: @escaping @Sendable (Request, Int) -> Reply) {
+    package init(_ loop: EventLoop, reply: @escaping @Sendable (Request, Int) -> Reply) {
         self.loop = loop
         self.reply = reply
     }
 
     /// Gives the URL's beginning.
-    func listen(at address: IPAddress = .loopbackV4) throws -> String {
+    package func listen(at address: IPAddress = .loopbackV4) throws -> String {
         let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, limit: 100) { self.accept($0) }
         self.listener = listener
         return "http://\(listener.local)"
     }
 
-    func requestCount() -> Int { count }
+    package func requestCount() -> Int { count }
 
-    func close() {
+    package func close() {
         listener = nil
         for connection in connections.values { connection.close() }
         connections = [:]

@@ -1,0 +1,71 @@
+import Addressing
+package import Crypto
+import JSON
+package import PushSandbox
+package import Reactor
+import Testing
+import Timekeeping
+
+/// The stand-in for push providers on a loop; it checks requests as they do.
+package actor Providers {
+    package struct Subscription: Sendable {
+        package let url: String
+        /// As `pn-param` has them.
+        package let keys: String
+    }
+
+    package let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    private var server: SandboxServer?
+    private var semantics: ProviderSemantics?
+    private var url = ""
+
+    package init(_ loop: EventLoop) { self.loop = loop }
+
+    /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
+    package func listen(
+        _ certificate: SelfSignedCertificate, plans: [String: String] = [:], apps: SelfSignedCertificate? = nil
+    ) throws -> String {
+        let key = try ProviderKey(.bytes(Array(TestFolder.appleKey.utf8)), for: .es256)
+        let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
+        for (token, plan) in plans {
+            _ = semantics.answer(
+                SandboxRequest(
+                    method: "PUT", target: "/sandbox/tokens/\(token)", headers: [:], body: Array(plan.utf8),
+                    version: "h2",
+                    connection: 0))
+        }
+        let server = SandboxServer(loop: loop, semantics: semantics)
+        let context = try TLSContext.server(
+            certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"],
+            clientAuthority: apps.map { .bytes($0.certificate) })
+        let endpoint = try server.listen(tls: Endpoint(.loopbackV4, 0), context)
+        self.semantics = semantics
+        self.server = server
+        url = "https://\(endpoint)"
+        return url
+    }
+
+    /// A subscription that takes pushes of one key only, or of any.
+    package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
+        let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
+        let answer = semantics?.answer(
+            SandboxRequest(
+                method: "PUT", target: "/sandbox/subscriptions/\(id)", headers: [:], body: Array(body.utf8),
+                version: "h2", connection: 0))
+        let members = try JSONValue(answer?.body ?? [])
+        let (key, secret) = (try #require(members["p256dh"]?.string), try #require(members["auth"]?.string))
+        return Subscription(url: "\(url)/webpush/\(id)", keys: "\(key).\(secret)")
+    }
+
+    package func checkSignatures(of secrets: [String]) { semantics?.webhookSecrets = secrets.map { Array($0.utf8) } }
+
+    package var connectionCount: Int { server?.connectionCount ?? 0 }
+
+    package var records: [PushRecord] { semantics?.records ?? [] }
+
+    package func close() {
+        server = nil
+        semantics = nil
+    }
+}
