@@ -2,7 +2,8 @@
 ///
 /// It knows neither keys nor hash function. The caller hands in a hash of 32 bits (a seeded one, where the key comes from
 /// the network) and says which slot of an equal hash is meant. The index keeps the hash, so it grows without looking at a
-/// record; and it grows by half, so that never more than 14 bytes stand for a slot.
+/// record. A quarter of the places stays empty, since looking for what is not there ends at an empty one; it grows by half,
+/// so that never more than 16 bytes stand for a slot.
 @usableFromInline
 package struct SlotIndex: Sendable {
     /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
@@ -34,7 +35,7 @@ package struct SlotIndex: Sendable {
 
     /// Adds a slot that is not there yet.
     package mutating func insert(hash: UInt32, slot: UInt32) {
-        if count >= places.count / 8 * 7 { grow() }
+        if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
     }
