@@ -6,6 +6,7 @@ import Persistence
 import ProviderTesting
 import ProxyCore
 import PushDelivery
+import PushSending
 import Reactor
 import Registration
 import SIPGrammar

@@ -1,5 +1,6 @@
 import JSON
 import LoopTesting
+import ProviderTesting
 import PushDelivery
 import PushSandbox
 import Telemetry
