@@ -12,75 +12,52 @@ package import Timekeeping
 /// Pure: knows no socket, clock or disk. Tell it what happened through the methods named in the past tense, then take
 /// the actions with ``takeActions()`` and perform them in order. One thread uses it at a time: its shard's.
 ///
-/// The way of a message: ``requestReceived(_:on:now:)`` matches the transaction and picks a chapter:
-/// `ProxyEngine+Register`, `+Invite`, `+Dialog`, `+Cancel`; responses come back through `+Relay`, where what a fork orders
-/// is carried out too; our own are in `+Answers`. `+Hold` waits for devices, `+Moves` follows those that come back or move,
-/// `+Push` reads the providers' answers, `+MissedCalls` keeps the buckets, `+Notification` sends what is no call,
-/// `+Timeline` writes down what was done, `+Lifecycle` what apps say of their pushes.
+/// It routes what happens to the machines that own the state, and settles what they make of it: the ``registrar``, the
+/// ``calls`` with their forks, the ``legs`` of both, the ``transactions``, and the ``ledger`` of pushes. Its chapters stand
+/// with the machines: a request comes in by ``requestReceived(_:on:now:)`` and goes to `+Register`, `+Invite`, `+Dialog` or
+/// `+Cancel`; `+Forward` sends it on, `+Responses` brings the answers back, and `+Answers` are our own. `+Hold` waits for
+/// devices, `+Moves` follows those that come back or move, `+AfterEnd` tells those that come too late.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
     let functions: ProxyFunctions
     let log: Log
 
-    package internal(set) var bindings: BindingTable
-    package internal(set) var users: UserDirectory
-    var registrar: RegisterProcessor
+    package internal(set) var registrar: Registrar
     var digest: DigestAuthenticator
     var logins: LoginLimit
     /// Lines about REGISTERs that are refused.
     var refusedRegisters = LogRateLimit(burst: 20)
     var challengedRegisters = LogRateLimit()
-    var transactions: TransactionTable
-    var timers = DeadlineQueue<EngineTimer>()
-    package internal(set) var buckets: BucketTable
-    package internal(set) var enabledProviders: Set<PushProvider>
 
-    var forks: [ForkID: ForkContext] = [:]
-    /// Which fork a server transaction feeds, for CANCEL.
-    var forkOfServer: [ServerTransactionID: ForkID] = [:]
-    var legs: [ClientTransactionID: ClientLeg] = [:]
-    /// The devices that calls are offered to.
-    var called = CalledDevices()
+    var calls = Calls()
+    var legs = ClientLegs()
+    var transactions: TransactionTable
+    package internal(set) var ledger: PushLedger
+    package internal(set) var enabledProviders: Set<PushProvider>
     /// When flows last showed life; `nil` when nobody asks.
     var life: FlowLife?
-    var offers: [OfferKey: ForkID] = [:]
-    var pushes: [PushID: PushPurpose] = [:]
-    package internal(set) var timeline: PushTimeline
-    package internal(set) var unread: UnreadPushes
-    /// Calls to nobody that get a record.
-    var strayLimit = RateLimit<Bool>(perMinute: 600)
-    var deviceLimit: RateLimit<DeviceID>
-    var notificationLimit: RateLimit<DeviceID>
-    var callerLimit: RateLimit<Sender>
-    var shares = HeldShares()
-    var endedCalls = EndedCalls()
-    var farewells: [ClientTransactionID: Farewell] = [:]
-    /// Devices whose list of missed calls waits for another try, and how often it failed.
-    var failedReports: [DeviceID: FailedReport] = [:]
-    var registersInFlight: [AddressOfRecord: RegisterQueue] = [:]
-    var commits: [CommitTicket: AddressOfRecord] = [:]
+    var timers = DeadlineQueue<EngineTimer>()
+
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
-    /// Bindings whose expiry and CSeq in the store are behind.
-    var refreshedLately = Set<DeviceID>()
-    var lastNumber: UInt64 = 0
-    var dateField = DateField()
+    private var lastResolution: UInt64 = 0
     var withoutTCP = PlacesWithoutTCP()
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
-    let tagKey: UInt64
+    /// What the upstream's name stands for, as far as it was looked up.
+    var upstreamPlaces: [Endpoint] = []
+
+    var tags: Tags
     /// Realms that phones show us passwords for.
     let ownRealms: [ByteString]
     /// Marks this run of the program in dialog tokens: numbers of connections mean nothing in any other.
     let run: UInt32
     /// Dialogs that were renewed.
-    package internal(set) var dialogs: DialogLives
+    package internal(set) var dialogs = DialogLives()
     var provedPlaces = ProvedPlaces()
-    /// What the upstream's name stands for, as far as it was looked up.
-    var upstreamPlaces: [Endpoint] = []
 
     package internal(set) var counters = CounterSet()
-    private var actions: [ProxyAction] = []
+    var actions: [ProxyAction] = []
     private var outputs: [TransactionOutput] = []
     /// Outputs before it are carried out.
     private var nextOutput = 0
@@ -94,26 +71,20 @@ package final class ProxyEngine {
         self.identity = identity
         self.functions = functions
         self.log = log
-        users = stored.users
-        registrar = RegisterProcessor(settings: settings.registrar)
+        enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
+        registrar = Registrar(
+            settings: settings.registrar, users: stored.users, enabled: ProviderSet(enabledProviders),
+            startedAt: date)
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
         logins = LoginLimit(
             perSource: settings.limits.wrongLoginsPerSource, perUser: settings.limits.wrongLoginsPerUser)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
-        tagKey = functions.random()
+        transactions.timers.ringLimit = settings.call.ringLimit
+        ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)
+        tags = Tags(key: functions.random())
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
-        dialogs = DialogLives()
-        buckets = BucketTable(settings: settings.bucket, restoring: stored.bucketEntries)
-        timeline = PushTimeline(limit: settings.timelineLimit)
-        unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
-        deviceLimit = RateLimit(perMinute: settings.call.pushesPerDevice)
-        callerLimit = RateLimit(perMinute: settings.call.pushesPerCaller)
-        notificationLimit = RateLimit(perMinute: settings.notificationsPerDevice)
         if settings.call.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.call.ringLiveFlowWithin) }
-        enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
-        bindings = BindingTable(
-            enabled: ProviderSet(enabledProviders), startedAt: date)
     }
 
     /// The actions since the last call, in the order to perform them.
@@ -123,19 +94,21 @@ package final class ProxyEngine {
         return taken
     }
 
-    /// The same for whoever brings an array whose room can be used again; what it held is dropped.
+    /// Takes them into an array whose room is used again; what it held is dropped.
     package func takeActions(into taken: inout [ProxyAction]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
     package var nextDeadline: Instant? {
-        [transactions.nextDeadline, timers.nextDeadline, bindings.nextExpiry].compactMap { $0 }.min()
+        earlier(
+            earlier(transactions.nextDeadline, timers.nextDeadline),
+            earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
     }
 
     /// Takes a binding from the store at start-up; false when its row is to be deleted.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        bindings.restore(row, settings: settings.registrar, now: now)
+        registrar.restore(row, now: now)
     }
 
     // MARK: What happened
@@ -166,7 +139,7 @@ package final class ProxyEngine {
         guard let answer = message.answer else { return }
         counters.count(Counter(answer.status))
         let via = answer.frame.viaAddition(source: flow.remote)
-        let bytes = answer.frame.response(answer.status, toTag: newTag(), viaAddition: via, fields: [])
+        let bytes = answer.frame.response(answer.status, toTag: tags.next(), viaAddition: via, fields: [])
         guard isTrusted(flow.remote) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
         act(.send(bytes, on: flow))
     }
@@ -178,12 +151,12 @@ package final class ProxyEngine {
             switch timer {
             case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
             case .bookkeepingDue: bookkeepingDue(now: now)
-            case .openingsDue: openingsDue()
-            case .provisionalMissing(let client): timerCFired(client, now: now)
-            case .reportDue(let device, let aor): reportDue(to: device, of: aor, now: now)
             case .endedCallDue: endedCallDue(now: now)
             }
             settle(now: now)
+        }
+        while let due = ledger.due(now: now, into: &actions) {
+            reportMissedCalls(to: due.device, of: due.aor, now: now)
         }
         removeExpiredBindings(now: now)
     }
@@ -200,11 +173,12 @@ package final class ProxyEngine {
             nextOutput += 1
             switch output {
             case .send(let bytes, let flow): act(.send(bytes, on: flow))
-            case .responseReceived(let client, let response): relay(response, of: client, now: now)
+            case .responseReceived(let client, let response): received(response, of: client, now: now)
             case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
+            case .clientRangTooLong(let client): legRangTooLong(client, now: now)
             case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
             case .clientEnded(let client): legEnded(client)
-            case .serverEnded(let server): serverEnded(server)
+            case .serverEnded(let server): calls.serverEnded(server)
             case .serverTimedOut, .strayResponse: break
             }
         }
@@ -269,9 +243,9 @@ package final class ProxyEngine {
         return incoming.matched(server)
     }
 
-    func nextNumber() -> UInt64 {
-        lastNumber &+= 1
-        return lastNumber
+    func newResolutionTicket() -> ResolutionTicket {
+        lastResolution &+= 1
+        return ResolutionTicket(lastResolution)
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
@@ -289,4 +263,18 @@ package final class ProxyEngine {
         }
         outputs.removeLast(outputs.count - end)
     }
+}
+
+/// What the engine itself waits for; transactions and pushes have their own.
+enum EngineTimer: Sendable {
+    case holdDeadline(ForkID)
+    /// Refreshed bindings are to be written.
+    case bookkeepingDue
+    /// A call that is over need not be kept any more for phones that were woken for it.
+    case endedCallDue
+}
+
+private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {
+    guard let left, let right else { return left ?? right }
+    return min(left, right)
 }

@@ -10,7 +10,7 @@ package struct InviteClientTransaction: Sendable {
         /// No response yet; `cancelWanted` waits for the first one, before which no CANCEL may be sent.
         /// Next: `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response came. Next: `cancelling`, `completed`, `accepted`, `ended` (transport).
+        /// A provisional response came; timer C runs. Next: `cancelling`, `completed`, `accepted`, `ended` (transport).
         case proceeding
         /// A CANCEL was sent. Next: `completed`, `accepted`, `ended` (64*T1 without a final response, transport).
         case cancelling
@@ -29,9 +29,11 @@ package struct InviteClientTransaction: Sendable {
         case sendAgain(next: Instant)
         /// Tell the core the response.
         case tell
-        /// Tell the core the first provisional response; no timer runs from now on.
-        case tellProvisional
-        /// The same, then send the CANCEL that waited for it.
+        /// Tell the core the first provisional response; timer C runs from now on.
+        case tellProvisional(until: Instant)
+        /// Tell the core another one that is not 100; timer C begins anew.
+        case tellRinging(until: Instant)
+        /// Tell the core the first provisional response, then send the CANCEL that waited for it.
         case tellProvisionalAndCancel(until: Instant)
         /// Tell the core the first 2xx, wait for further ones until timer M.
         case tellSuccess(until: Instant)
@@ -45,6 +47,8 @@ package struct InviteClientTransaction: Sendable {
         case holdCancel
         /// Send CANCEL; give up when no final response comes until then.
         case sendCancel(until: Instant)
+        /// Tell the core that timer C has fired.
+        case tellRangTooLong
         case end
         /// Tell the core that no response came, and end.
         case endTimedOut
@@ -70,8 +74,13 @@ package struct InviteClientTransaction: Sendable {
         case .calling(let cancelWanted):
             guard status.isProvisional else { return finalReceived(status, timers, now: now) }
             state = cancelWanted ? .cancelling : .proceeding
-            return cancelWanted ? .tellProvisionalAndCancel(until: timers.patience(from: now)) : .tellProvisional
-        case .proceeding, .cancelling:
+            return cancelWanted
+                ? .tellProvisionalAndCancel(until: timers.patience(from: now))
+                : .tellProvisional(until: timers.ringEnd(from: now))
+        case .proceeding:
+            guard status.isProvisional else { return finalReceived(status, timers, now: now) }
+            return status == .trying ? .tell : .tellRinging(until: timers.ringEnd(from: now))
+        case .cancelling:
             return status.isProvisional ? .tell : finalReceived(status, timers, now: now)
         case .completed: return status.isFinal && !status.isSuccess ? .acknowledgeAgain : .none
         case .accepted: return status.isSuccess ? .tell : .none
@@ -108,7 +117,7 @@ package struct InviteClientTransaction: Sendable {
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Timer B, D or M, or the end of a CANCEL's patience, whichever the state has.
+    /// Timer B, C, D or M, or the end of a CANCEL's patience, whichever the state has.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:
@@ -117,7 +126,8 @@ package struct InviteClientTransaction: Sendable {
         case .completed, .accepted:
             state = .ended
             return .end
-        case .proceeding, .ended: return .none
+        case .proceeding: return .tellRangTooLong
+        case .ended: return .none
         }
     }
 

@@ -13,6 +13,8 @@ package enum TransactionOutput: Sendable {
     case responseReceived(ClientTransactionID, SIPResponse)
     /// No final response came in time (timer B or F, or 64*T1 after a CANCEL): counts as 408.
     case clientTimedOut(ClientTransactionID)
+    /// An INVITE has rung for too long (timer C, section 16.8): the core cancels it and answers for it with 408.
+    case clientRangTooLong(ClientTransactionID)
     /// The request could not be sent, or its flow is gone, before a final response: counts as 503.
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction left the table; no further 2xx will come.

@@ -47,7 +47,7 @@ struct ClientRecord: SlabRecord, Sendable {
     var cancelledInvite: ClientTransactionID?
     /// Timer A or E.
     var resend = DeadlineID.none
-    /// Timer B, D, F, K or M, or the patience after a CANCEL.
+    /// Timer B, C, D, F, K or M, or the patience after a CANCEL.
     var wait = DeadlineID.none
     /// Neighbours among the transactions of the same flow, see ``FlowChains``.
     var nextOnFlow: Int32 = -1

@@ -211,9 +211,14 @@ extension TransactionTable {
         case .sendRequest(let again, let until): sendRequest(slot, again: again, until: until, into: &out)
         case .sendAgain(let next): sendAgain(slot, next: next, into: &out)
         case .tell: tell(response, slot, into: &out)
-        case .tellProvisional:
+        case .tellProvisional(let until):
             stopCalling(slot)
+            armWait(slot, at: until)
             tell(response, slot, into: &out)
+        case .tellRinging(let until):
+            armWait(slot, at: until)
+            tell(response, slot, into: &out)
+        case .tellRangTooLong: out.append(.clientRangTooLong(ClientTransactionID(rawValue: clients.records[slot].id)))
         case .tellProvisionalAndCancel(let until):
             stopCalling(slot)
             tell(response, slot, into: &out)
@@ -277,7 +282,6 @@ extension TransactionTable {
     /// The INVITE is not repeated any more, and may be pending for long: keeps only what ACK and CANCEL need of it.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
-        deadlines.cancel(clients.records[slot].wait)
         clients.records[slot].bytes = []
         guard let invite = clients.records[slot].invite else { return }
         let essence = invite.request.cancellation(reasons: [])

@@ -19,7 +19,7 @@ package struct TransactionLimits: Sendable {
 ///
 /// Feed it requests, responses, the core's wishes and the time; run what it appends to the outputs, in order.
 package struct TransactionTable: Sendable {
-    let timers: TransactionTimers
+    package var timers: TransactionTimers
     let limits: TransactionLimits
     let branchKey: BranchKey
 

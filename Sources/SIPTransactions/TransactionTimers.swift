@@ -1,11 +1,18 @@
 import Timekeeping
 
-/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, and the moments that follow from them.
+/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the moments that follow from them.
 ///
 /// Timer A to M are named where they are used; all the long ones (B, D, F, H, J, L, M) are 64*T1.
 package struct TransactionTimers: Sendable {
     /// Nanoseconds: adding a `Duration` to an instant costs a 128-bit division.
     private let first, cap, linger: Int64
+    private var ring: Int64 = 0
+
+    /// Timer C: how long an INVITE may ring after its last provisional response other than 100.
+    package var ringLimit: Duration {
+        get { .nanoseconds(ring) }
+        set { ring = (Instant(nanoseconds: 0) + newValue).nanoseconds }
+    }
 
     /// - Parameters:
     ///   - t1: estimated round-trip time.
@@ -16,6 +23,7 @@ package struct TransactionTimers: Sendable {
         first = (origin + t1).nanoseconds
         cap = (origin + t2).nanoseconds
         linger = (origin + t4).nanoseconds
+        ringLimit = .seconds(190)
         precondition(first > 0 && cap >= first && linger >= 0, "T1 > 0 and T2 >= T1 are assumed by the machines")
     }
 
@@ -23,6 +31,9 @@ package struct TransactionTimers: Sendable {
     func patience(from now: Instant) -> Instant {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
+
+    /// Timer C.
+    func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
     /// T4 later: when no straggler is on its way any more.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
@@ -6,15 +7,25 @@ import Timekeeping
 /// What the engine wrote down in the course of a day, and whether it can be true.
 struct SimulatedTimeline {
     /// Pushes this engine has asked for.
-    private var asked: [PushID: Instant] = [:]
-    private var recorded = Set<PushID>()
+    private var asked: [Receipt: Instant] = [:]
+    private var answered = Set<Receipt>()
+    private var recorded = Set<RecordID>()
     private(set) var records: [TimelineRecord] = []
 
-    mutating func pushAsked(_ id: PushID, now: Instant) { asked[id] = now }
+    /// One push on one device.
+    private struct Receipt: Hashable {
+        let code: PushCode
+        let device: DeviceID
+    }
+
+    mutating func pushAsked(_ request: PushRequest, now: Instant) {
+        asked[Receipt(code: request.code, device: request.device)] = now
+    }
 
     /// The process died: what was under way is forgotten, and numbers begin anew.
     mutating func crashed() {
         asked = [:]
+        answered = []
         recorded = []
     }
 
@@ -24,7 +35,11 @@ struct SimulatedTimeline {
         var complaints: [String] = []
         if !recorded.insert(record.id).inserted { complaints.append("written twice") }
         if !record.isComplete { complaints.append("not complete") }
-        if (asked[record.id] == nil) != (record.omission != nil) { complaints.append("a push that was not asked for") }
+        let receipt = record.code.map { Receipt(code: $0, device: record.device) }
+        if let receipt { answered.insert(receipt) }
+        if (receipt.flatMap { asked[$0] } == nil) != (record.omission != nil) {
+            complaints.append("a push that was not asked for")
+        }
         if record.omission == nil, record.tries == 0 || record.steps.sent == nil { complaints.append("never sent") }
         guard record.kind == .call else { return complaints.map { "the record of a list: \($0)" } }
         let steps = record.steps
@@ -47,7 +62,7 @@ struct SimulatedTimeline {
     /// - Returns: what is missing in the evening, when nothing is under way.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
         var complaints: [String] = []
-        let missing = asked.filter { !recorded.contains($0.key) && now - $0.value > .seconds(1) }.count
+        let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count
         if missing > 0 { complaints.append("\(missing) pushes have no record") }
         if engine.timeline.count > missing { complaints.append("\(engine.timeline.count) records are never complete") }
         let known = Set(records.map(\.callID.string))

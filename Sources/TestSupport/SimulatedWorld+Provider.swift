@@ -7,7 +7,7 @@ import Timekeeping
 extension SimulatedWorld {
     func pushRequested(_ request: PushRequest) {
         let engine = engine
-        timeline.pushAsked(request.id, now: now.instant)
+        timeline.pushAsked(request, now: now.instant)
         tell("push \(request.id.rawValue) to \(request.token.prid): \(request.message)")
         engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
         engine.pushNoted(request.id, .sent, now: now)

@@ -10,16 +10,29 @@ import Testing
 struct ForkTests {
     private static let first = ClientTransactionID(rawValue: 1)
     private static let second = ClientTransactionID(rawValue: 2)
+    private static let flow = Flow(
+        transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 5060))
+
+    /// Branches without a device, all sent.
+    private static func sent(_ clients: ClientTransactionID..., isInvite: Bool = true) -> Fork {
+        var fork = Fork(isInvite: isInvite, devices: clients.map { _ in nil })
+        for (branch, client) in clients.enumerated() { fork.sent(branch, as: client, on: flow) }
+        return fork
+    }
+
+    /// One branch that waits for its device.
+    private static func waiting() -> Fork {
+        var fork = Fork(isInvite: true, devices: [DeviceID(rawValue: 3)])
+        fork.waits(0)
+        return fork
+    }
 
     /// Two branches that were sent, and one that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
-        Fork(
-            isInvite: isInvite,
-            branches: [
-                ForkBranch(state: .calling(Self.first), device: DeviceID(rawValue: 1)),
-                ForkBranch(state: .calling(Self.second), device: DeviceID(rawValue: 2)),
-                ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3)),
-            ])
+        var fork = Fork(isInvite: isInvite, devices: (1...3).map(DeviceID.init(rawValue:)))
+        for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
+        fork.waits(2)
+        return fork
     }
 
     private func response(_ status: Status) -> SIPResponse {
@@ -43,7 +56,7 @@ struct ForkTests {
             case .respond(let status): "respond \(status)"
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
-            case .dropSleeper(let branch): "drop \(branch)"
+            case .stopWaiting(let branch): "drop \(branch)"
             }
         }
     }
@@ -77,8 +90,7 @@ struct ForkTests {
         ([401, 486, 480], "relay 401"), ([407, 401, 603], "relay 603"),
     ])
     func `challenges go up together`(answers: [UInt16], order: String) {
-        let clients = (1...3).map { ForkBranch(state: .calling(ClientTransactionID(rawValue: $0)), device: nil) }
-        var fork = Fork(isInvite: true, branches: clients)
+        var fork = Self.sent(Self.first, Self.second, ClientTransactionID(rawValue: 3))
         var orders: [String] = []
         for (branch, code) in answers.enumerated() {
             orders = text(fork.failed(branch, with: Status(code: code), response: response(Status(code: code))))
@@ -87,13 +99,13 @@ struct ForkTests {
     }
 
     @Test func `nobody woke: 480`() {
-        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3))])
+        var fork = Self.waiting()
         #expect(text(fork.deadlineReached()) == ["drop 0", "respond 480"])
         #expect(fork.phase == .ended)
     }
 
     @Test func `a lone 503 goes up as 500`() {
-        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .calling(Self.first), device: nil)])
+        var fork = Self.sent(Self.first)
         #expect(text(fork.failed(0, with: 503, response: response(503))) == ["respond 500"])
     }
 
@@ -121,7 +133,7 @@ struct ForkTests {
     }
 
     @Test func `a CANCEL while only sleepers wait is 487 at once`() {
-        var fork = Fork(isInvite: true, branches: [ForkBranch(state: .sleeping, device: DeviceID(rawValue: 3))])
+        var fork = Self.waiting()
         #expect(text(fork.cancelReceived()) == ["drop 0", "respond 487"])
     }
 
@@ -140,7 +152,7 @@ struct ForkTests {
     }
 
     @Test func `a non-INVITE that nobody answered gets no 408`() {
-        var fork = Fork(isInvite: false, branches: [ForkBranch(state: .calling(Self.first), device: nil)])
+        var fork = Self.sent(Self.first, isInvite: false)
         #expect(text(fork.silenced(0)) == ["give up"])
     }
 }

@@ -69,10 +69,10 @@ struct OperatorOrderTests {
             #expect(bench.engine.heldCalls(named: text).isEmpty, "\(text)")
         }
         let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
-        #expect(call.sleeping == [device] && call.ringing.isEmpty)
+        #expect(call.waiting == [device] && call.ringing.isEmpty)
         bench.register(cseq: 2)
         let released = try #require(bench.engine.heldCalls(named: "call2").first)
-        #expect(released.sleeping.isEmpty && released.ringing == [device])
+        #expect(released.waiting.isEmpty && released.ringing == [device])
     }
 
     @Test func `figures follow what happens`() throws {

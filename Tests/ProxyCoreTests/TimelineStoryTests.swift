@@ -37,6 +37,7 @@ struct TimelineStoryTests {
     @Test func `woken, called, answered`() throws {
         let bench = EngineBench()
         let id = try pushed(bench)
+        let code = try #require(bench.engine.timeline.underWay { _ in true }.first?.code)
         bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
         #expect(bench.take().records.isEmpty)
         _ = bench.pass(.milliseconds(2000))
@@ -45,7 +46,7 @@ struct TimelineStoryTests {
         #expect(try answer(180, released, bench).records.isEmpty)
         _ = bench.pass(.milliseconds(900))
         let record = try #require(try answer(200, released, bench).records.first)
-        #expect(record.id == id)
+        #expect(record.code == code)
         #expect(record.user == ByteString("bob") && record.host == ByteString("example.net"))
         #expect(record.callID == ByteString("call1"))
         #expect(record.end == .answered)
@@ -124,13 +125,14 @@ struct TimelineStoryTests {
         let bench = EngineBench()
         _ = bench.register(token: "tok2", callID: "r9")
         _ = bench.pass(.seconds(1))
-        _ = try pushed(bench)
+        let phone = try pushed(bench)
+        let tablet = PushID(rawValue: phone.rawValue + 1)
         let released = bench.register(cseq: 2)
         let records = try answer(200, released, bench).records
         // The tablet's push is not yet taken back.
         #expect(records.map(\.end) == [.answered])
-        let other = try #require(bench.engine.timeline.underWay { _ in true }.first)
-        bench.engine.pushNoted(other.id, .withdrawn, now: bench.now)
+        #expect(bench.engine.timeline.count == 1)
+        bench.engine.pushNoted(tablet, .withdrawn, now: bench.now)
         #expect(bench.take().records.map(\.end) == [.answeredElsewhere])
     }
 

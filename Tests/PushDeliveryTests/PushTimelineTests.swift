@@ -7,14 +7,14 @@ import Timekeeping
 
 @Suite("Timeline of a push")
 struct PushTimelineTests {
-    private let id = PushID(rawValue: 7)
+    private let id = RecordID(rawValue: 7)
     private let start = Instant(nanoseconds: 1_000_000_000)
 
     private func record(
         _ number: UInt64 = 7, kind: TimelineRecord.Kind = .call, omission: TimelineRecord.Omission? = nil
     ) -> TimelineRecord {
         TimelineRecord(
-            id: PushID(rawValue: number), kind: kind, user: ByteString("bob"), host: ByteString("example.net"),
+            id: RecordID(rawValue: number), kind: kind, user: ByteString("bob"), host: ByteString("example.net"),
             device: 71, callRef: CallRef(rawValue: 1), callID: ByteString("a84b4c76e66710"), requestedAt: sampleDate,
             omission: omission, code: omission == nil ? sampleCode : nil)
     }
@@ -144,8 +144,8 @@ struct PushTimelineTests {
         timeline.began(record(2), now: start)
         #expect(timeline.count == 1)
         #expect(timeline.omitted == 1)
-        #expect(timeline.ended(PushID(rawValue: 2), .answered, now: start) == nil)
-        #expect(timeline.noted(PushID(rawValue: 2), .withdrawn, now: start) == nil)
+        #expect(timeline.ended(RecordID(rawValue: 2), .answered, now: start) == nil)
+        #expect(timeline.noted(RecordID(rawValue: 2), .withdrawn, now: start) == nil)
     }
 
     @Test func `all that is under way is complete when the daemon stops`() {

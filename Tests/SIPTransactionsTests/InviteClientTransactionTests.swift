@@ -28,14 +28,17 @@ struct InviteClientTransactionTests {
         #expect(machine.waitEnded() == .endTimedOut)
     }
 
-    @Test func `after a provisional response nothing is repeated and no timer ends it`() {
+    @Test func `after a provisional response nothing is repeated, and timer C alone runs`() {
         var machine = InviteClientTransaction(isReliable: false)
-        #expect(machine.responseReceived(100, timers, now: start) == .tellProvisional)
-        #expect(machine.responseReceived(180, timers, now: start) == .tell)
-        #expect(machine.responseReceived(180, timers, now: start) == .tell)
+        let ring = { (seconds: Int) in start + .seconds(seconds) + timers.ringLimit }
+        #expect(machine.responseReceived(100, timers, now: start) == .tellProvisional(until: ring(0)))
+        #expect(machine.responseReceived(100, timers, now: start + .seconds(1)) == .tell)
+        #expect(machine.responseReceived(180, timers, now: start + .seconds(2)) == .tellRinging(until: ring(2)))
+        #expect(machine.responseReceived(183, timers, now: start + .seconds(3)) == .tellRinging(until: ring(3)))
         #expect(machine.resendDue(timers, now: start) == .none)
-        #expect(machine.waitEnded() == .none)
+        #expect(machine.waitEnded() == .tellRangTooLong)
         #expect(machine.state == .proceeding)
+        #expect(machine.cancelRequested(timers, now: start) == .sendCancel(until: patience))
     }
 
     @Test(arguments: [true, false])

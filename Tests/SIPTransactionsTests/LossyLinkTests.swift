@@ -152,8 +152,6 @@ private struct World {
         callerDid(out)
         guard method == "INVITE" else { return }
         if random.next() % 3 == 0 { schedule(.cancel(id), within: 8000) }
-        serial += 1
-        events.append((now + .seconds(180), serial, .cancel(id)))  // timer C
     }
 
     private mutating func callerDid(_ outputs: [TransactionOutput]) {
@@ -171,6 +169,9 @@ private struct World {
                     ack.callID = response.callID.string
                     transmit { .toCallee(ack.text.bytes) }
                 }
+            case .clientRangTooLong(let id):
+                serial += 1
+                events.append((now, serial, .cancel(id)))
             case .clientTimedOut(let id):
                 #expect(outcomes[id]?.final == nil)
                 outcomes[id]?.timedOut = true
@@ -236,7 +237,8 @@ private struct World {
             case .send(let bytes, _): transmit { .toCaller(bytes) }
             case .serverEnded(let id): #expect(alive.remove(id) != nil)
             case .serverTimedOut(let id): #expect(alive.contains(id))
-            case .responseReceived, .clientTimedOut, .clientTransportFailed, .clientEnded, .strayResponse:
+            case .responseReceived, .clientTimedOut, .clientRangTooLong, .clientTransportFailed, .clientEnded,
+                .strayResponse:
                 Issue.record("not expected at the callee")
             }
         }

@@ -98,6 +98,7 @@ final class TableFixture {
                 return words[0] == "SIP/2.0" ? "send \(words[1])" : "send \(words[0])"
             case .responseReceived(_, let response): return "told \(response.status.code)"
             case .clientTimedOut: return "client timed out"
+            case .clientRangTooLong: return "client rang too long"
             case .clientTransportFailed: return "client failed"
             case .clientEnded: return "client ended"
             case .serverTimedOut: return "server timed out"

@@ -79,12 +79,18 @@ struct TransactionTableClientTests {
         #expect(fixture.isEmpty)
     }
 
-    @Test func `an INVITE may ring without an end`() throws {
-        let (_, branch) = try fixture.send("INVITE")
+    @Test func `that an INVITE rings for too long is told once; its end is the core's decision`() throws {
+        let (id, branch) = try fixture.send("INVITE")
+        fixture.receive(100, branch, "INVITE")
+        fixture.advance(to: .seconds(100))
         fixture.receive(180, branch, "INVITE")
+        fixture.advance(to: .seconds(289))
+        #expect(fixture.outputs() == ["send INVITE", "told 100", "told 180"])
         fixture.advance(to: .seconds(7200))
-        #expect(fixture.outputs() == ["send INVITE", "told 180"])
+        #expect(fixture.outputs() == ["client rang too long"])
         #expect(fixture.table.clientCount == 1)
+        fixture.cancel(id)
+        #expect(fixture.outputs() == ["send CANCEL"])
     }
 
     @Test func `a refusal is acknowledged by a request made from the INVITE as it was sent`() throws {

@@ -25,7 +25,7 @@ private func record(
     _ change: (inout TimelineRecord) -> Void = { _ in }
 ) -> TimelineRecord {
     var record = TimelineRecord(
-        id: PushID(rawValue: device.rawValue), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
+        id: RecordID(rawValue: device.rawValue), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
         device: device, callRef: CallRef(rawValue: 9), callID: ByteString("a84b4c76e66710@pbx"), requestedAt: start,
         omission: omission, app: app)
     if omission == nil { record.delivery = .finished }
@@ -166,7 +166,7 @@ struct ExplanationTests {
         let code = PushCode(high: 1, low: 2)
         func notification(_ device: DeviceID, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
             TimelineRecord(
-                id: PushID(rawValue: device.rawValue), kind: .notification, user: ByteString("bob"),
+                id: RecordID(rawValue: device.rawValue), kind: .notification, user: ByteString("bob"),
                 host: ByteString("example.net"), device: device, callRef: nil, callID: .empty, calls: 0,
                 requestedAt: start, omission: omission, code: code, app: omission == nil ? "apns" : "")
         }
@@ -351,7 +351,7 @@ struct ExplanationTests {
 
     @Test func `what is under way and what was missed`() {
         var missed = TimelineRecord(
-            id: PushID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
+            id: RecordID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
             device: 71, callRef: CallRef(rawValue: 1), callID: .empty, calls: 3, requestedAt: start, omission: nil,
             app: "fcm")
         missed.steps.sent = 2

@@ -8,7 +8,7 @@ package enum RowChange: Sendable {
     case timeline(TimelineChange)
     case service(ServiceChange)
     /// Calls that are over, and whose records are not kept.
-    case callsClosed([PushID])
+    case callsClosed([RecordID])
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
     /// the `limit` oldest.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)

@@ -16,7 +16,7 @@ final class TimelineWriting {
     /// Records that were not written because too much else waits.
     private(set) var dropped: UInt64 = 0
     /// Calls whose records were dropped: their rows as calls under way are still to go.
-    private var unclosed: [PushID] = []
+    private var unclosed: [RecordID] = []
 
     /// When so many changes wait, the rest of the queue is for those that somebody waits for.
     private let queueLimit: Int

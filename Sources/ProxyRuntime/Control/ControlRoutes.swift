@@ -140,11 +140,11 @@ extension ServiceProblem {
 }
 
 extension HeldCallReport {
-    init(_ call: ProxyEngine.HeldCall) {
+    init(_ call: StoredCall) {
         self.init(
             id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
-            receivedAt: call.receivedAt.seconds, sleeping: call.sleeping.count,
-            ringing: call.ringing.count, sleepingDevices: call.sleeping.map(\.name),
+            receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
+            ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
             ringingDevices: call.ringing.map(\.name))
     }
 }

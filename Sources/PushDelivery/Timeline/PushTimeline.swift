@@ -5,11 +5,11 @@ package import Timekeeping
 ///
 /// Pure: tell it the steps; it returns what is complete. Steps of records it does not know are passed over.
 package struct PushTimeline: ~Copyable {
-    private var entries: [PushID: OpenRecord] = [:]
+    private var entries: [RecordID: OpenRecord] = [:]
     /// By what apps say of a push.
-    private var ids: [Receipt: PushID] = [:]
+    private var ids: [Receipt: RecordID] = [:]
     /// Calls that have begun since ``openings()`` was asked for last.
-    private var unwritten: [PushID] = []
+    private var unwritten: [RecordID] = []
     /// Records under way at a time; more are not kept. 0: none at all.
     private let limit: Int
     /// Records that were not kept.
@@ -61,7 +61,7 @@ package struct PushTimeline: ~Copyable {
     }
 
     /// A step of the push on its way to the provider.
-    package mutating func noted(_ id: PushID, _ step: PushStep, now: Instant) -> TimelineRecord? {
+    package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
             entries[id]?.record.app = app
@@ -87,22 +87,22 @@ package struct PushTimeline: ~Copyable {
     }
 
     /// A REGISTER of the phone came; one after a sign of life is not for the call.
-    package mutating func registered(_ id: PushID, now: Instant) { entries[id]?.registered(now: now) }
+    package mutating func registered(_ id: RecordID, now: Instant) { entries[id]?.registered(now: now) }
 
     /// The phone showed life where it had registered, and the INVITE goes to it.
-    package mutating func showedLife(_ id: PushID, by sign: TimelineRecord.SignOfLife) {
+    package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entries[id]?.showedLife(by: sign)
     }
 
     /// The INVITE went to the phone.
-    package mutating func invited(_ id: PushID, now: Instant) { entries[id]?.invited(now: now) }
+    package mutating func invited(_ id: RecordID, now: Instant) { entries[id]?.invited(now: now) }
 
     /// The phone answered 180 or more, and the call goes on.
-    package mutating func rang(_ id: PushID, now: Instant) { entries[id]?.rang(now: now) }
+    package mutating func rang(_ id: RecordID, now: Instant) { entries[id]?.rang(now: now) }
 
     /// The phone is out of the call, or has it.
     package mutating func ended(
-        _ id: PushID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
+        _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
         guard let entry = entries[id] else { return nil }
         entry.ended(end, status, now: now)

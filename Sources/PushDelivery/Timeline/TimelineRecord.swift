@@ -2,6 +2,12 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
+/// Names one record of the timeline within a run of the program.
+package struct RecordID: Hashable, Sendable {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+}
+
 /// What was done so that one phone learns of one call, or of the calls it missed: each step and when it was.
 ///
 /// A row of the store, for whoever asks why a phone did not ring. Calls that no push was sent for have one as well. Holds
@@ -103,7 +109,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case response
     }
 
-    package let id: PushID
+    package let id: RecordID
     package let kind: Kind
     package let user: ByteString
     package let host: ByteString
@@ -162,7 +168,7 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for, and has a
     /// code.
     package init(
-        id: PushID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
+        id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
         app: String = ""
     ) {

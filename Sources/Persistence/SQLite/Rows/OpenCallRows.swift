@@ -13,7 +13,7 @@ extension Connection {
             record.code)
     }
 
-    func removeOpenCall(_ id: PushID) throws(SQLError) { try run("DELETE FROM open_call WHERE id = ?", id.rawValue) }
+    func removeOpenCall(_ id: RecordID) throws(SQLError) { try run("DELETE FROM open_call WHERE id = ?", id.rawValue) }
 
     func removeOpenCalls() throws(SQLError) { try execute("DELETE FROM open_call") }
 

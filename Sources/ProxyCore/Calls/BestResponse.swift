@@ -1,0 +1,67 @@
+import SIPGrammar
+
+/// Which of the final responses of a fork's branches goes upstream (RFC 3261 section 16.7 item 6).
+struct BestResponse: Sendable {
+    /// What the fork would say now; `nil` while no branch has failed. The response is `nil` for a status made up here.
+    private(set) var status: Status?
+    private var response: SIPResponse?
+    /// Responses 401 and 407 besides the best.
+    private var challenges: [SIPResponse] = []
+
+    /// A branch has failed.
+    mutating func consider(_ status: Status, _ response: SIPResponse?) {
+        var other = response
+        if isBetter(status) {
+            other = self.status.map(Self.isChallenge) == true ? self.response : nil
+            (self.status, self.response) = (status, response)
+        } else if !Self.isChallenge(status) {
+            other = nil
+        }
+        if let other { challenges.append(other) }
+    }
+
+    /// This one and no other.
+    mutating func decide(_ status: Status) { (self.status, response) = (status, nil) }
+
+    /// The order for a fork whose branches are all over.
+    func order(isInvite: Bool) -> Fork.Order {
+        guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
+        // A 503 speaks of one next hop, not of this proxy.
+        if status == .serviceUnavailable { return .respond(.serverError) }
+        if let response {
+            let isChallenge = Self.isChallenge(status) && !challenges.isEmpty
+            return isChallenge ? .relayChallenge(response, others: challenges) : .relay(response)
+        }
+        if status == .requestTimeout, !isInvite { return .giveUp }
+        return .respond(status)
+    }
+
+    /// The order for a fork whose caller has cancelled.
+    var orderAfterCancel: Fork.Order {
+        guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
+        return .relay(response)
+    }
+
+    private static func isChallenge(_ status: Status) -> Bool {
+        status == .unauthorized || status == .proxyAuthenticationRequired
+    }
+
+    /// 6xx before all; then the lowest class; within 4xx those that tell the caller how to go on.
+    private func isBetter(_ status: Status) -> Bool {
+        guard let best = self.status else { return true }
+        return Self.rank(status) < Self.rank(best)
+    }
+
+    private static func rank(_ status: Status) -> Int {
+        if status.statusClass == 6 { return 0 }
+        let helpful: [UInt16] = [401, 407, 415, 420, 484]
+        let within: Int
+        switch status.code {
+        case let code where helpful.contains(code): within = 0
+        // An answer of a device says more than a time-out or a device that never woke.
+        case 408, 480, 487, 503: within = 2
+        default: within = 1
+        }
+        return Int(status.statusClass) * 10 + within
+    }
+}

@@ -1,0 +1,189 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// A request that is being proxied, with all that is kept of it: the response context of RFC 3261 section 16.7. What makes
+/// it a call is its ``offer``; a MESSAGE or a request inside a dialog has none.
+///
+/// A class, so that the engine's chapters change it in place. ``Calls`` owns it.
+final class Call {
+    let id: ForkID
+    var fork: Fork
+    let server: ServerTransactionID
+    /// Where the request came from.
+    let source: Flow
+    /// The user who has shown a password for it.
+    let sender: AddressOfRecord?
+    /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
+    fileprivate(set) var request: ByteString
+    /// What it is to our user, when it is an INVITE for one.
+    var offer: Offer?
+    /// When the wait for devices ends.
+    var deadline: DeadlineID?
+    /// Who holds it, until its request is dropped.
+    let accounts: [HeldShares.Account]
+    /// What the caller's CANCEL gave as its Reason.
+    var callerReasons: [ByteString] = []
+    /// The bucket was told of the answer.
+    var wasAnswered = false
+    /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
+    let breadth: UInt32
+    /// Nothing refers to it any more but transactions that have nothing to say.
+    fileprivate(set) var isForgotten = false
+
+    init(
+        _ id: ForkID, _ incoming: IncomingRequest, _ server: ServerTransactionID, devices: [DeviceID?], offer: Offer?,
+        accounts: [HeldShares.Account]
+    ) {
+        self.id = id
+        self.server = server
+        self.offer = offer
+        self.accounts = accounts
+        fork = Fork(isInvite: incoming.request.method == .invite, devices: devices)
+        source = incoming.flow
+        sender = incoming.sender?.compacted()
+        request = incoming.request.frame.bytes.compacted()
+        breadth = max(1, Breadth.share(of: incoming.request, among: devices.count))
+    }
+}
+
+/// An INVITE for one of our users, from its arrival to its end.
+struct Offer {
+    let aor: AddressOfRecord
+    let ref: CallRef
+    let key: OfferKey
+    let receivedAt: UnixTime
+    /// When a push for it is worth nothing any more: the end of the hold (A12, A26).
+    let pushDeadline: UnixTime
+    /// The same by the other clock.
+    let holdUntil: Instant
+    /// Its caller may have phones woken.
+    var mayPush = true
+}
+
+/// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
+struct OfferKey: Hashable {
+    let aor: AddressOfRecord
+    let callID: ByteString
+    let fromTag: ByteString
+}
+
+/// All requests that are being proxied, and by what they are found: their number, the server transaction that they answer,
+/// the devices they are offered to, and what makes them the same call.
+struct Calls {
+    private var calls: [ForkID: Call] = [:]
+    /// By the server transaction, until that ends; for CANCEL.
+    private var byServer: [ServerTransactionID: Call] = [:]
+    private var offers: [OfferKey: Call] = [:]
+    /// The devices that calls are offered to.
+    var devices = CalledDevices()
+    private(set) var shares = HeldShares()
+    /// Calls that are over, for phones that were woken for them and have not come.
+    var ended = EndedCalls()
+    private var lastID: UInt64 = 0
+
+    var count: Int { calls.count }
+    /// INVITEs for our users without a final response.
+    var offered: Int { offers.count }
+    /// Bytes of requests that are kept.
+    var bytes: Int { shares.bytes + ended.bytes }
+
+    subscript(id: ForkID) -> Call? { calls[id] }
+
+    func call(of server: ServerTransactionID) -> Call? { byServer[server] }
+
+    func isOffered(_ key: OfferKey) -> Bool { offers[key] != nil }
+
+    // MARK: Beginning and end
+
+    /// Begins to keep a request.
+    mutating func begin(
+        _ incoming: IncomingRequest, _ server: ServerTransactionID, devices: [DeviceID?], offer: Offer? = nil,
+        accounts: [HeldShares.Account] = []
+    ) -> Call {
+        lastID &+= 1
+        let call = Call(ForkID(lastID), incoming, server, devices: devices, offer: offer, accounts: accounts)
+        shares.take(call.share, for: accounts)
+        calls[call.id] = call
+        byServer[server] = call
+        if let offer { offers[offer.key] = call }
+        return call
+    }
+
+    /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.
+    mutating func finish(_ call: Call) {
+        if let offer = call.offer { offers[offer.key] = nil }
+        if !call.request.isEmpty {
+            shares.giveBack(call.share, for: call.accounts)
+            call.request = .empty
+        }
+        forgetIfDone(call)
+    }
+
+    mutating func serverEnded(_ server: ServerTransactionID) {
+        guard let call = byServer.removeValue(forKey: server) else { return }
+        forgetIfDone(call)
+    }
+
+    /// A call is kept until nothing can refer to it: its branches are over and so are its transactions.
+    mutating func forgetIfDone(_ call: Call) {
+        guard !call.isForgotten, call.fork.phase == .ended, byServer[call.server] == nil else { return }
+        call.isForgotten = true
+        calls[call.id] = nil
+    }
+
+    // MARK: Devices
+
+    /// The branch is found by its device from now on.
+    mutating func list(_ branch: Int, of call: Call) {
+        guard let device = call.fork.branches[branch].device else { return }
+        call.fork.listed(branch, true)
+        devices.add(call, to: device)
+    }
+
+    /// Branches that are over are not looked for any more.
+    mutating func unlistEnded(_ call: Call) {
+        for index in call.fork.branches.indices {
+            let branch = call.fork.branches[index]
+            guard branch.isEnded, branch.isListed else { continue }
+            call.fork.listed(index, false)
+            for device in [branch.device, branch.contact].compactMap(\.self)
+            where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
+                devices.remove(call, of: device)
+            }
+        }
+    }
+
+    // MARK: For operators
+
+    /// Some of the calls that match, in no order.
+    func offered(where isAsked: (OfferKey, Call) -> Bool) -> [Call] { offers.filter(isAsked).map(\.value) }
+
+    /// The numbers of the oldest calls after this one, in their order.
+    ///
+    /// Twice the page is gathered before the upper half goes: a millisecond for 200,000 calls.
+    func page(after id: UInt64, limit: Int) -> [ForkID] {
+        var page: [UInt64] = []
+        var last = UInt64.max
+        let size = min(limit, calls.count)
+        for number in calls.keys.lazy.map(\.number) where number > id && number < last {
+            page.append(number)
+            guard page.count >= 2 * size else { continue }
+            page.sort()
+            page.removeLast(page.count - size)
+            last = page.last ?? last
+        }
+        page.sort()
+        page.removeLast(max(0, page.count - size))
+        return page.map(ForkID.init)
+    }
+}
+
+extension Call {
+    /// What it holds while its request is kept.
+    fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
+}

@@ -1,0 +1,116 @@
+import Addressing
+import Registration
+import SIPGrammar
+import SIPTransactions
+
+/// The client transactions of the core, each with whom it serves. Others than branches of a fork may have one as well.
+struct ClientLegs {
+    enum Owner {
+        /// A request on its way to a next hop.
+        case branch(BranchLeg)
+        /// An INVITE to a phone whose call is over.
+        case farewell(Farewell)
+    }
+
+    private var owners: [ClientTransactionID: Owner] = [:]
+    /// Devices that are told of calls that are over, with the number of those that they have not answered.
+    private var farewells: [DeviceID: Int] = [:]
+
+    subscript(client: ClientTransactionID) -> Owner? { owners[client] }
+
+    /// The leg, if it is one of a call that is still known.
+    func branch(_ client: ClientTransactionID) -> BranchLeg? {
+        guard case .branch(let leg)? = owners[client] else { return nil }
+        return leg
+    }
+
+    mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
+
+    /// The transaction is over, or of no interest any more.
+    ///
+    /// - Returns: the branch it served.
+    @discardableResult
+    mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
+        guard case .branch(let leg)? = owners.removeValue(forKey: client) else { return nil }
+        return leg
+    }
+
+    /// Its connection has ended; only a late answer counts.
+    mutating func lost(_ client: ClientTransactionID) { change(client) { $0.isLost = true } }
+
+    /// A provisional response came.
+    mutating func arrived(_ client: ClientTransactionID) { change(client) { $0.hasArrived = true } }
+
+    private mutating func change(_ client: ClientTransactionID, _ body: (inout BranchLeg) -> Void) {
+        guard case .branch(var leg)? = owners[client] else { return }
+        body(&leg)
+        owners[client] = .branch(leg)
+    }
+
+    func isLost(_ client: ClientTransactionID) -> Bool { branch(client)?.isLost == true }
+
+    // MARK: Farewells
+
+    mutating func start(_ client: ClientTransactionID, _ farewell: Farewell) {
+        owners[client] = .farewell(farewell)
+        farewells[farewell.device, default: 0] += 1
+    }
+
+    /// - Returns: the farewell; `nil` when it was none, or had ended.
+    mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
+        guard case .farewell(let farewell)? = owners[client] else { return nil }
+        owners[client] = nil
+        let left = (farewells[farewell.device] ?? 1) - 1
+        farewells[farewell.device] = left > 0 ? left : nil
+        return farewell
+    }
+
+    /// The device is being told of a call that is over.
+    func hearsFarewell(_ device: DeviceID) -> Bool { !farewells.isEmpty && farewells[device] != nil }
+}
+
+/// One request under way to a next hop, for a branch of a call.
+struct BranchLeg {
+    let call: Call
+    let branch: Int
+    /// What to do when this hop does not answer; `nil` when there is no other.
+    var detour: Detour?
+    /// A provisional response came: the request has arrived, whatever becomes of the connection.
+    var hasArrived = false
+    /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
+    var isLost = false
+
+    /// The branch has another transaction by now; this one is only of interest for its 2xx.
+    func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
+
+    /// Further addresses of the same next hop (RFC 3263 section 4.3). A box: most hops have one address.
+    final class Detour {
+        let hops: [ResolvedHop]
+        /// What to change in the request.
+        let edits: RequestEdits
+        let device: DeviceID?
+
+        init(_ hops: [ResolvedHop], _ edits: RequestEdits, device: DeviceID?) {
+            self.hops = hops
+            self.edits = edits
+            self.device = device
+        }
+    }
+}
+
+/// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer.
+final class Farewell {
+    let offer: Offer
+    let device: DeviceID
+    let flow: Flow
+    let listener: Listener
+    let invite: IncomingRequest
+
+    init(_ offer: Offer, to device: DeviceID, on flow: Flow, from listener: Listener, _ invite: IncomingRequest) {
+        self.offer = offer
+        self.device = device
+        self.flow = flow
+        self.listener = listener
+        self.invite = invite
+    }
+}

@@ -1,0 +1,342 @@
+package import Addressing
+package import PushDelivery
+import Registration
+package import SIPGrammar
+package import SIPTransactions
+
+/// Names one fork; never used twice in a process.
+package struct ForkID: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// The response context of one proxied request (RFC 3261 section 16.7): its branches, and which response goes upstream.
+///
+/// Pure: knows no bytes and no flows. Feed it what happened to a branch; carry out the orders it returns.
+package struct Fork: Sendable {
+    package enum Phase: Hashable, Sendable {
+        /// No final response was sent upstream. Next: any other.
+        case proceeding
+        /// A branch declined for everybody (6xx); the others are being cancelled. Next: `answered`, `ended`.
+        case declined
+        /// The caller gave up. Next: `answered` (a 2xx that crossed the CANCEL), `ended`.
+        case cancelled
+        /// A 2xx went upstream; later 2xx of other branches follow it. Next: `ended`.
+        case answered
+        /// The final response went upstream and no branch is left.
+        case ended
+    }
+
+    /// Why a branch is cancelled, which becomes the CANCEL's Reason (RFC 3326).
+    package enum CancelReason: Hashable, Sendable {
+        case answeredElsewhere
+        case declinedElsewhere(Status)
+        case callerCancelled
+        /// An operator ended the call.
+        case dismissed(Status)
+        /// The device has the request by another way.
+        case moved
+    }
+
+    package enum Order: Sendable {
+        /// Send this response upstream.
+        case relay(SIPResponse)
+        /// The same for a challenge, with those of other branches: the caller can answer all at once (RFC 3261 section
+        /// 16.7 item 7).
+        case relayChallenge(SIPResponse, others: [SIPResponse])
+        /// Send a response of our own upstream.
+        case respond(Status)
+        /// Send nothing at all: a non-INVITE that no branch answered (RFC 4320 section 4.2).
+        case giveUp
+        case cancel(ClientTransactionID, CancelReason)
+        /// This branch no longer waits for its device; its push, if not sent yet, is dropped.
+        case stopWaiting(branch: Int)
+    }
+
+    package let isInvite: Bool
+    package private(set) var phase = Phase.proceeding
+    /// A 2xx went upstream, whatever the phase is now.
+    package private(set) var wasAnswered = false
+    /// The caller's CANCEL said that somebody else, whom we do not know, has the call.
+    package private(set) var wasAnsweredElsewhere = false
+    package private(set) var branches: [ForkBranch]
+    private var best = BestResponse()
+
+    /// A fork with one branch for each device; `nil` stands for a next hop that is none of our users' devices.
+    package init(isInvite: Bool, devices: [DeviceID?]) {
+        self.isInvite = isInvite
+        branches = devices.map(ForkBranch.init)
+    }
+
+    /// Somebody has the call.
+    package var isAnswered: Bool { wasAnswered || wasAnsweredElsewhere }
+
+    /// Branches may still be started: no final response was chosen.
+    package var acceptsBranches: Bool { phase == .proceeding }
+
+    /// The branch that waits for this device.
+    package func waitingBranch(of device: DeviceID) -> Int? {
+        branches.firstIndex { $0.device == device && $0.isWaiting }
+    }
+
+    /// A branch waits for its device.
+    package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
+
+    // MARK: On the way to the device
+
+    /// One more branch: the device turned up while the call was offered.
+    ///
+    /// - Returns: its number.
+    package mutating func added(_ device: DeviceID) -> Int {
+        branches.append(ForkBranch(device: device))
+        return branches.count - 1
+    }
+
+    /// The branch has not been sent, and begins to wait for its device.
+    package mutating func waits(_ branch: Int) { branches[branch].state = .waiting }
+
+    /// The request is sent to a device where it is registered now.
+    package mutating func aimed(_ branch: Int, way: Int) { branches[branch].way = way }
+
+    /// It goes to a contact of the user instead of to its own device; `nil`: to its own again.
+    package mutating func diverted(_ branch: Int, to contact: DeviceID?) { branches[branch].contact = contact }
+
+    /// Its next hop is being looked up.
+    package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) {
+        branches[branch].state = .resolving(ticket)
+    }
+
+    /// The request was sent.
+    package mutating func sent(_ branch: Int, as client: ClientTransactionID, on flow: Flow) {
+        branches[branch].state = .calling(client)
+        branches[branch].flow = flow
+    }
+
+    /// Its present transaction had a response.
+    package mutating func heard(_ branch: Int) { branches[branch].wasHeard = true }
+
+    // MARK: Its push, its record and its place among the called devices
+
+    package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].push = push }
+
+    /// The push is on its way to the provider, or was refused there: then it counts as not sent.
+    package mutating func pushLeft(_ branch: Int, _ hasLeft: Bool) { branches[branch].wasPushed = hasLeft }
+
+    /// The provider's last word.
+    package mutating func pushFinished(_ branch: Int, isAccepted: Bool) {
+        branches[branch].push = nil
+        guard isAccepted else { return }
+        branches[branch].wasWoken = true
+        branches[branch].wasPushed = true
+    }
+
+    /// Its push is needed no more.
+    ///
+    /// - Returns: the push, if one was under way.
+    package mutating func takePush(_ branch: Int) -> PushID? {
+        defer { branches[branch].push = nil }
+        return branches[branch].push
+    }
+
+    package mutating func recorded(_ branch: Int, as record: RecordID) { branches[branch].record = record }
+
+    /// Its record is about to know its end.
+    package mutating func takeRecord(_ branch: Int) -> RecordID? {
+        defer { branches[branch].record = nil }
+        return branches[branch].record
+    }
+
+    package mutating func listed(_ branch: Int, _ isListed: Bool) { branches[branch].isListed = isListed }
+
+    // MARK: What happened
+
+    /// A response of 101 to 199.
+    package mutating func provisionalReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
+        noteDevice(branch, response.status)
+        return phase == .proceeding ? [.relay(response)] : []
+    }
+
+    /// A 2xx; every one to an INVITE goes upstream (RFC 3261 section 16.7 item 5), also that of a transaction from before
+    /// the device moved: the later one is cancelled then.
+    package mutating func successReceived(
+        _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
+    ) -> [Order] {
+        noteDevice(branch, response.status)
+        let state = branches[branch].state
+        branches[branch].state = .ended
+        branches[branch].former.removeAll { $0 == client }
+        let orders = relayed(response, on: branch)
+        switch state {
+        case .calling(let present) where client != nil && present != client:
+            return orders + [.cancel(present, .moved)]
+        case .waiting: return orders + [.stopWaiting(branch: branch)]
+        case .unsent, .calling, .resolving, .ended: return orders
+        }
+    }
+
+    private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
+        branches[branch].end = .succeeded
+        switch phase {
+        case .proceeding, .declined, .cancelled:
+            phase = .answered
+            wasAnswered = true
+            return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
+        case .answered:
+            return (isInvite ? [.relay(response)] : []) + closeIfDone()
+        case .ended:
+            // A retransmission by the device, which waits for the caller's ACK.
+            return isInvite ? [.relay(response)] : []
+        }
+    }
+
+    /// A final response of 300 or more, received or made up for a branch that failed (`response` is `nil` then).
+    package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
+        guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
+        if response != nil { noteDevice(branch, status) }
+        branches[branch].state = .ended
+        if branches[branch].end == nil { branches[branch].end = response == nil ? .gaveUp(status) : .failed(status) }
+        best.consider(status, response)
+        var orders: [Order] = []
+        if status.statusClass == 6, phase == .proceeding {
+            phase = .declined
+            orders = endOthers(.declinedElsewhere(status))
+        }
+        return orders + closeIfDone()
+    }
+
+    /// A branch ended without any response that may be passed on: a non-INVITE that timed out.
+    package mutating func silenced(_ branch: Int) -> [Order] {
+        guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
+        branches[branch].state = .ended
+        branches[branch].end = .silent
+        return closeIfDone()
+    }
+
+    /// The caller's CANCEL; it may say that the call was answered elsewhere.
+    package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
+        guard phase == .proceeding else { return [] }
+        phase = .cancelled
+        wasAnsweredElsewhere = answeredElsewhere
+        return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
+    }
+
+    /// An operator ends it: the caller gets this status when the phones that ring have been cancelled.
+    ///
+    /// It has to be better than the 487 with which they answer that.
+    package mutating func dismissed(with status: Status) -> [Order] {
+        guard phase == .proceeding else { return [] }
+        phase = .declined
+        best.decide(status)
+        return endOthers(.dismissed(status)) + closeIfDone()
+    }
+
+    /// The time to wait for devices is over (R18).
+    package mutating func deadlineReached() -> [Order] {
+        let waiting = branches.indices.filter { branches[$0].isWaiting }
+        return waiting.flatMap { index in
+            [.stopWaiting(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
+        }
+    }
+
+    // MARK: Devices that move
+
+    /// The request cannot be answered any more where it was sent, or shall not: the branch waits for its device again. The
+    /// transaction's 2xx, should it come, still counts.
+    package mutating func recalled(_ branch: Int) {
+        guard case .calling(let client) = branches[branch].state else { return }
+        branches[branch].former.append(client)
+        branches[branch].hasMoved = true
+        branches[branch].wasHeard = false
+        branches[branch].isToRepeat = false
+        branches[branch].state = .waiting
+    }
+
+    /// A former transaction has spoken, and that is not its 2xx.
+    package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
+        noteDevice(branch, status)
+        if status.isFinal { formerEnded(client, of: branch) }
+    }
+
+    package mutating func formerEnded(_ client: ClientTransactionID, of branch: Int) {
+        branches[branch].former.removeAll { $0 == client }
+    }
+
+    /// What to do about a 482 of a device that has the request from two transactions.
+    package enum Meeting: Hashable, Sendable {
+        /// It rings by this one. It is taken back, and the request sent again when it is over.
+        case takeBack(ClientTransactionID)
+        /// The other one is over: the request is sent again at once.
+        case repeatNow
+        /// It means something else, or has been said too often.
+        case isFinal
+    }
+
+    /// A 482 came; the branch waits for its device again unless it is final.
+    package mutating func loopReported(on branch: Int) -> Meeting {
+        guard phase == .proceeding, branches[branch].hasMoved, branches[branch].meetings < Self.longestMeeting else {
+            return .isFinal
+        }
+        noteDevice(branch, .loopDetected)
+        branches[branch].meetings += 1
+        guard let earlier = branches[branch].former.popLast() else {
+            branches[branch].isToRepeat = false
+            branches[branch].state = .waiting
+            return .repeatNow
+        }
+        branches[branch].isToRepeat = true
+        branches[branch].state = .calling(earlier)
+        return .takeBack(earlier)
+    }
+
+    /// The device has answered a transaction that was taken back; false when the fork wants its answer all the same. Of
+    /// several before the present one, nobody knows by which the device had the request until it says so.
+    package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
+        guard phase == .proceeding, branches[branch].isToRepeat else { return false }
+        branches[branch].isToRepeat = false
+        if case .calling(let present) = branches[branch].state, present != client {
+            branches[branch].former.append(present)
+        }
+        branches[branch].state = .waiting
+        return true
+    }
+
+    private static let longestMeeting = 3
+
+    // MARK: Choosing
+
+    private mutating func noteDevice(_ branch: Int, _ status: Status) {
+        guard branches.indices.contains(branch), status.code >= 180, status != .requestTimeout,
+            status != .serviceUnavailable
+        else { return }
+        branches[branch].deviceKnows = true
+    }
+
+    /// Ends waiting branches at once and orders the CANCEL of those that were sent.
+    private mutating func endOthers(_ reason: CancelReason) -> [Order] {
+        var orders: [Order] = []
+        for index in branches.indices {
+            if !branches[index].isEnded, branches[index].end == nil { branches[index].end = .cancelled(reason) }
+            switch branches[index].state {
+            case .waiting:
+                orders.append(.stopWaiting(branch: index))
+                branches[index].state = .ended
+            case .unsent, .resolving:
+                branches[index].state = .ended
+            case .calling(let client):
+                if isInvite { orders.append(.cancel(client, reason)) }
+            case .ended: break
+            }
+        }
+        return orders
+    }
+
+    private mutating func closeIfDone() -> [Order] {
+        guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
+        defer { phase = .ended }
+        switch phase {
+        case .answered, .ended: return []
+        case .cancelled: return [best.orderAfterCancel]
+        case .proceeding, .declined: return [best.order(isInvite: isInvite)]
+        }
+    }
+}

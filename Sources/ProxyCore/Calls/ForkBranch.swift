@@ -1,0 +1,99 @@
+package import Addressing
+import Bytes
+package import PushDelivery
+import Registration
+package import SIPGrammar
+package import SIPTransactions
+
+/// One target of a fork. Its fork alone changes it.
+package struct ForkBranch: Sendable {
+    package enum State: Hashable, Sendable {
+        /// The request has not been sent yet. Next: `waiting`, `resolving`, `calling`, `ended`.
+        case unsent
+        /// Waits for its device to register or to show life. Next: `resolving`, `calling` when it did, `ended`.
+        case waiting
+        /// Its next hop is being looked up. Next: `calling`, `ended`.
+        case resolving(ResolutionTicket)
+        /// The request was sent in this client transaction. Next: `ended`; `waiting` when its device has moved, or its
+        /// connection has ended.
+        case calling(ClientTransactionID)
+        case ended
+    }
+
+    package internal(set) var state = State.unsent
+    /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
+    package let device: DeviceID?
+    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
+    package internal(set) var contact: DeviceID?
+    /// Where the request was sent last.
+    package internal(set) var flow: Flow?
+    /// Where the device was registered then: it moves when it registers from elsewhere.
+    package internal(set) var way: Int?
+    /// Transactions before the present one that may still speak: the device has moved since.
+    package internal(set) var former: [ClientTransactionID] = []
+    /// The device met the request twice and refused the later one. The present transaction is the earlier one again, which
+    /// is being taken back: the request is sent once more when that is over.
+    var isToRepeat = false
+    /// It was sent more than once, because the device moved.
+    package internal(set) var hasMoved = false
+    /// How often the device met it twice.
+    var meetings = 0
+    /// It is found by its device, see ``CalledDevices``.
+    package internal(set) var isListed = false
+    /// The push that is under way for it.
+    package internal(set) var push: PushID?
+    /// Its present transaction had a response, be it a 100.
+    package internal(set) var wasHeard = false
+    /// A push has left for its provider.
+    package internal(set) var wasPushed = false
+    /// Its provider has taken the push: the phone may ring.
+    package internal(set) var wasWoken = false
+    /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
+    package internal(set) var deviceKnows = false
+    /// Its record in the timeline, until that knows the branch's end.
+    package internal(set) var record: RecordID?
+    /// Why it ended, or will: a branch that is cancelled ends with its final response.
+    package internal(set) var end: End?
+
+    package enum End: Hashable, Sendable {
+        case succeeded
+        case failed(Status)
+        /// The same, made up here: no answer, or no way to the phone.
+        case gaveUp(Status)
+        case silent
+        case cancelled(Fork.CancelReason)
+    }
+
+    package init(device: DeviceID?) { self.device = device }
+
+    package var isWaiting: Bool { state == .waiting }
+    package var isEnded: Bool { state == .ended }
+
+    /// Whether it stands for that binding, or was sent to it.
+    package func isOf(_ binding: DeviceID) -> Bool { device == binding || contact == binding }
+
+    /// Whose flow the request goes to.
+    package var addressee: DeviceID? { contact ?? device }
+
+    /// Whether that contact, which can be reached there now, has the request from this branch: it went there, or was
+    /// answered already.
+    package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
+        guard isOf(binding) else { return false }
+        if deviceKnows { return true }
+        if case .gaveUp = end { return false }
+        return way == present
+    }
+}
+
+extension ForkTarget {
+    /// Stands for the way to the device: its flow, or the path that an edge proxy wrote, whose own flow says nothing.
+    package var way: Int { path.isEmpty ? flow.hashValue : path.hashValue }
+
+    /// What wakes the device; `nil` for an ordinary contact.
+    package var pushToken: PushToken? {
+        switch kind {
+        case .ordinary: nil
+        case .sleeping(let token): token
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Addressing
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// The caller gives up.
+extension ProxyEngine {
+    /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
+    func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
+        let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
+        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1): one that belongs to nothing leaves nothing.
+        guard
+            let incoming = invite != nil || incoming.isTrusted
+                ? begun(incoming, cancelling: invite, now: now) : incoming
+        else { return }
+        guard let invite, let call = calls.call(of: invite) else {
+            if invite == nil { strayCancelReceived(incoming, now: now) } else { refuse(incoming, .ok, now: now) }
+            return
+        }
+        refuse(incoming, .ok, now: now)
+        if call.fork.isWaiting { counters.count(.heldCancelled) }
+        let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
+        let isAnswered = reasons.contains(where: CallReason.saysAnswered)
+        if !reasons.isEmpty { call.callerReasons = reasons }
+        change(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
+    }
+
+    /// Whether a CANCEL came from whoever sent the INVITE (T22.5): the branch alone proves nothing, since everybody whom the
+    /// INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
+    private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
+        guard let call = calls.call(of: invite) else { return true }
+        let source = call.source.remote
+        if cancel.flow.remote.address == source.address { return true }
+        if cancel.isTrusted, isTrusted(source) { return true }
+        return call.accounts.contains { account in
+            guard case .caller(.user(let aor)) = account else { return false }
+            return registrar.bindings.forkTargets(for: aor, now: now.instant).contains {
+                $0.flow.remote == cancel.flow.remote
+            }
+        }
+    }
+
+    /// A CANCEL of an INVITE that is not known here goes on like any request (RFC 3261 section 16.10), as far as that can
+    /// be decided without the password that nobody may be asked for (section 22.1): to the other side of a dialog, from a
+    /// trusted peer to our user, from a registered phone to the upstream. Else 481.
+    func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
+        let fromTrusted = incoming.isTrusted
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: fromTrusted, isForUs: false, transactions: transactions)
+        {
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return
+        }
+        if incoming.request.uri.scheme == .sips {
+            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            return
+        }
+        switch route(of: incoming.request) {
+        case .dialog(let pass, let next):
+            guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
+                let hop = dialogHop(pass, next, now: now)
+            else { break }
+            forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+            return
+        case .initial(let next) where incoming.request.to.tag == nil:
+            guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
+            else { break }
+            if !fromTrusted, let upstream = settings.upstream {
+                guard callersBinding(incoming) != nil else { break }
+                guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
+                let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+                send(incoming, edits, for: 0, of: call, to: upstream, now: now)
+                return
+            }
+            guard fromTrusted || callersBinding(incoming) != nil,
+                let target = registrar.bindings.forkTargets(for: aor, now: now.instant).first(where: {
+                    $0.isFresh && !$0.flow.isClosed
+                })
+            else { break }
+            guard let (incoming, call) = proxied(incoming, to: [target.id], now: now) else { return }
+            send(incoming, for: 0, of: call, to: target, now: now)
+            return
+        case .initial, .forged: break
+        }
+        refuse(incoming, .callDoesNotExist, now: now)
+    }
+}

@@ -1,0 +1,200 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// Responses on their way upstream, and the orders forks give.
+extension ProxyEngine {
+    func received(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
+        switch legs[client] {
+        case .branch(let leg)?: received(response, of: client, leg, now: now)
+        case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
+        case nil: break
+        }
+    }
+
+    private func received(_ received: SIPResponse, of client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
+        if received.status.isProvisional, leg.detour != nil { legs.arrived(client) }
+        leg.call.fork.heard(leg.branch)
+        guard received.status != .trying else { return }
+        let response = stripped(received, of: leg)
+        // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3). But
+        // nobody answers an INVITE of ours alone: some phones answer one that was cancelled with the Via of the CANCEL,
+        // and their final response counts. The caller gets it with the Vias of its request.
+        guard response.viaCount > 1 || response.status.isFinal else { return }
+        let isFormer = leg.isFormer(client)
+        if response.status.isProvisional {
+            if isFormer { return formerSpoke(response.status, client, leg, now: now) }
+            change(leg.call, now: now) { $0.provisionalReceived(response, on: leg.branch) }
+        } else if response.status.isSuccess {
+            change(leg.call, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
+        } else if isFormer {
+            formerSpoke(response.status, client, leg, now: now)
+            _ = wasTakenBack(client, leg, now: now)
+        } else if wasTakenBack(client, leg, now: now) {
+            return
+        } else if response.status == .loopDetected, metTwice(leg, now: now) {
+            return
+        } else if response.status == .serviceUnavailable, retry(client, leg, now: now) {
+            return
+        } else {
+            change(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
+        }
+    }
+
+    /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).
+    private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
+        guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow.remote) else {
+            return response.without(settings.stripped)
+        }
+        guard response.frame.contains(.pAssertedIdentity), CallerIdentity.wantsIDPrivacy(response.frame),
+            !isTrusted(leg.call.source.remote)
+        else { return response }
+        return response.without(Self.privateIdentity)
+    }
+
+    /// RFC 3325 section 7: what `Privacy: id` keeps inside the trust domain.
+    private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
+
+    // MARK: No response
+
+    /// A next hop did not answer, or could not be reached.
+    func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
+        switch legs[client] {
+        case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
+        case .farewell?: farewellEnded(client, now: now)
+        case nil: break
+        }
+    }
+
+    private func legFailed(_ client: ClientTransactionID, _ leg: BranchLeg, with status: Status, now: Moment) {
+        if leg.isFormer(client) { return formerSpoke(status, client, leg, now: now) }
+        if wasTakenBack(client, leg, now: now) { return }
+        if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
+        if !leg.hasArrived, retry(client, leg, now: now) { return }
+        if status == .requestTimeout, staysSilent(leg, now: now) { return }
+        if status == .requestTimeout, !leg.call.fork.isInvite {
+            change(leg.call, now: now) { $0.silenced(leg.branch) }
+        } else {
+            branchFailed(leg.branch, of: leg.call, with: status, now: now)
+        }
+    }
+
+    /// Timer C (RFC 3261 section 16.8).
+    func legRangTooLong(_ client: ClientTransactionID, now: Moment) {
+        guard let leg = legs.branch(client) else { return }
+        if leg.isFormer(client) {
+            withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
+            return
+        }
+        let reasons = [ByteString("SIP;cause=408;text=\"Request Timeout\"")]
+        withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        branchFailed(leg.branch, of: leg.call, with: .requestTimeout, now: now)
+    }
+
+    func legEnded(_ client: ClientTransactionID) {
+        guard let leg = legs.end(client) else { return }
+        leg.call.fork.formerEnded(client, of: leg.branch)
+        calls.forgetIfDone(leg.call)
+    }
+
+    /// A large request that could not be sent over TCP is going to be sent as a datagram, and so are those after it.
+    private func noteRefusal(of leg: BranchLeg, now: Moment) {
+        guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
+            let flow = leg.call.fork.branches[leg.branch].flow, flow.transport == .tcp
+        else { return }
+        withoutTCP.add(flow.remote, now: now.instant)
+    }
+
+    /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.
+    private func retry(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.fork.acceptsBranches, sendElsewhere(leg, now: now) else { return false }
+        legs.end(client)
+        return true
+    }
+
+    /// Sends the request of a leg to the next of its addresses; false when there is none.
+    func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
+        transmit(
+            incoming, detour.edits, for: leg.branch, of: leg.call, to: detour.hops, device: detour.device, now: now)
+        return true
+    }
+
+    func branchFailed(_ branch: Int, of call: Call, with status: Status, now: Moment) {
+        change(call, now: now) { $0.failed(branch, with: status, response: nil) }
+    }
+
+    // MARK: Carrying out a fork's orders
+
+    /// Lets something happen to a fork, then does what it orders and tells the ledger.
+    func change(_ call: Call, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
+        guard !call.isForgotten else { return }
+        for order in event(&call.fork) { carryOut(order, for: call, now: now) }
+        if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &actions) }
+        releaseEnded(call)
+        ledger.changed(call, now: now, into: &actions)
+        ledger.tellBucket(of: call, into: &actions)
+        if call.fork.phase == .ended || call.fork.phase == .answered { finish(call, now: now) }
+    }
+
+    private func carryOut(_ order: Fork.Order, for call: Call, now: Moment) {
+        switch order {
+        case .relay(let response):
+            guard let bytes = upstream(response, of: call) else { return }
+            respond(call.server, response.status, bytes, now: now)
+        case .relayChallenge(let response, let others):
+            guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
+            respond(call.server, response.status, bytes, now: now)
+        case .respond(let status):
+            guard let incoming = revive(call) else { return }
+            respond(call.server, status, incoming.response(status, toTag: tags.next(), fields: []), now: now)
+        case .giveUp:
+            // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
+            respond(call.server, .requestTimeout, [], now: now)
+        case .cancel(let client, let reason):
+            let reasons = reason.fields(callerReasons: call.callerReasons)
+            withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        case .stopWaiting(let branch):
+            ledger.drop(branch, of: call, into: &actions)
+            tellEnd(of: call, to: branch, now: now)
+        }
+    }
+
+    /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.
+    private func upstream(
+        _ response: SIPResponse, of call: Call, adding fields: [AddedField] = []
+    ) -> [UInt8]? {
+        if response.viaCount > 1 { return response.withoutTopVia(adding: fields) }
+        return revive(call).map {
+            response.withVias(of: $0.request.frame, topViaAddition: $0.viaAddition, adding: fields)
+        }
+    }
+
+    private static func challenges(of response: SIPResponse) -> [AddedField] {
+        response.frame.values(of: .wwwAuthenticate).map { AddedField("WWW-Authenticate", $0) }
+            + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
+    }
+
+    /// Branches that are over are not looked for any more, and need no push.
+    private func releaseEnded(_ call: Call) {
+        guard call.offer != nil else { return }
+        for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
+            ledger.drop(index, of: call, into: &actions)
+        }
+        calls.unlistEnded(call)
+    }
+
+    /// The final response is on its way: what only a call that is being offered needs can go.
+    private func finish(_ call: Call, now: Moment) {
+        if let deadline = call.deadline {
+            timers.cancel(deadline)
+            call.deadline = nil
+        }
+        rememberEnded(call, now: now)
+        calls.finish(call)
+    }
+}

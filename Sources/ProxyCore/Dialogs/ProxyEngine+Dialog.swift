@@ -1,0 +1,168 @@
+import Addressing
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+package import Timekeeping
+
+/// Requests inside dialogs that were made through here: from one of the two sides to the other, and no other way (T20).
+extension ProxyEngine {
+    func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
+        guard isAlive(pass, now: now) else {
+            refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        guard admits(incoming, pass, now: now) else { return }
+        renew(pass, now: now)
+        guard let hop = dialogHop(pass, next, now: now) else {
+            refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
+            return
+        }
+        forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+    }
+
+    /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another
+    /// request would be refused, it is dropped.
+    func ackReceived(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        guard request.maxForwards != 0, request.uri.scheme != .sips,
+            case .dialog(let pass, let next) = route(of: request),
+            isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
+            let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
+            let listener = identity.listener(flow.listener),
+            let number = transactions.makeClientTransaction()
+        else { return }
+        // The number makes the Via unique; no transaction is started with it.
+        defer { transactions.discard(number) }
+        var edits = RequestEdits(
+            requestURI: next.requestURI.text, via: via(for: number, listener: listener, incoming),
+            maxForwards: (request.maxForwards ?? 71) - 1)
+        edits.routes = next.rows
+        edits.topViaAddition = incoming.viaAddition
+        strip(&edits, of: incoming)
+        act(.send(request.forwarded(edits).bytes, on: flow))
+    }
+
+    func forward(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, mayUseTCP: Bool, now: Moment
+    ) {
+        guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
+        sendTrying(incoming, now: now)
+        var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+        edits.routes = next.rows
+        transmit(
+            incoming, edits, for: 0, of: call, on: hop, device: nil, alternatives: [], mayUseTCP: mayUseTCP,
+            now: now)
+    }
+
+    /// What the Route of a request says.
+    func route(of request: SIPRequest) -> RouteSet.Kind {
+        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
+    }
+
+    /// What our token says of the request that brings it; `nil` when it is not ours, or was made for another call.
+    private func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
+        // Outside a dialog it means nothing, whoever shows it (T20.3).
+        guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
+        let fromTag = request.from.tag ?? .empty
+        if let opened = functions.seal.open(text, request.callID, fromTag) {
+            return pass(opened, isFromCaller: true)
+        }
+        return functions.seal.open(text, request.callID, toTag).flatMap { pass($0, isFromCaller: false) }
+    }
+
+    private func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
+        DialogToken(opened.plain, in: run).map {
+            DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
+        }
+    }
+
+    // MARK: How long (T20.5)
+
+    func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
+        now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
+    }
+
+    /// Traffic in the second half of a dialog's life makes it as long as a new one's.
+    private func renew(_ pass: DialogPass, now: Moment) {
+        let lifetime = settings.call.dialogLifetime
+        let end = dialogs.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
+        guard end - now.date < lifetime / 2 else { return }
+        let until = now.date + lifetime
+        dialogs.renew(pass.digest, until: until, now: now.date)
+        act(.record([.dialogRenewed(pass.digest, until: until)]))
+    }
+
+    /// Takes what an earlier run has renewed.
+    package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
+        dialogs.renew(digest, until: until, now: now.date)
+    }
+
+    // MARK: Where to
+
+    /// The flow to one end of the dialog; `nil` when there is none at present.
+    func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
+        // No hop is protected (T9.9).
+        guard !next.isSecure else { return nil }
+        let side = pass.receiver
+        switch side.party {
+        case .phone(let binding):
+            let present = registrar.bindings.binding(binding)?.flow
+            // A connection that has ended since is known by the binding alone.
+            let first = present == side.flow.closed ? nil : side.flow
+            guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
+                return returnFlow(to: binding, now: now)
+            }
+            // Behind a trusted edge the edge says where the phone is.
+            return isTrusted(flow.remote) ? place(next, insteadOf: flow, pass) : flow
+        case .caller: return leadsToPhone(side.flow) ? side.flow : nil
+        case .peer, .upstream:
+            if let place = place(next, insteadOf: side.flow, pass), !place.isClosed { return place }
+            // It called over a connection that an earlier run of this program had.
+            guard let (transport, endpoint) = settings.upstream?.numeric,
+                let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
+            else { return nil }
+            return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
+        }
+    }
+
+    /// Where a registered phone without pushes is called back when its connection is gone (T9.2).
+    private func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
+        guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
+            case .connection(let place) = hop(to: target),
+            let listener = identity.listener(
+                for: place.transport, to: place.endpoint.address, preferring: target.flow.listener)
+        else { return nil }
+        return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
+    }
+
+    /// No connection is ever opened to the place that a phone once came from: nobody listens there.
+    private func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
+
+    /// A peer names the place for its in-dialog requests in Contact or Record-Route. We go there only when that place is
+    /// trusted, and not one of our own; else, and for names, the address its dialog came from serves.
+    private func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass) -> Flow? {
+        guard let hop = NextHop(next.target), let (transport, endpoint) = hop.numeric, isTrusted(endpoint),
+            endpoint != flow.remote, !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
+            pass.isFromPeer || isKnownPort(endpoint),
+            let listener = identity.listener(for: transport, to: endpoint.address, preferring: flow.listener)
+        else { return flow }
+        return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
+    }
+
+    /// A large request goes to a peer by TCP unless datagrams were asked for; a phone is reached on its flow alone.
+    func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
+        switch pass.receiver.party {
+        case .phone, .caller: false
+        case .peer, .upstream: !next.target.parameters.contains("transport") && settings.upstream?.transport != .udp
+        }
+    }
+
+    /// What a phone writes into Route or Request-URI opens no other port of a trusted host than those of SIP and those that
+    /// the settings name (T9.4).
+    private func isKnownPort(_ endpoint: Endpoint) -> Bool {
+        if endpoint.port == 5060 || endpoint.port == 5061 { return true }
+        if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
+        return upstreamPlaces.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
+    }
+}

@@ -1,0 +1,152 @@
+import Addressing
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// Who the two sides of a dialog are, and whether a request comes from the one that its tag names (T20.2, T20.4).
+extension ProxyEngine {
+    // MARK: When the dialog is made
+
+    /// What goes into our Record-Route.
+    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
+        let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
+        let token = DialogToken(made: now.date, caller: callersSide(incoming), callee: callee)
+        return functions.seal.seal(
+            token.encoded(in: run), incoming.request.callID, incoming.request.from.tag ?? .empty)
+    }
+
+    private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
+        if isTrusted(incoming.flow.remote) { return DialogSide(.peer, on: incoming.flow) }
+        if let binding = callersBinding(incoming) { return DialogSide(.phone(binding), on: incoming.flow) }
+        return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
+    }
+
+    /// The binding of a phone that calls, so that it is found again should it move during the call.
+    func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
+        var aor = incoming.sender
+        if aor == nil, let home = identity.home(of: incoming.request.from.uri) {
+            aor = AddressOfRecord(incoming.request.from.uri, home: home)
+        }
+        guard let aor else { return nil }
+        return registrar.bindings.bindings(for: aor, now: .distantPast).first { $0.flow == incoming.flow }?.id
+    }
+
+    /// Six bytes that name an AOR in a token. Nobody gets there by choosing a name: the hash is a cryptographic one, and
+    /// the token is sealed.
+    private func hash(of aor: AddressOfRecord) -> UInt64 {
+        var text = aor.user.array
+        text.append("@")
+        text.append(aor.host)
+        let hash = functions.digest.hash(.sha256, text).prefix(6).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+        return max(hash, 1)
+    }
+
+    // MARK: When it is used
+
+    /// Whether a request may pass; when not, it was answered: 407 where a password can show that it may, else 403.
+    func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
+        if isAtHome(incoming.flow, pass, now: now) { return true }
+        guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
+            refuse(incoming, .forbidden, now: now)
+            return false
+        }
+        switch checkCredentials(of: incoming, as: .proxy, home: owner.home, owner: owner.user, now: now) {
+        case .authenticated(let user):
+            guard owner.isTheOne(AddressOfRecord(user: user.name, host: owner.home)) else { break }
+            provedPlaces.note(
+                incoming.flow, for: ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller))
+            return true
+        case .forbidden: break
+        case .limited(let wait):
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait)], now: now)
+            return false
+        case .challenge(let reason):
+            challenge(incoming, reason, as: .proxy, home: owner.home, now: now)
+            return false
+        }
+        refuse(incoming, .forbidden, now: now)
+        return false
+    }
+
+    /// Whether a request comes from where its side of the dialog is known to be.
+    func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
+        let side = pass.sender
+        switch side.party {
+        case .peer: return isPeer(flow.remote)
+        case .upstream: return isPeer(flow.remote) || speaksFor(side.flow.remote, flow.remote)
+        case .phone(let id):
+            if isSame(flow, side.flow) || isProved(flow, pass) { return true }
+            guard let binding = registrar.bindings.binding(id) else { return false }
+            if isSame(flow, binding.flow) { return true }
+            // Behind a trusted edge the edge answers for the phone, at whatever port it sends from.
+            if isTrusted(binding.flow.remote) { return isTrusted(flow.remote) }
+            // Wherever else its user is registered, the user has been proved as well.
+            return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
+        case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
+        }
+    }
+
+    private func isProved(_ flow: Flow, _ pass: DialogPass) -> Bool {
+        guard let place = provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)] else {
+            return false
+        }
+        return isSame(flow, place)
+    }
+
+    /// The same source over UDP, the same open connection otherwise: numbers of connections do not come twice.
+    private func isSame(_ flow: Flow, _ other: Flow) -> Bool {
+        guard flow.transport == other.transport, flow.remote == other.remote else { return false }
+        return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
+    }
+
+    // MARK: The trusted side
+
+    /// A trusted address, or one of the upstream's.
+    private func isPeer(_ source: Endpoint) -> Bool {
+        if isTrusted(source) { return true }
+        if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
+        return upstreamPlaces.contains { speaksFor($0, source) }
+    }
+
+    /// Whether a server that is reached at one port speaks from another: it does, unless its address is trusted with one
+    /// port alone because it shares it with phones.
+    private func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
+        guard server.address == source.address else { return false }
+        return server == source || !settings.trusted.contains { $0.isOnePort(of: source.address) }
+    }
+
+    /// The upstream's name was looked up: its requests come from these addresses, too.
+    func noteUpstream(_ hops: [ResolvedHop]) {
+        for hop in hops where !upstreamPlaces.contains(hop.endpoint) { upstreamPlaces.append(hop.endpoint) }
+        let excess = upstreamPlaces.count - Self.upstreamLimit
+        if excess > 0 { upstreamPlaces.removeFirst(excess) }
+    }
+
+    private static let upstreamLimit = 64
+
+    // MARK: Whose password
+
+    private struct Owner {
+        let home: ByteString
+        /// `nil` where only the hash is known.
+        let user: ByteString?
+        let isTheOne: (AddressOfRecord) -> Bool
+    }
+
+    /// Who must show a password to speak for a side of the dialog; `nil` when nobody can.
+    private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
+        switch side.party {
+        case .peer, .upstream: return nil
+        case .phone(let id):
+            guard let aor = registrar.bindings.binding(id)?.aor else { return nil }
+            return Owner(home: aor.host, user: aor.user) { $0 == aor }
+        case .caller(let hash):
+            guard hash != 0, let home = identity.home(of: incoming.request.from.uri) ?? identity.domains.first else {
+                return nil
+            }
+            return Owner(home: home, user: nil) { [self] in self.hash(of: $0) == hash }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Addressing
+package import Bytes
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import SIPTransactions
+import Telemetry
+package import Timekeeping
+
+/// What operators ask and order while the daemon runs.
+extension ProxyEngine {
+    /// All calls that wait or ring, oldest first.
+    package var heldCalls: [StoredCall] { heldCalls(after: 0, limit: .max).calls }
+
+    /// Some of the calls that wait or ring, oldest first. There may be hundreds of thousands: one page reads the numbers of
+    /// all, and no more of them than it shows.
+    ///
+    /// - Parameters:
+    ///   - id: the `next` of the page before.
+    ///   - limit: calls on a page; it may show fewer although there are more.
+    /// - Returns: the calls, and where the next page begins; `nil` when this was the last.
+    package func heldCalls(after id: UInt64, limit: Int) -> (calls: [StoredCall], next: UInt64?) {
+        let page = calls.page(after: id, limit: limit)
+        return (page.compactMap { calls[$0].flatMap(StoredCall.init) }, page.count == limit ? page.last?.number : nil)
+    }
+
+    /// The same for one user, or one Call-ID.
+    package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [StoredCall] {
+        heldCalls { key, _ in key.aor == aor || key.callID == callID }
+    }
+
+    private func heldCalls(where isAsked: (OfferKey, Call) -> Bool) -> [StoredCall] {
+        calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
+    }
+
+    /// What an operator means by `text`: the number of a call that waits or rings, its reference, or its Call-ID.
+    ///
+    /// - Returns: one call; several when a Call-ID is being offered to several users.
+    package func heldCalls(named text: String) -> [StoredCall] {
+        if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
+        let (callID, ref) = (ByteString(text), CallRef(text))
+        return heldCalls { key, call in key.callID == callID || (ref != nil && call.offer?.ref == ref) }
+    }
+
+    /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
+    ///
+    /// - Parameters:
+    ///   - id: see ``StoredCall/id``.
+    ///   - status: for the caller; 480, 486, 600 or 603.
+    ///   - now: both clocks.
+    /// - Returns: whether there was such a call.
+    package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
+        guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
+        change(call, now: now) { $0.dismissed(with: status) }
+        settle(now: now)
+        return true
+    }
+
+    /// The devices of a user as a call would find them.
+    package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
+        registrar.bindings.forkTargets(for: aor, now: now.instant)
+    }
+
+    /// Providers that have credentials, switched on or not.
+    package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
+
+    /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
+    package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
+        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
+            return
+        }
+        log.notice(
+            "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
+        if isOn {
+            enabledProviders.insert(provider)
+            registrar.bindings.providerEnabled(provider)
+            return
+        }
+        enabledProviders.remove(provider)
+        let ended = registrar.bindings.providerDisabled(provider, now: now.instant)
+        if !ended.isEmpty { act(.record(ended.map { .binding(.delete($0.id)) })) }
+        for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
+        settle(now: now)
+    }
+
+    /// Users are written by whoever calls this, before the call.
+    package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
+
+    package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
+
+    /// Takes the settings that may change while running; the caller checked that the others are the same.
+    package func settingsChanged(_ changed: ProxySettings) {
+        if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
+            life = changed.call.ringLiveFlowWithin > .zero ? FlowLife(span: changed.call.ringLiveFlowWithin) : nil
+        }
+        settings = changed
+        transactions.timers.ringLimit = changed.call.ringLimit
+        ledger.limits.changed(changed)
+    }
+}

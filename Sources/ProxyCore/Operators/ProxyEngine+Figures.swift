@@ -1,0 +1,72 @@
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+package import Telemetry
+
+/// What the engine counts, for operators.
+extension ProxyEngine {
+    /// Counters, and the sizes of tables as they are now. Walks through none of them.
+    package var figures: CounterSet {
+        var figures = counters
+        figures.set(.bindings, to: registrar.bindings.count)
+        figures.set(.pushBindings, to: registrar.bindings.pushCount)
+        figures.set(.addresses, to: registrar.bindings.addressCount)
+        figures.set(.heldCalls, to: calls.offered)
+        figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
+        figures.set(.forks, to: calls.count)
+        figures.set(.bucketEntries, to: ledger.buckets.entryCount)
+        figures.count(.timelineDropped, by: ledger.timeline.omitted)
+        return figures
+    }
+
+    func countNew(_ facts: [RegistrationFact]) {
+        for fact in facts {
+            if case .added = fact { counters.count(.bindingCreated) }
+        }
+    }
+
+    func count(_ verdict: DigestAuthenticator.Verdict) {
+        switch verdict {
+        case .authenticated: counters.count(.credentialsAccepted)
+        case .challenge: counters.count(.challengeSent)
+        case .forbidden, .limited: counters.count(.credentialsRefused)
+        }
+    }
+}
+
+extension Counter {
+    init(_ method: Method) {
+        switch method {
+        case .register: self = .requestRegister
+        case .invite: self = .requestInvite
+        case .ack: self = .requestAck
+        case .cancel: self = .requestCancel
+        case .bye: self = .requestBye
+        case .options: self = .requestOptions
+        case .message: self = .requestMessage
+        default: self = .requestOther
+        }
+    }
+
+    init(_ status: Status) {
+        switch status.statusClass {
+        case 1: self = .response1xx
+        case 2: self = .response2xx
+        case 3: self = .response3xx
+        case 4: self = .response4xx
+        case 5: self = .response5xx
+        default: self = .response6xx
+        }
+    }
+
+    init(_ reason: UnusableMessage.Reason) {
+        switch reason {
+        case .tooManyHeaders, .headTooLarge, .uriTooLong, .bodyTooLarge: self = .rejectedTooLarge
+        case .notSIP, .startLine, .version, .headerSyntax, .missing, .repeated, .methodMismatch, .contentLength,
+            .forbiddenByte:
+            self = .rejectedMalformed
+        }
+    }
+}

@@ -1,0 +1,183 @@
+package import Addressing
+import Bytes
+package import PushDelivery
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Who shall get a notification.
+package enum NotificationRecipient: Hashable, Sendable {
+    /// All devices of a user.
+    case user(AddressOfRecord)
+    case device(DeviceID)
+}
+
+/// What became of an order.
+package struct NotificationReceipt: Hashable, Sendable {
+    /// Names its pushes, which are the same push on many devices.
+    package let code: PushCode
+    /// Pushes that are under way.
+    package var sent = 0
+    /// For each device that gets none, why.
+    package var skipped: [TimelineRecord.Omission] = []
+    /// Recipients who have no device here.
+    package var absent: [NotificationRecipient] = []
+
+    init(_ code: PushCode) { self.code = code }
+}
+
+/// Why an order is not carried out, for nobody.
+package enum NotificationRefusal: Error, Hashable, Sendable {
+    /// A provider does not take what is to be said; in words.
+    case payload(String)
+    /// It would take more pushes than there is room for now.
+    case noRoom
+}
+
+/// Pushes that are no calls: they hold nothing, and nobody waits for them but their sender.
+extension ProxyEngine {
+    /// An application server orders a notification. It goes to all devices that can get it, or, when one of them could
+    /// not take what it says, to none.
+    ///
+    /// Nothing of it survives the end of the process.
+    ///
+    /// - Parameters:
+    ///   - notification: what to say.
+    ///   - recipients: whom to.
+    ///   - room: pushes that the push service takes now.
+    ///   - verdict: what the push service says of one.
+    ///   - now: both clocks.
+    /// - Returns: who gets it.
+    /// - Throws: why nobody does.
+    package func notificationOrdered(
+        _ notification: PushNotification, for recipients: [NotificationRecipient], room: Int,
+        verdict: (PushRequest) -> PushVerdict, now: Moment
+    ) throws(NotificationRefusal) -> NotificationReceipt {
+        var receipt = NotificationReceipt(ledger.newCode())
+        var pushes: [(target: ForkTarget, aor: AddressOfRecord, token: PushToken)] = []
+        var omissions: [(target: ForkTarget, aor: AddressOfRecord, TimelineRecord.Omission)] = []
+        var seen = Set<DeviceID>()
+        for recipient in recipients {
+            let (aor, targets) = self.targets(of: recipient, now: now)
+            guard let aor, !targets.isEmpty else {
+                receipt.absent.append(recipient)
+                continue
+            }
+            for target in targets where seen.insert(target.id).inserted {
+                guard let token = target.pushToken else {
+                    omissions.append((target, aor, .ordinaryContact))
+                    continue
+                }
+                // With the highest badge that it could have.
+                let badge = ledger.unread.count(of: target.id) + 1
+                let sketch = request(
+                    notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
+                switch verdict(sketch) {
+                case .notCarried: omissions.append((target, aor, .notCarried))
+                case .refused(let words): throw .payload(words)
+                case .possible where mayNotify(target.id, now: now): pushes.append((target, aor, token))
+                case .possible: omissions.append((target, aor, .deviceLimit))
+                }
+            }
+        }
+        guard pushes.count <= room else { throw .noRoom }
+        for push in pushes {
+            _ = ledger.limits.notification.admit(push.target.id, now: now.instant)
+            notify(notification, receipt.code, by: push.token, push.target, of: push.aor, now: now)
+        }
+        for (target, aor, omission) in omissions {
+            ledger.omitted(
+                omission, notification, receipt.code, for: target.id, of: aor, now: now, into: &actions)
+            receipt.skipped.append(omission)
+        }
+        receipt.sent = pushes.count
+        return receipt
+    }
+
+    private func targets(
+        of recipient: NotificationRecipient, now: Moment
+    ) -> (AddressOfRecord?, [ForkTarget]) {
+        switch recipient {
+        case .user(let aor): (aor, registrar.bindings.forkTargets(for: aor, now: now.instant))
+        case .device(let id):
+            (
+                registrar.bindings.binding(id)?.aor,
+                [registrar.bindings.forkTarget(id, now: now.instant)].compactMap(\.self)
+            )
+        }
+    }
+
+    /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
+    /// take a call's place, and a phone is not woken more often than both shares say.
+    private func mayNotify(_ device: DeviceID, now: Moment) -> Bool {
+        ledger.limits.notification.wait(for: device, now: now.instant) == nil
+            && ledger.limits.device.wait(for: device, now: now.instant) == nil
+    }
+
+    private func request(
+        _ notification: PushNotification, _ code: PushCode, _ id: PushID, to token: PushToken, of target: ForkTarget,
+        badge: Int, now: Moment
+    ) -> PushRequest {
+        PushRequest(
+            id: id, code: code, device: target.id, token: token,
+            message: .notification(notification), badge: notification.badge ?? badge,
+            // Even what nobody shall keep has to be sent first.
+            deadline: max(notification.expiresAt, now.date + Self.shortestTry))
+    }
+
+    private static let shortestTry: Duration = .seconds(30)
+
+    private func notify(
+        _ notification: PushNotification, _ code: PushCode, by token: PushToken, _ target: ForkTarget,
+        of aor: AddressOfRecord, now: Moment
+    ) {
+        let record = ledger.began(notification, code, for: target.id, of: aor, now: now)
+        let id = ledger.begin(AskedPush(.notification, code, device: target.id, aor: aor, record: record))
+        let device = target.id
+        let badge =
+            notification.isInBadge
+            ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
+        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+    }
+
+    // MARK: Ends of calls
+
+    /// The call is over for a phone that was woken and has not come: no CANCEL reaches it. Acrobits' apps show the call
+    /// from the push on, and are told the end in another; so are other apps whose settings say that they understand it.
+    func tellEnd(of call: Call, to branch: Int, now: Moment) {
+        let branch = call.fork.branches[branch]
+        guard branch.wasWoken, branch.end != .succeeded, let offer = call.offer, let device = branch.device,
+            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
+            afterEnd(of: token) == .push
+        else { return }
+        var outcome = EndedCallNotice.Outcome.missed
+        switch branch.end {
+        case .cancelled(.answeredElsewhere): outcome = .answeredElsewhere
+        case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
+        case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
+        }
+        // A phone that registers without a token may be the very one that was woken.
+        guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return }
+        guard let incoming = revive(call) else { return }
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+        let notification = PushNotification(
+            EndedCallNotice(IncomingCall(offer, from: caller), outcome), expiresAt: now.date + Self.shortestTry)
+        let badge = ledger.unread.count(of: device)
+        let code = ledger.newCode()
+        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: offer.aor, record: nil))
+        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+    }
+
+    /// Whoever ended the call for all others registers with a token.
+    private func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
+        fork.branches.allSatisfy { branch in
+            switch branch.end {
+            case .succeeded: break
+            case .failed(let status) where status.statusClass == 6: break
+            case .failed, .gaveUp, .silent, .cancelled, nil: return true
+            }
+            return branch.contact == nil && branch.device.flatMap { registrar.bindings.pushToken(of: $0) } != nil
+        }
+    }
+}

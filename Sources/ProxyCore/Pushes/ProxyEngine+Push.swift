@@ -1,0 +1,161 @@
+package import Addressing
+import Bytes
+package import PushDelivery
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// What providers, apps and operators say of pushes, as far as it concerns calls and contacts.
+extension ProxyEngine {
+    /// A step of a push on its way to the provider. The last of a push is `withdrawn`, or `finished` followed by
+    /// ``pushFinished(_:outcome:now:)``.
+    package func pushNoted(_ id: PushID, _ step: PushStep, now: Moment) {
+        ledger.noted(id, step, now: now, into: &actions)
+    }
+
+    /// The provider's last word on a push; retries are over.
+    package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
+        guard let push = ledger.finished(id, outcome) else { return }
+        switch push.purpose {
+        case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
+        case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)
+        case .notification: _ = noteToken(outcome, of: push.device, aor: push.aor, now: now)
+        }
+        settle(now: now)
+    }
+
+    private func callPushFinished(
+        _ push: AskedPush, _ branch: Int, of call: Call, _ outcome: PushOutcome, now: Moment
+    ) {
+        call.fork.pushFinished(branch, isAccepted: outcome.isAccepted)
+        guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
+        // A phone that was here a moment ago may come back by itself.
+        guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
+        ledger.ended(branch, of: call, .pushFailed, now: now, into: &actions)
+        branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
+    }
+
+    private func missedCallsPushFinished(
+        _ push: AskedPush, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
+    ) {
+        if outcome.isAccepted { ledger.listAccepted(push.code, refs, by: push.device, now: now, into: &actions) }
+        guard !noteToken(outcome, of: push.device, aor: push.aor, now: now) else { return }
+        if outcome.isAccepted { counters.count(.missedCallReported, by: UInt64(refs.count)) }
+        ledger.reportFinished(refs, to: push.device, of: push.aor, outcome, now: now, into: &actions)
+    }
+
+    // MARK: Tokens
+
+    /// What the outcome says of the token itself; true when the device is gone with it.
+    private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
+        switch outcome {
+        case .tokenDead(let since):
+            guard let target = registrar.bindings.forkTarget(device, now: now.instant),
+                shouldDropToken(since: since, registeredAt: target.registeredAt)
+            else { return false }
+            dropDevice(device, of: aor, target.pushToken, since: since, source: .provider, now: now)
+            return true
+        case .acceptedWithNewToken(let token):
+            guard let change = registrar.bindings.replaceToken(of: device, with: token, now: now) else { return false }
+            log.notice(
+                "the provider named a new push token for a contact",
+                [.aor: .described(aor), .device: .described(device)])
+            act(.record([.binding(change)]))
+            return false
+        case .accepted, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
+            .noSuitableToken:
+            return false
+        }
+    }
+
+    /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
+    func dropDevice(
+        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        source: DeadToken.Source, now: Moment
+    ) {
+        counters.count(.tokenDropped)
+        log.notice(
+            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
+        if let change = registrar.bindings.remove(device) {
+            var changes: [EngineChange] = [.binding(change)]
+            if let token {
+                changes.append(
+                    .deadToken(
+                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
+            }
+            act(.record(changes))
+        }
+        if ledger.buckets.unread(device, of: aor) > 0 {
+            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
+                .filter { $0.pushToken != nil && $0.id != device }.map(\.id)
+            ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
+        }
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+    }
+
+    // MARK: Missed calls
+
+    /// The list of calls a returning device missed.
+    func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        guard ledger.buckets.hasMissedCalls(device, of: aor),
+            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
+        else { return }
+        ledger.reportMissedCalls(
+            to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
+    }
+
+    /// Called once, after ``restore(_:now:)`` of all bindings.
+    package func restored(now: Moment) {
+        ledger.restored(now: now) { device, date in
+            registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
+        }
+    }
+
+    /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
+    /// whoever calls this, before the call.
+    ///
+    /// - Parameters:
+    ///   - calls: entries as they were when the rows were told to go.
+    ///   - aor: the user.
+    ///   - now: both clocks.
+    package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
+        ledger.forget(calls, of: aor, now: now, into: &actions)
+    }
+
+    // MARK: What apps say
+
+    /// Where what an app said has its place.
+    package enum MarkPlace: Hashable, Sendable {
+        /// Nobody of ours.
+        case unknownDevice
+        /// In the record, which is under way; it goes to the store as a whole.
+        case record
+        /// The push is over: in its row, if there is one.
+        case row
+    }
+
+    /// An app says something of a push; again, or out of order, changes nothing.
+    package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
+        guard isKnown(device) else { return .unknownDevice }
+        return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
+    }
+
+    /// An app says that its user has read everything; the rows have to hear of it too.
+    ///
+    /// - Returns: false for a device that is none of ours.
+    package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
+        guard isKnown(device) else { return false }
+        ledger.allRead(by: device, at: now.date)
+        return true
+    }
+
+    /// Takes a push from the store at start-up, in the order in which they were sent, after the bindings.
+    package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
+    {
+        if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
+    }
+
+    /// The daemon stops.
+    package func stopped(now: Moment) { ledger.stopped(now: now, into: &actions) }
+}

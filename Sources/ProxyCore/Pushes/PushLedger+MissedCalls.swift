@@ -1,0 +1,156 @@
+import Addressing
+import PushDelivery
+import Registration
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// The buckets of missed calls: what is kept for whom, and the list that a returning device gets (R19 to R27).
+extension PushLedger {
+    /// Lets something happen to a user's bucket; the rows are written soon.
+    mutating func tellBucket(
+        of aor: AddressOfRecord, into actions: inout [ProxyAction],
+        _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
+    ) {
+        let changes = buckets.change(aor, event)
+        if !changes.isEmpty { actions.append(.record(changes)) }
+    }
+
+    /// What a call's state means for the user's missed calls (R20, R21, A21).
+    mutating func tellBucket(of call: Call, into actions: inout [ProxyAction]) {
+        guard let offer = call.offer, !call.wasAnswered else { return }
+        let fork = call.fork
+        if fork.isAnswered {
+            call.wasAnswered = true
+            tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callAnswered(offer.ref) }
+            return
+        }
+        tellBucket(of: offer.aor, into: &actions) { bucket, _ in
+            var changes: [BucketChange] = []
+            for branch in fork.branches where branch.deviceKnows {
+                if let device = branch.device { changes += bucket.deviceReached(offer.ref, device) }
+            }
+            return fork.phase == .ended ? changes + bucket.callEnded(offer.ref) : changes
+        }
+    }
+
+    /// The call is a missed one for these devices until they have heard of it.
+    mutating func callOffered(
+        _ offer: Offer, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
+        into actions: inout [ProxyAction]
+    ) {
+        tellBucket(of: offer.aor, into: &actions) { bucket, settings in
+            bucket.callOffered(offer.ref, caller: caller.remoteURI, at: date, devices: devices, settings: settings)
+        }
+    }
+
+    /// A device heard of a call that is over.
+    mutating func deviceReached(_ device: DeviceID, by offer: Offer, into actions: inout [ProxyAction]) {
+        tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.deviceReached(offer.ref, device) }
+    }
+
+    // MARK: Telling a device
+
+    /// The list of calls a returning device missed, in one push (R22 to R27).
+    mutating func reportMissedCalls(
+        to target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, life: Duration, now: Moment,
+        into actions: inout [ProxyAction]
+    ) {
+        var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
+        tellBucket(of: aor, into: &actions) { bucket, settings in
+            let found = bucket.deviceReturned(target.id, settings: settings, now: now.date)
+            missed = (found.calls, found.refs)
+            return found.changes
+        }
+        guard !missed.calls.isEmpty else { return }
+        log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
+        let code = newCode()
+        let record = began(missed.refs, code, for: target.id, of: aor, now: now)
+        let push = begin(AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record))
+        let badge = unread.listAsked(code, of: missed.refs, by: target.id, at: now.date)
+        actions.append(
+            .push(
+                PushRequest(
+                    id: push, code: code, device: target.id, token: token,
+                    message: .missedCalls(missed.calls), badge: badge, deadline: now.date + life)))
+    }
+
+    /// What became of a list.
+    mutating func reportFinished(
+        _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
+        into actions: inout [ProxyAction]
+    ) {
+        switch outcome {
+        case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
+        case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
+        // Trying again would end the same way. The calls wait for the device's next REGISTER.
+        case .tokenDead, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
+        }
+        tellBucket(of: aor, into: &actions) { bucket, _ in
+            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device) }
+            bucket.reportFailed(refs, by: device)
+            return []
+        }
+    }
+
+    /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
+    private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
+        let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
+        let pause = pauses[min(count, pauses.count) - 1]
+        // From 3/4 to 5/4: those that failed together need not come together.
+        let chance = Double(random() >> 11) / Double(1 << 53)
+        scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
+    }
+
+    private mutating func scheduleReport(
+        to device: DeviceID, of aor: AddressOfRecord, after failures: Int, at instant: Instant
+    ) {
+        let timer = timers.schedule(.report(device, aor), at: instant)
+        failedReports[device] = FailedReport(count: failures, timer: timer)
+    }
+
+    /// No more tries of its own: it succeeded, or the device is gone.
+    @discardableResult
+    mutating func forgetFailedReport(to device: DeviceID) -> FailedReport? {
+        guard let report = failedReports.removeValue(forKey: device) else { return nil }
+        timers.cancel(report.timer)
+        return report
+    }
+
+    /// Lists that were owed when the program ended, because their devices have been here since the calls, are sent soon.
+    mutating func restored(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
+        for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
+            let delay = Duration.milliseconds(Int64(random() % 30_000))
+            scheduleReport(to: owed.device, of: owed.aor, after: 0, at: now.instant + delay)
+        }
+    }
+
+    // MARK: Changes from elsewhere
+
+    /// The device is gone from its AOR.
+    mutating func deviceRemoved(_ device: DeviceID, of aor: AddressOfRecord, into actions: inout [ProxyAction]) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceRemoved(device) }
+        unread.deviceRemoved(device)
+        forgetFailedReport(to: device)
+    }
+
+    /// Calls that a dead device will not hear of go to the user's other devices.
+    mutating func passOn(
+        from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout [ProxyAction]
+    ) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
+    }
+
+    /// An operator had a user's missed calls forgotten; their rows are deleted already.
+    mutating func forget(
+        _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout [ProxyAction]
+    ) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.callsForgotten(calls) }
+        for call in calls {
+            for device in call.devices + call.told {
+                settled(call.callRef, for: device, now: now, into: &actions)
+            }
+        }
+    }
+}

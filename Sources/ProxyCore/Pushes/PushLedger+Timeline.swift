@@ -1,0 +1,168 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import Timekeeping
+
+/// The timeline: one record for each device of each call, for each list of missed calls, and for each notification.
+///
+/// A branch carries the number of its record until the record knows how the branch ended.
+extension PushLedger {
+    // MARK: Beginning
+
+    /// A device is to be called, woken or not. The `app` is its provider's name, and empty where no push is asked for.
+    mutating func began(
+        _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ omission: TimelineRecord.Omission?,
+        _ code: PushCode? = nil, app: String, now: Moment
+    ) {
+        guard timeline.isOn else { return }
+        let id = newRecordID()
+        call.fork.recorded(branch, as: id)
+        let isFirst = timeline.began(
+            TimelineRecord(
+                id: id, kind: .call, user: offer.aor.user, host: offer.aor.host, device: device,
+                callRef: offer.ref, callID: offer.key.callID, requestedAt: now.date, omission: omission, code: code,
+                app: app),
+            now: now.instant)
+        if isFirst { _ = timers.schedule(.openings, at: now.instant + Self.openingsDelay) }
+    }
+
+    /// Calls that have not been over at once are written down with others: a crash shall not make them vanish.
+    mutating func openingsDue(into actions: inout [ProxyAction]) {
+        let records = timeline.openings()
+        if !records.isEmpty { actions.append(.trace(records.map { .callOpened($0) })) }
+    }
+
+    private static var openingsDelay: Duration { .milliseconds(100) }
+
+    /// A list of missed calls is to be sent.
+    mutating func began(
+        _ calls: [CallRef], _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
+    ) -> RecordID? {
+        guard timeline.isOn else { return nil }
+        let id = newRecordID()
+        let aor = aor.compacted()
+        timeline.began(
+            TimelineRecord(
+                id: id, kind: .missedCalls, user: aor.user, host: aor.host, device: device,
+                callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: nil,
+                code: code),
+            now: now.instant)
+        return id
+    }
+
+    /// A notification is to be sent.
+    mutating func began(
+        _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
+    ) -> RecordID? {
+        guard timeline.isOn else { return nil }
+        let record = record(notification, code, for: device, of: aor, nil, now: now)
+        timeline.began(record, now: now.instant)
+        return record.id
+    }
+
+    // MARK: What is over as soon as it began
+
+    /// A device gets no notification.
+    mutating func omitted(
+        _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ code: PushCode,
+        for device: DeviceID, of aor: AddressOfRecord, now: Moment, into actions: inout [ProxyAction]
+    ) {
+        guard timeline.isOn else { return }
+        actions.append(.trace([.record(record(notification, code, for: device, of: aor, omission, now: now))]))
+    }
+
+    private mutating func record(
+        _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord,
+        _ omission: TimelineRecord.Omission?, now: Moment
+    ) -> TimelineRecord {
+        let aor = aor.compacted()
+        var record = TimelineRecord(
+            id: newRecordID(), kind: .notification, user: aor.user, host: aor.host, device: device,
+            callRef: nil, callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
+        record.marks.isOutsideBadge = !notification.isInBadge
+        return record
+    }
+
+    /// A call that is refused at once. Anybody can make such calls, so not all get a record.
+    mutating func refused(
+        _ request: SIPRequest, to aor: AddressOfRecord, _ omission: TimelineRecord.Omission, _ status: Status,
+        now: Moment, into actions: inout [ProxyAction]
+    ) {
+        guard timeline.isOn, request.method == .invite, limits.stray.admit(true, now: now.instant) else { return }
+        let aor = aor.compacted()
+        var record = TimelineRecord(
+            id: newRecordID(), kind: .call, user: aor.user, host: aor.host, device: .nobody, callRef: nil,
+            callID: request.callID.compacted(), requestedAt: now.date, omission: omission)
+        record.end = .notOffered
+        record.endStatus = status.code
+        record.steps.ended = 0
+        actions.append(.trace([.record(record)]))
+    }
+
+    // MARK: What happened since
+
+    /// A REGISTER came from the device for which the branch waits; what it changes is not written yet.
+    mutating func registered(_ branch: ForkBranch, now: Moment) {
+        guard !branch.hasMoved, let id = branch.record else { return }
+        timeline.registered(id, now: now.instant)
+    }
+
+    /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
+    mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
+        guard !branch.hasMoved, let id = branch.record else { return }
+        timeline.showedLife(id, by: sign)
+    }
+
+    mutating func invited(_ branch: ForkBranch, now: Moment) {
+        if let id = branch.record { timeline.invited(id, now: now.instant) }
+    }
+
+    /// A branch is about to end for a reason that the fork does not know.
+    mutating func ended(
+        _ branch: Int, of call: Call, _ end: TimelineRecord.End, now: Moment, into actions: inout [ProxyAction]
+    ) {
+        guard let id = call.fork.takeRecord(branch) else { return }
+        keep(timeline.ended(id, end, now: now.instant), into: &actions)
+    }
+
+    /// After something happened to a fork: what it means for the records of its branches.
+    mutating func changed(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
+        for index in call.fork.branches.indices {
+            let branch = call.fork.branches[index]
+            guard let id = branch.record else { continue }
+            if branch.isEnded {
+                _ = call.fork.takeRecord(index)
+                let (end, status) = Self.end(of: branch)
+                keep(timeline.ended(id, end, status: status, now: now.instant), into: &actions)
+            } else if branch.deviceKnows {
+                timeline.rang(id, now: now.instant)
+            }
+        }
+    }
+
+    private static func end(of branch: ForkBranch) -> (TimelineRecord.End, UInt16?) {
+        switch branch.end {
+        case .succeeded: (.answered, nil)
+        case .failed(let status): (.refused, status.code)
+        case .gaveUp(.requestTimeout), .silent, nil: (.noAnswer, nil)
+        case .gaveUp: (.unreachable, nil)
+        case .cancelled(.answeredElsewhere): (.answeredElsewhere, nil)
+        case .cancelled(.declinedElsewhere): (.declinedElsewhere, nil)
+        case .cancelled(.callerCancelled): (.callerGaveUp, nil)
+        case .cancelled(.dismissed): (.dismissed, nil)
+        case .cancelled(.moved): (.unreachable, nil)
+        }
+    }
+
+    /// The daemon stops: what is under way is written down as it stands.
+    mutating func stopped(now: Moment, into actions: inout [ProxyAction]) {
+        let records = timeline.stopped(now: now.instant)
+        if !records.isEmpty { actions.append(.trace(records.map { .record($0) })) }
+    }
+
+    func keep(_ record: TimelineRecord?, into actions: inout [ProxyAction]) {
+        if let record { actions.append(.trace([.record(record)])) }
+    }
+}

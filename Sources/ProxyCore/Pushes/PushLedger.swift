@@ -1,0 +1,208 @@
+import Addressing
+import Bytes
+package import PushDelivery
+import Registration
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// What is kept of pushes: those under way and what waits for their end, how many a device and a caller may have, the
+/// unread ones that make the badge, the users' missed calls, and the timeline of what was done.
+///
+/// Pure. It is told what happens, and appends what the shell has to do for it to the actions.
+package struct PushLedger: ~Copyable {
+    var pushes: [PushID: AskedPush] = [:]
+    package internal(set) var timeline: PushTimeline
+    package internal(set) var unread: UnreadPushes
+    package internal(set) var buckets: BucketTable
+    var limits: PushLimits
+    /// Devices whose list of missed calls waits for another try, and how often it failed.
+    var failedReports: [DeviceID: FailedReport] = [:]
+    var timers = DeadlineQueue<LedgerTimer>()
+    let log: Log
+    let random: () -> UInt64
+    private var lastPush: UInt64 = 0
+    private var lastRecord: UInt64 = 0
+
+    init(_ settings: ProxySettings, restoring entries: [StoredBucketEntry], random: @escaping () -> UInt64, log: Log) {
+        timeline = PushTimeline(limit: settings.timelineLimit)
+        unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
+        buckets = BucketTable(settings: settings.bucket, restoring: entries)
+        limits = PushLimits(settings)
+        self.random = random
+        self.log = log
+    }
+
+    // MARK: Names
+
+    /// Names a push to its app, which is believed because nobody else can guess it.
+    func newCode() -> PushCode { PushCode(high: random(), low: random()) }
+
+    mutating func newRecordID() -> RecordID {
+        lastRecord &+= 1
+        return RecordID(rawValue: lastRecord)
+    }
+
+    /// Keeps what a push is for.
+    mutating func begin(_ push: AskedPush) -> PushID {
+        lastPush &+= 1
+        let id = PushID(rawValue: lastPush)
+        pushes[id] = push
+        return id
+    }
+
+    // MARK: From push to outcome
+
+    /// A step on the way to the provider. Whether the push of a call has left matters when its phone is lost later: it is
+    /// not woken twice.
+    mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
+        guard let push = pushes[id] else { return }
+        if case .call(let call, let branch) = push.purpose, !push.isDropped {
+            switch step {
+            case .sent: call.fork.pushLeft(branch, true)
+            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushLeft(branch, false)
+            case .queued, .refused, .answered, .finished, .withdrawn: break
+            }
+        }
+        if step == .withdrawn { pushes[id] = nil }
+        if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
+    }
+
+    /// The provider's last word on a push; retries are over.
+    ///
+    /// - Returns: what waited for it; `nil` when nothing does any more.
+    mutating func finished(_ id: PushID, _ outcome: PushOutcome) -> AskedPush? {
+        guard let push = pushes.removeValue(forKey: id), !push.isDropped else { return nil }
+        if !outcome.isAccepted { unread.ended(push.code, of: push.device) }
+        return push
+    }
+
+    /// Drops the push of a branch that needs none any more; an answer that still comes finds nobody.
+    mutating func drop(_ branch: Int, of call: Call, into actions: inout [ProxyAction]) {
+        guard let id = call.fork.takePush(branch) else { return }
+        if let push = pushes[id] {
+            unread.ended(push.code, of: push.device)
+            pushes[id]?.isDropped = true
+        }
+        actions.append(.cancelPush(id))
+    }
+
+    // MARK: Waking a phone
+
+    /// The incoming-call push of a branch that waits (R11).
+    mutating func wake(
+        _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: Call, _ offer: Offer,
+        _ caller: CallerIdentity, now: Moment, into actions: inout [ProxyAction]
+    ) {
+        guard limits.device.admit(target.id, now: now.instant) else {
+            log.warning(
+                "phone gets too many pushes, it is not woken",
+                [.aor: .described(offer.aor), .device: .described(target.id)])
+            return began(
+                branch, of: call, offer, target.id, .deviceLimit, app: token.provider.rawValue, now: now)
+        }
+        let code = newCode()
+        began(branch, of: call, offer, target.id, nil, code, app: token.provider.rawValue, now: now)
+        let push = begin(
+            AskedPush(
+                .call(call, branch: branch), code, device: target.id, aor: offer.aor,
+                record: call.fork.branches[branch].record))
+        call.fork.pushAsked(branch, push)
+        let badge = unread.asked(code, .call(offer.ref), by: target.id, at: now.date)
+        actions.append(
+            .push(
+                PushRequest(
+                    id: push, code: code, device: target.id, token: token,
+                    message: .incomingCall(IncomingCall(offer, from: caller)), badge: badge,
+                    deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush))))
+    }
+
+    /// Of a phone that is woken because it was lost while it rang.
+    private static var shortestCallPush: Duration { .seconds(5) }
+
+    // MARK: The passing of time
+
+    /// When ``due(now:into:)`` is to be called.
+    var nextDeadline: Instant? { timers.nextDeadline }
+
+    /// - Returns: the next device whose list of missed calls is to be sent once more.
+    mutating func due(now: Moment, into actions: inout [ProxyAction]) -> (device: DeviceID, aor: AddressOfRecord)? {
+        while let timer = timers.popExpired(now: now.instant) {
+            switch timer {
+            case .report(let device, let aor): return (device, aor)
+            case .openings: openingsDue(into: &actions)
+            }
+        }
+        return nil
+    }
+}
+
+/// A push that was asked for and has not ended.
+struct AskedPush {
+    /// Why it was sent.
+    enum Purpose {
+        case call(Call, branch: Int)
+        case missedCalls([CallRef])
+        case notification
+    }
+
+    let purpose: Purpose
+    let code: PushCode
+    let device: DeviceID
+    let aor: AddressOfRecord
+    /// Its record in the timeline.
+    let record: RecordID?
+    /// Nobody waits for it any more; its end still belongs into the timeline.
+    var isDropped = false
+
+    init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
+        self.purpose = purpose
+        self.code = code
+        self.device = device
+        self.aor = aor
+        self.record = record
+    }
+}
+
+/// How many pushes there may be (T11.2).
+struct PushLimits {
+    var device: RateLimit<DeviceID>
+    var notification: RateLimit<DeviceID>
+    var caller: RateLimit<Sender>
+    /// Calls to nobody that get a record.
+    var stray = RateLimit<Bool>(perMinute: 600)
+
+    init(_ settings: ProxySettings) {
+        device = RateLimit(perMinute: settings.call.pushesPerDevice)
+        notification = RateLimit(perMinute: settings.notificationsPerDevice)
+        caller = RateLimit(perMinute: settings.call.pushesPerCaller)
+    }
+
+    mutating func changed(_ settings: ProxySettings) {
+        device.perMinute = settings.call.pushesPerDevice
+        notification.perMinute = settings.notificationsPerDevice
+        caller.perMinute = settings.call.pushesPerCaller
+    }
+}
+
+enum LedgerTimer: Sendable {
+    /// A list of missed calls that its provider did not take is to be sent once more.
+    case report(DeviceID, AddressOfRecord)
+    /// Calls that have begun are to be written down.
+    case openings
+}
+
+/// A list of missed calls that was not taken.
+struct FailedReport {
+    var count: Int
+    let timer: DeadlineID
+}
+
+extension IncomingCall {
+    /// As pushes tell of it.
+    init(_ offer: Offer, from caller: CallerIdentity) {
+        self.init(
+            callRef: offer.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous, receivedAt: offer.receivedAt, callID: offer.key.callID)
+    }
+}

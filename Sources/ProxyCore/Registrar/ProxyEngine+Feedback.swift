@@ -1,0 +1,59 @@
+package import Bytes
+import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// What a step of the search for dead tokens found.
+package struct DeadTokenFindings: Hashable, Sendable {
+    /// Contacts that were dropped.
+    package var dropped = 0
+    /// Contacts that stay because they were registered later than their token died.
+    package var newer = 0
+    /// The tokens that some contact has.
+    package var matched: [ByteString] = []
+    /// Where to go on; `nil` when all was searched.
+    package var next: BindingCursor?
+
+    package init() {}
+}
+
+extension ProxyEngine {
+    /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
+    /// one: all bindings are searched, in steps, so that calls go on meanwhile.
+    ///
+    /// - Parameters:
+    ///   - dead: token in lower-case hexadecimal, and the unsigned second since which it is dead.
+    ///   - cursor: where this step begins.
+    ///   - limit: contacts to read in this step.
+    ///   - now: both clocks.
+    /// - Returns: what was found, and where the next step begins.
+    package func tokensReportedDead(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
+    ) -> DeadTokenFindings {
+        var findings = DeadTokenFindings()
+        var found: [(device: BindingTable.PushDevice, second: UInt32)] = []
+        var cursor = cursor
+        let hasMore = registrar.bindings.forEachAppleDevice(from: &cursor, limit: limit) { device in
+            for token in device.token.appleTokens {
+                guard let second = dead[token] else { continue }
+                findings.matched.append(token)
+                found.append((device, second))
+                return
+            }
+        }
+        for (device, second) in found {
+            guard FeedbackRecord.shouldDropToken(second: second, registeredAt: device.registeredAt),
+                let aor = registrar.bindings.binding(device.id)?.aor
+            else {
+                findings.newer += 1
+                continue
+            }
+            findings.dropped += 1
+            dropDevice(
+                device.id, of: aor, device.token, since: UnixTime(seconds: Int64(second)), source: .feedback, now: now)
+        }
+        settle(now: now)
+        if hasMore { findings.next = cursor }
+        return findings
+    }
+}

@@ -1,0 +1,94 @@
+package import Addressing
+import Bytes
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Passwords, whether they come as digests or over HTTP: their wrong ones are counted together (T8).
+extension ProxyEngine {
+    /// Whether what somebody shows is looked at now.
+    ///
+    /// - Parameters:
+    ///   - source: who shows it; `nil` for a trusted peer, which speaks for many.
+    ///   - user: whose password it would be; `nil` for a key or another secret that is no user's.
+    ///   - now: the present.
+    /// - Returns: how long to wait before; `nil`: not at all.
+    package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
+        guard let wait = logins.wait(for: attempt(from: source, for: user), now: now.instant) else { return nil }
+        counters.count(.loginLimited)
+        return wait
+    }
+
+    /// It was wrong.
+    package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
+        counters.count(.loginFailed)
+        logins.failed(attempt(from: source, for: user), now: now.instant)
+    }
+
+    /// It was right.
+    package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
+        logins.succeeded(LoginLimit.Attempt(from: source, for: user))
+    }
+
+    private func attempt(from source: IPAddress?, for user: AddressOfRecord?) -> LoginLimit.Attempt {
+        guard let source, let user else { return LoginLimit.Attempt(from: source, for: user) }
+        return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
+    }
+
+    /// The user has a contact there.
+    private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
+        registrar.bindings.bindings(for: user, now: .distantPast).contains {
+            $0.flow.remote.address.source == source.source
+        }
+    }
+
+    // MARK: Digests
+
+    /// Judges the digest credentials of a request, within the limits.
+    func checkCredentials(
+        of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
+        now: Moment
+    ) -> DigestAuthenticator.Verdict {
+        let verdict = digest.check(
+            incoming.request, as: role, realm: digest.realm(for: home), owner: owner, on: incoming.flow,
+            from: holder(incoming), users: registrar.users, now: now.instant
+        ) { name in
+            digestWait(incoming, AddressOfRecord(user: name, host: home), now: now)
+        }
+        count(verdict)
+        let source = incoming.isTrusted ? nil : incoming.flow.remote.address
+        switch verdict {
+        case .challenge(.wrong(let name)):
+            loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
+        case .authenticated(let user), .forbidden(let user):
+            let user = AddressOfRecord(user: user.name, host: home)
+            noteProved(incoming.flow, by: user)
+            loginSucceeded(from: source, for: user)
+        case .challenge, .limited: break
+        }
+        return verdict
+    }
+
+    /// A phone on the very flow that it registered on has shown its password there: nobody else can use that flow.
+    private func digestWait(_ incoming: IncomingRequest, _ user: AddressOfRecord, now: Moment) -> Duration? {
+        let source = incoming.isTrusted ? nil : incoming.flow.remote.address
+        guard let wait = loginWait(from: source, for: user, now: now) else { return nil }
+        let isOwnFlow = registrar.bindings.bindings(for: user, now: .distantPast).contains { $0.flow == incoming.flow }
+        return isOwnFlow && !incoming.isTrusted ? nil : wait
+    }
+
+    func challenge(
+        _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
+        home: ByteString, now: Moment
+    ) {
+        let fields = digest.challenge(
+            realm: digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
+            for: holder(incoming), users: registrar.users, now: now.instant)
+        refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
+    }
+
+    private func holder(_ incoming: IncomingRequest) -> NonceHolder {
+        incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
+    }
+}

@@ -1,0 +1,281 @@
+import Addressing
+import Bytes
+import PushDelivery
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// REGISTERs, and what is told of devices in another way.
+extension ProxyEngine {
+    /// RFC 3261 section 10.3: authenticate, plan, commit, then answer; REGISTERs of one AOR one after the other.
+    func registerReceived(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        guard let home = identity.home(of: request.to.uri),
+            let aor = AddressOfRecord(request.to.uri, home: home)
+        else {
+            refuseRegister(incoming, of: nil, .notFound, because: "no user of ours", now: now)
+            return
+        }
+        guard request.path.isEmpty || incoming.isTrusted else {
+            refusePath(incoming, for: aor, now: now)
+            return
+        }
+        guard authenticateRegister(incoming, for: aor, now: now), let incoming = begun(incoming, now: now) else {
+            return
+        }
+        begin(.register(incoming), for: aor, now: now)
+    }
+
+    /// A device that somebody told of over HTTP, on the same directory as the REGISTERs; ends with
+    /// ``ProxyAction/reported(_:_:)``.
+    package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
+    {
+        begin(.report(device, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    /// Devices that are to be forgotten, by the word of their app; ends with ``ProxyAction/reported(_:_:)``.
+    package func devicesWithdrawn(
+        _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
+    ) {
+        begin(.removal(selection, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    // MARK: Authenticate
+
+    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
+        guard settings.authenticates else { return true }
+        switch checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now) {
+        case .authenticated: return true
+        case .forbidden:
+            refuseRegister(incoming, of: aor, .forbidden, because: "the password is another user's", now: now)
+        case .limited(let wait):
+            refuseRegister(
+                incoming, of: aor, .serviceUnavailable, fields: [Self.retryAfter(wait)],
+                because: "too many wrong passwords", now: now)
+        case .challenge(let reason):
+            noteChallenge(incoming, of: aor, reason, now: now)
+            challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
+        }
+        return false
+    }
+
+    // MARK: Plan and commit
+
+    private func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) {
+        switch registrar.begin(work, for: aor, now: now) {
+        case .queued: break
+        case .busy: refuse(work, retryAfter: 5, now: now)
+        case .rejected(let status, let fields): reject(work, of: aor, status, fields, now: now)
+        case .planned(let plan):
+            noteReturn(by: work, plan, now: now)
+            complete(work, plan, for: aor, now: now)
+        case .committing(let plan, let ticket):
+            noteReturn(by: work, plan, now: now)
+            act(.commit(plan.persist.map(EngineChange.binding), ticket))
+        }
+    }
+
+    /// Devices have sent a REGISTER; what it changes is not written yet.
+    private func noteReturn(by work: RegistrarWork, _ plan: RegisterPlan, now: Moment) {
+        guard case .register = work, !calls.devices.isEmpty, ledger.timeline.isOn else { return }
+        for device in plan.refreshed {
+            for call in calls.devices.calls(of: device) {
+                guard let branch = call.fork.waitingBranch(of: device) else { continue }
+                ledger.registered(call.fork.branches[branch], now: now)
+            }
+        }
+    }
+
+    /// The store committed the changes of a ticket, or could not.
+    package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
+        guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else { return }
+        if succeeded {
+            complete(queue.current, queue.plan, for: aor, now: now)
+        } else {
+            refuse(queue.current, retryAfter: 10, now: now)
+        }
+        // In their order; the first that needs a commit makes the rest wait again.
+        for work in queue.waiting { begin(work, for: aor, now: now) }
+        settle(now: now)
+    }
+
+    // MARK: Complete
+
+    /// What was planned is on disk.
+    private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
+        registrar.complete(plan)
+        countNew(plan.facts)
+        switch work {
+        case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)
+        case .report(_, let ticket), .removal(_, let ticket):
+            for fact in plan.facts {
+                log.info("device reported", [.aor: .described(aor), .outcome: .text("\(fact)")])
+            }
+            for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+            act(.reported(ticket, .done(plan.persist.count)))
+        }
+    }
+
+    /// Answers, and only then lets the held calls out (R17, A11).
+    private func completeRegister(
+        _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
+    ) {
+        note(plan, for: aor, on: incoming.flow)
+        if registrar.noteRefreshed(plan.bookkeeping) {
+            _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
+        }
+        counters.count(.registerAccepted)
+        // Where nobody has to prove himself, a contact is all the proof there is.
+        if !settings.authenticates { noteProved(incoming.flow) }
+        let fields = registrar.okFields(for: plan, now: now)
+        if let server = incoming.server {
+            respond(server, .ok, incoming.response(.ok, toTag: tags.next(), fields: fields), now: now)
+            settle(now: now)
+        }
+        for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+        for device in plan.refreshed {
+            if !calls.devices.isEmpty || !calls.ended.isEmpty { deviceReturned(device, now: now) }
+            if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
+            // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
+            if !registrar.bindings.isPush(device) { contactReturned(device, of: aor, now: now) }
+        }
+    }
+
+    /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
+    func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
+        if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
+    }
+
+    /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
+    private func note(_ plan: RegisterPlan, for aor: AddressOfRecord, on flow: Flow) {
+        guard log.isEnabled(.info) else { return }
+        if plan.facts.isEmpty {
+            log.debug("refreshed", [.aor: .described(aor), .source: .described(flow.remote)])
+        }
+        for fact in plan.facts {
+            let story: LogValue = .text("\(fact)")
+            log.info(
+                "registration", [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
+        }
+    }
+
+    // MARK: Refuse
+
+    /// Cannot be done now.
+    private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
+        switch work {
+        case .register(let incoming):
+            refuseRegister(
+                incoming, of: nil, .serviceUnavailable, fields: [Self.retryAfter(seconds: seconds)],
+                because: "too many at once, or the disk takes no changes", now: now)
+        case .report(_, let ticket), .removal(_, let ticket): act(.reported(ticket, .unavailable))
+        }
+    }
+
+    /// May not be done.
+    private func reject(
+        _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField], now: Moment
+    ) {
+        switch work {
+        case .register(let incoming):
+            refuseRegister(incoming, of: aor, status, fields: fields, because: Self.reason(status), now: now)
+        case .report(_, let ticket), .removal(_, let ticket):
+            switch status {
+            case .pushNotSupported: act(.reported(ticket, .notSupported))
+            case .forbidden: act(.reported(ticket, .tooManyDevices))
+            default: act(.reported(ticket, .malformed))
+            }
+        }
+    }
+
+    /// What the registrar means by a status.
+    private static func reason(_ status: Status) -> StaticString {
+        switch status {
+        case .forbidden: "more contacts than max-contacts, or a contact that may not be"
+        case 423: "it expires too soon"
+        case 555: "its push provider is not served here"
+        case 420: "it requires what is not known here"
+        default: "it is not well-formed, or older than the last one"
+        }
+    }
+
+    /// A Path says where requests are sent: that is an edge's word, and not a phone's (T9.3).
+    private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
+        var warning = Array("399 ".utf8)
+        warning.append(aor.host)
+        warning.append(" \"Path from an address that is not trusted\"")
+        refuseRegister(
+            incoming, of: aor, .forbidden, fields: [AddedField("Warning", ByteString(warning))],
+            because: "its Path is not of a trusted address", now: now)
+    }
+
+    /// A REGISTER without credentials is everyday life of a phone that is registered. Of one that is not, the line tells
+    /// that it was asked for its password, should it never answer.
+    private func noteChallenge(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
+    ) {
+        switch reason {
+        case .wrong:
+            noteRefusal(
+                incoming, of: aor, .unauthorized, because: "wrong user or password", within: &refusedRegisters, now: now
+            )
+        case .nothingShown where !registrar.bindings.isKnown(aor):
+            noteRefusal(
+                incoming, of: aor, .unauthorized, because: "no password was shown yet", within: &challengedRegisters,
+                now: now)
+        case .nothingShown, .stale: break
+        }
+    }
+
+    /// Refuses a REGISTER and says so in the log.
+    private func refuseRegister(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, fields: [AddedField] = [],
+        because reason: StaticString, now: Moment
+    ) {
+        counters.count(.registerRefused)
+        noteRefusal(incoming, of: aor, status, because: reason, within: &refusedRegisters, now: now)
+        refuse(incoming, status, fields: fields, now: now)
+    }
+
+    /// One line for each, but not more than so many: anybody can cause them.
+    private func noteRefusal(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because reason: StaticString,
+        within limit: inout LogRateLimit, now: Moment
+    ) {
+        guard log.isEnabled(.info), let suppressed = limit.admit(now: now.instant) else { return }
+        log.info(
+            "REGISTER refused",
+            [
+                .aor: aor.map { .described($0) } ?? .bytes(incoming.request.to.uri.text),
+                .source: .described(incoming.flow.remote), .status: .number(Int(status.code)),
+                .reason: .text("\(reason)"), .suppressed: .number(suppressed),
+            ])
+    }
+
+    // MARK: Time
+
+    /// Drops ordinary bindings whose time is over.
+    func removeExpiredBindings(now: Moment) {
+        let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
+        guard !ended.isEmpty else { return }
+        act(.record(ended.map { .binding(.delete($0.id)) }))
+        for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
+    }
+
+    /// Looked at in one go, so that a crowd that expires together does not hold up calls.
+    private static let expiryBatch = 500
+
+    /// Writes some of what was refreshed; the rest has its turn soon.
+    func bookkeepingDue(now: Moment) {
+        let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
+        act(.refresh(rows))
+        if hasMore { _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingPause) }
+    }
+
+    private static let bookkeepingDelay: Duration = .seconds(10)
+    private static let bookkeepingPause: Duration = .milliseconds(50)
+    private static let bookkeepingBatch = 200
+}

@@ -1,0 +1,138 @@
+import Addressing
+import Bytes
+package import Registration
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// The registrar: users, their bindings, and the work on them, one at a time for each AOR (RFC 3261 section 10.3).
+///
+/// A REGISTER passes these stages: it is authenticated (`ProxyEngine+Login`, nothing is kept of it before), planned
+/// (``RegisterProcessor``), committed to the store, and completed: answered, and the calls that wait let out. An upstream
+/// registrar would be asked between plan and commit. What is told of devices in another way begins with the plan.
+package struct Registrar: ~Copyable {
+    package internal(set) var bindings: BindingTable
+    package internal(set) var users: UserDirectory
+    private let processor: RegisterProcessor
+    /// The work on each AOR whose plan is being committed.
+    private var works: [AddressOfRecord: RegistrarQueue] = [:]
+    private var commits: [CommitTicket: AddressOfRecord] = [:]
+    private var lastCommit: UInt64 = 0
+    /// Bindings whose expiry and CSeq in the store are behind.
+    private var refreshedLately = Set<DeviceID>()
+    private var dateField = DateField()
+
+    init(settings: RegistrarSettings, users: UserDirectory, enabled: ProviderSet, startedAt date: UnixTime) {
+        self.users = users
+        processor = RegisterProcessor(settings: settings)
+        bindings = BindingTable(enabled: enabled, startedAt: date)
+    }
+
+    // MARK: Plan and commit
+
+    /// Plans the work, or lets it wait for that before it.
+    mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
+        guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
+        // A place for each device, and for what else concerns the user: all of them may wake at once.
+        guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
+        works[aor]?.waiting.append(work)
+        return .queued
+    }
+
+    private static var reserve: Int { 8 }
+
+    private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
+        switch decision(on: work, for: aor, now: now) {
+        case .rejected(let status, let fields): return .rejected(status, fields)
+        case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
+        case .accepted(let plan):
+            lastCommit &+= 1
+            let ticket = CommitTicket(lastCommit)
+            let aor = aor.compacted()
+            bindings.begin(plan)
+            works[aor] = RegistrarQueue(current: work, plan: plan)
+            commits[ticket] = aor
+            return .committing(plan, ticket)
+        }
+    }
+
+    private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
+        switch work {
+        case .register(let incoming):
+            processor.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
+        case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
+        case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
+        }
+    }
+
+    /// The store has answered.
+    ///
+    /// - Returns: the work whose plan it was, and what waited behind it; that begins anew, in its order.
+    mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (aor: AddressOfRecord, queue: RegistrarQueue)? {
+        guard let aor = commits.removeValue(forKey: ticket), let queue = works.removeValue(forKey: aor) else {
+            return nil
+        }
+        if !succeeded { bindings.cancel(queue.plan) }
+        return (aor, queue)
+    }
+
+    /// A plan takes effect.
+    mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
+
+    /// What the 200 to a REGISTER says of the bindings.
+    mutating func okFields(for plan: RegisterPlan, now: Moment) -> [AddedField] {
+        bindings.okFields(for: plan, date: dateField.field(at: now.date), now: now)
+    }
+
+    // MARK: Bookkeeping
+
+    /// Expiry, CSeq and Call-ID of a refresh: a restart could lose them without harm, so they are written late, each
+    /// binding once however often it was refreshed meanwhile.
+    ///
+    /// - Returns: whether these are the first since all was written.
+    mutating func noteRefreshed(_ devices: [DeviceID]) -> Bool {
+        guard !devices.isEmpty else { return false }
+        defer { for device in devices { refreshedLately.insert(device) } }
+        return refreshedLately.isEmpty
+    }
+
+    /// Some of the rows that were refreshed lately, so that calls do not wait behind all of them.
+    mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
+        let devices = refreshedLately.prefix(limit)
+        let rows = devices.compactMap { bindings.stored($0, now: now) }
+        refreshedLately.subtract(devices)
+        return (rows, !refreshedLately.isEmpty)
+    }
+
+    /// Takes a binding from the store at start-up; false when its row is to be deleted.
+    mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
+        bindings.restore(row, settings: processor.settings, now: now)
+    }
+}
+
+/// What changes an AOR's devices.
+enum RegistrarWork {
+    case register(IncomingRequest)
+    case report(ReportedDevice, ReportTicket)
+    case removal(DeviceSelection, ReportTicket)
+}
+
+/// What becomes of a piece of work.
+enum RegistrarStep {
+    /// It waits for the work before it.
+    case queued
+    /// Too much waits already.
+    case busy
+    case rejected(Status, [AddedField])
+    /// Nothing has to be written first.
+    case planned(RegisterPlan)
+    /// The changes of the plan go to the store with this ticket.
+    case committing(RegisterPlan, CommitTicket)
+}
+
+/// The work on one AOR: the first waits for its commit, the others for their turn.
+struct RegistrarQueue {
+    let current: RegistrarWork
+    let plan: RegisterPlan
+    var waiting: [RegistrarWork] = []
+}

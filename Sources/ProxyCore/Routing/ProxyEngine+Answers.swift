@@ -1,0 +1,71 @@
+import Addressing
+import Bytes
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// Responses of our own.
+extension ProxyEngine {
+    /// Sends a final response of our own, without a transaction when the request has none.
+    func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
+        guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
+        respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
+    }
+
+    func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
+        counters.count(Counter(status))
+        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
+    }
+
+    /// Sends a final response that nothing is kept of: each copy of the request gets it again, and no timer repeats it.
+    ///
+    /// Where it would be too long for what the request has proved (T4.1), it goes without its fields, the first of them
+    /// first, or not at all: a challenge needs one.
+    func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
+        guard incoming.request.method != .ack else { return }
+        let tag = tags.stateless(for: incoming.request)
+        let limit = incoming.answerLimit
+        let isChallenge = status == .unauthorized || status == .proxyAuthenticationRequired
+        var fields = fields
+        var bytes = incoming.response(status, toTag: tag, fields: fields)
+        while bytes.count > limit {
+            guard fields.count > (isChallenge ? 1 : 0) else { return }
+            fields.removeFirst()
+            bytes = incoming.response(status, toTag: tag, fields: fields)
+        }
+        counters.count(Counter(status))
+        act(.send(bytes, on: incoming.responseFlow))
+    }
+
+    /// To an INVITE at once; to others when there is no answer after 3.5 s (RFC 4320 section 4.1), which the transactions
+    /// see to.
+    func sendTrying(_ incoming: IncomingRequest, now: Moment) {
+        guard let server = incoming.server else { return }
+        let bytes = incoming.response(.trying, toTag: nil, fields: [])
+        guard incoming.request.method != .invite else { return respond(server, .trying, bytes, now: now) }
+        withTransactions { $0.respond(server, status: .trying, bytes: bytes, now: now.instant, into: &$1) }
+    }
+
+    // MARK: Fields
+
+    static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
+
+    /// In whole seconds, and no sooner.
+    static func retryAfter(_ wait: Duration) -> AddedField {
+        retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
+    }
+
+    /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.
+    var sipsNotAllowed: AddedField {
+        var value = Array("380 ".utf8)
+        value.append(identity.domains.first ?? ByteString("sippushd"))
+        value.append(" \"SIPS Not Allowed\"")
+        return AddedField("Warning", ByteString(value))
+    }
+
+    static let capabilities = [
+        AddedField("Allow", ByteString("INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY")),
+        AddedField("Supported", ByteString("path")),
+    ]
+}

@@ -1,0 +1,39 @@
+import Bytes
+import SIPGrammar
+
+/// The tags of our own responses (RFC 3261 section 19.3): unique and different in each process; nobody has to be unable to
+/// guess one.
+struct Tags {
+    private let key: UInt64
+    private var last: UInt64 = 0
+
+    init(key: UInt64) { self.key = key }
+
+    mutating func next() -> ByteString {
+        last &+= 1
+        var mixed = (key &+ last) &* 0x9e37_79b9_7f4a_7c15
+        mixed ^= mixed >> 29
+        return Self.text(mixed)
+    }
+
+    /// The same for each copy of a request that comes (section 8.2.7), without a memory of it.
+    func stateless(for request: SIPRequest) -> ByteString {
+        var hasher = Hasher()
+        hasher.combine(key)
+        hasher.combine(request.callID)
+        hasher.combine(request.from.tag)
+        hasher.combine(request.cseq)
+        hasher.combine(request.via.branch)
+        return Self.text(UInt64(bitPattern: Int64(hasher.finalize())))
+    }
+
+    private static func text(_ mixed: UInt64) -> ByteString {
+        var text: [UInt8] = []
+        text.reserveCapacity(16)
+        for shift in stride(from: 60, through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: mixed >> UInt64(shift)) & 15
+            text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        }
+        return ByteString(text)
+    }
+}

@@ -1,0 +1,127 @@
+import Addressing
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Testing
+import Timekeeping
+
+@testable import ProxyCore
+
+@Suite("Calls by themselves")
+struct CallsTests {
+    private let scene = MachineScene()
+    private let devices = (1...2).map(DeviceID.init(rawValue:))
+    private let server = ServerTransactionID(rawValue: 1)
+
+    @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
+        var calls = Calls()
+        let offer = scene.offer()
+        let call = calls.begin(
+            try MachineScene.invite(), server, devices: devices, offer: offer, accounts: [.callee(MachineScene.bob)])
+        for branch in devices.indices { calls.list(branch, of: call) }
+        #expect(calls[call.id] === call)
+        #expect(calls.call(of: server) === call)
+        #expect(calls.isOffered(offer.key) && calls.offered == 1)
+        #expect(devices.allSatisfy { calls.devices.calls(of: $0).first === call })
+        #expect(calls.shares[.callee(MachineScene.bob)].calls == 1)
+        #expect(calls.bytes == call.request.count && calls.bytes > 0)
+    }
+
+    @Test
+    func `after the final response its user may be called anew and its bytes are free; the call stays for its ACK`()
+        throws
+    {
+        var calls = Calls()
+        let call = calls.begin(try MachineScene.invite(), server, devices: devices, offer: scene.offer())
+        for branch in devices.indices { calls.list(branch, of: call) }
+        _ = call.fork.cancelReceived()
+        calls.unlistEnded(call)
+        calls.finish(call)
+        #expect(!calls.isOffered(scene.offer().key) && calls.bytes == 0 && calls.devices.isEmpty)
+        #expect(calls[call.id] === call && !call.isForgotten)
+        calls.serverEnded(server)
+        #expect(calls[call.id] == nil && call.isForgotten && calls.count == 0)
+    }
+
+    @Test func `a call whose transaction is over stays while a phone has it`() throws {
+        var calls = Calls()
+        let call = calls.begin(try MachineScene.invite(), server, devices: [nil])
+        call.fork.sent(0, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
+        calls.serverEnded(server)
+        #expect(calls[call.id] === call)
+        _ = call.fork.failed(0, with: .busyHere, response: nil)
+        calls.forgetIfDone(call)
+        #expect(calls[call.id] == nil)
+    }
+
+    @Test func `a call as a value says all that is kept of it, until it is over`() throws {
+        var calls = Calls()
+        let invite = try MachineScene.invite()
+        let call = calls.begin(invite, server, devices: devices, offer: scene.offer())
+        call.fork.waits(0)
+        call.fork.pushLeft(0, true)
+        call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
+        let stored = try #require(StoredCall(call))
+        #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
+        #expect(stored.request == invite.request.frame.bytes && stored.source == MachineScene.pbx)
+        #expect(stored.callID == ByteString("c1") && stored.holdUntil == scene.now.date + .seconds(30))
+        #expect(stored.branches.map(\.wasPushed) == [true, false])
+        call.fork.diverted(1, to: devices[0])
+        #expect(StoredCall(call)?.ringing == [devices[0]])
+        _ = call.fork.cancelReceived()
+        #expect(StoredCall(call) == nil)
+        let message = calls.begin(invite, ServerTransactionID(rawValue: 2), devices: [nil])
+        #expect(StoredCall(message) == nil)
+    }
+
+    @Test func `pages show the oldest calls first, each once`() throws {
+        var calls = Calls()
+        for number in 1...25 {
+            let server = ServerTransactionID(rawValue: UInt64(number))
+            _ = calls.begin(try MachineScene.invite("c\(number)"), server, devices: [nil])
+        }
+        var seen: [UInt64] = []
+        while case let page = calls.page(after: seen.last ?? 0, limit: 4).map(\.number), !page.isEmpty { seen += page }
+        #expect(seen == Array(1...25))
+        #expect(calls.page(after: 20, limit: 100).map(\.number) == Array(21...25))
+    }
+}
+
+@Suite("Client transactions with their owners")
+struct ClientLegsTests {
+    private let scene = MachineScene()
+    private let client = ClientTransactionID(rawValue: 3)
+    private let device = DeviceID(rawValue: 1)
+
+    @Test func `a leg serves a branch until its transaction ends`() throws {
+        var calls = Calls()
+        var legs = ClientLegs()
+        let call = calls.begin(try MachineScene.invite(), ServerTransactionID(rawValue: 1), devices: [device])
+        legs.start(client, BranchLeg(call: call, branch: 0))
+        #expect(legs.branch(client)?.call === call && !legs.isLost(client))
+        legs.lost(client)
+        legs.arrived(client)
+        #expect(legs.isLost(client) && legs.branch(client)?.hasArrived == true)
+        #expect(legs.end(client)?.call === call)
+        #expect(legs[client] == nil && legs.end(client) == nil)
+    }
+
+    @Test func `a farewell has an owner of its own, and a device may hear several`() throws {
+        var legs = ClientLegs()
+        let listener = Listener(
+            number: 0, transport: .udp, bound: MachineScene.pbx.remote, sentBy: ByteString("proxy.example.net"))
+        for number in 1...2 {
+            legs.start(
+                ClientTransactionID(rawValue: UInt64(number)),
+                Farewell(
+                    scene.offer(), to: device, on: MachineScene.phone, from: listener, try MachineScene.invite()))
+        }
+        #expect(legs.hearsFarewell(device) && legs.branch(ClientTransactionID(rawValue: 1)) == nil)
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 1))?.device == device)
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 1)) == nil)
+        #expect(legs.hearsFarewell(device))
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 2)) != nil)
+        #expect(!legs.hearsFarewell(device))
+    }
+}

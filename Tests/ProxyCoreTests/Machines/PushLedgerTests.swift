@@ -1,0 +1,167 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPTransactions
+import Telemetry
+import Testing
+import Timekeeping
+
+@testable import ProxyCore
+
+@Suite("The ledger of pushes by itself")
+struct PushLedgerTests {
+    private var scene = MachineScene()
+
+    /// A ledger, and a call that waits for one phone, whose push was asked for.
+    private func woken(
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        _ body: (inout PushLedger, Call, inout [ProxyAction]) throws -> Void
+    ) throws {
+        var settings = ProxySettings()
+        change(&settings)
+        var random: UInt64 = 0
+        var ledger = PushLedger(
+            settings, restoring: [],
+            random: {
+                random += 1
+                return random
+            }, log: .silent)
+        let registrar = try scene.registrar("t1")
+        let target = try #require(registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
+        var calls = Calls()
+        let invite = try MachineScene.invite()
+        let offer = scene.offer()
+        let call = calls.begin(
+            invite, ServerTransactionID(rawValue: 1), devices: [target.id], offer: offer)
+        call.fork.waits(0)
+        var actions: [ProxyAction] = []
+        let caller = CallerIdentity(invite.request, format: .user)
+        ledger.callOffered(offer, from: caller, at: scene.now.date, to: [target.id], into: &actions)
+        ledger.wake(
+            target, try #require(target.pushToken), for: 0, of: call, offer, caller, now: scene.now, into: &actions)
+        try body(&ledger, call, &actions)
+    }
+
+    private let accepted = PushOutcome.accepted(nil)
+
+    @Test func `a push has a number of its own, its record another`() throws {
+        try woken { ledger, call, actions in
+            let push = try #require(actions.pushes.first)
+            #expect(call.fork.branches[0].push == push.id)
+            #expect(call.fork.branches[0].record != nil)
+            #expect(ledger.timeline.count == 1 && push.badge == 1)
+            // The next push of the same phone has a record as well, and the numbers need not go together.
+            let code = ledger.newCode()
+            let record = ledger.newRecordID()
+            let next = ledger.begin(
+                AskedPush(.notification, code, device: DeviceID(rawValue: 1), aor: MachineScene.bob, record: nil))
+            #expect(record.rawValue == 2 && next.rawValue == 2)
+            let after = ledger.begin(
+                AskedPush(.notification, code, device: DeviceID(rawValue: 1), aor: MachineScene.bob, record: nil))
+            #expect(after.rawValue == 3)
+        }
+    }
+
+    @Test func `that a push has left counts for its branch, and a refusal takes it back`() throws {
+        try woken { ledger, call, actions in
+            let push = try #require(call.fork.branches[0].push)
+            ledger.noted(push, .sent, now: scene.now, into: &actions)
+            #expect(call.fork.branches[0].wasPushed)
+            let refused = PushOutcome.credentialsRefused("no")
+            ledger.noted(push, .answered(refused, status: 403, problem: nil), now: scene.now, into: &actions)
+            #expect(!call.fork.branches[0].wasPushed)
+            #expect(ledger.finished(push, refused)?.device == call.fork.branches[0].device)
+            #expect(ledger.unread.count == 0)
+        }
+    }
+
+    @Test
+    func `a push that is not needed any more is withdrawn; its record waits for that word, its branch for nothing`()
+        throws
+    {
+        try woken { ledger, call, actions in
+            let push = try #require(call.fork.branches[0].push)
+            ledger.drop(0, of: call, into: &actions)
+            ledger.ended(0, of: call, .answeredElsewhere, now: scene.now, into: &actions)
+            #expect(call.fork.branches[0].push == nil && ledger.unread.count == 0 && actions.records.isEmpty)
+            ledger.drop(0, of: call, into: &actions)
+            let cancelled = actions.filter { if case .cancelPush = $0 { true } else { false } }
+            #expect(cancelled.count == 1)
+            ledger.noted(push, .sent, now: scene.now, into: &actions)
+            #expect(!call.fork.branches[0].wasPushed)
+            ledger.noted(push, .withdrawn, now: scene.now, into: &actions)
+            #expect(actions.records.map(\.delivery) == [.withdrawn] && ledger.pushes.isEmpty)
+        }
+    }
+
+    @Test func `the outcome of a push that was dropped meanwhile finds nobody, and ends its record`() throws {
+        try woken { ledger, call, actions in
+            let push = try #require(call.fork.branches[0].push)
+            ledger.drop(0, of: call, into: &actions)
+            ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
+            ledger.noted(push, .finished(accepted), now: scene.now, into: &actions)
+            #expect(ledger.finished(push, accepted) == nil && ledger.pushes.isEmpty)
+            #expect(actions.records.map(\.end) == [.callerGaveUp])
+        }
+    }
+
+    @Test func `a phone that gets too many pushes has a record that says so, and no push`() throws {
+        try woken({ $0.call.pushesPerDevice = 1 }) { ledger, call, actions in
+            let before = actions.pushes.count
+            let registrar = try scene.registrar("t1")
+            let target = try #require(
+                registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
+            let caller = CallerIdentity(try MachineScene.invite().request, format: .user)
+            let offer = scene.offer("c2")
+            var calls = Calls()
+            let other = calls.begin(
+                try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2), devices: [target.id], offer: offer)
+            ledger.wake(
+                target, try #require(target.pushToken), for: 0, of: other, offer, caller, now: scene.now,
+                into: &actions)
+            #expect(before == 1 && actions.pushes.count == 1 && other.fork.branches[0].push == nil)
+            ledger.ended(0, of: other, .timeOver, now: scene.now, into: &actions)
+            #expect(actions.records.map(\.omission) == [.deviceLimit])
+        }
+    }
+
+    @Test func `a list that was not taken is due again, later each time, until it is taken`() throws {
+        try woken { ledger, call, actions in
+            var now = scene
+            let device = try #require(call.fork.branches[0].device)
+            var waits: [Duration] = []
+            for _ in 1...3 {
+                ledger.reportFinished(
+                    [CallRef(rawValue: 7)], to: device, of: MachineScene.bob, .noConnection("gone"), now: now.now,
+                    into: &actions)
+                let before = now.now.instant
+                var due: DeviceID?
+                while due == nil, let next = ledger.nextDeadline {
+                    now.pass(max(.zero, next - now.now.instant))
+                    due = ledger.due(now: now.now, into: &actions)?.device
+                }
+                #expect(due == device)
+                waits.append(now.now.instant - before)
+            }
+            #expect(waits[0] >= .seconds(45) && waits[1] > waits[0] && waits[2] > waits[1])
+            ledger.reportFinished(
+                [CallRef(rawValue: 7)], to: device, of: MachineScene.bob, accepted, now: now.now, into: &actions)
+            #expect(ledger.failedReports.isEmpty)
+        }
+    }
+
+    @Test func `a call that begins is written down a tenth of a second later, unless it is over`() throws {
+        try woken { ledger, call, actions in
+            var later = scene
+            #expect(ledger.due(now: later.now, into: &actions) == nil)
+            later.pass(.milliseconds(100))
+            #expect(ledger.due(now: later.now, into: &actions) == nil)
+            let opened = actions.contains { action in
+                guard case .trace(let changes) = action, case .callOpened? = changes.first else { return false }
+                return true
+            }
+            #expect(opened)
+        }
+    }
+}
