@@ -15,21 +15,22 @@ struct ForkTests {
 
     /// Branches without a device, all sent.
     private static func sent(_ clients: ClientTransactionID..., isInvite: Bool = true) -> Fork {
-        var fork = Fork(isInvite: isInvite, devices: clients.map { _ in nil })
+        var fork = Fork(isInvite: isInvite, branches: clients.map { _ in ForkBranch(device: nil) })
         for (branch, client) in clients.enumerated() { fork.sent(branch, as: client, on: flow) }
         return fork
     }
 
     /// One branch that waits for its device.
     private static func waiting() -> Fork {
-        var fork = Fork(isInvite: true, devices: [DeviceID(rawValue: 3)])
+        var fork = Fork(isInvite: true, branches: [ForkBranch(device: DeviceID(rawValue: 3))])
         fork.waits(0)
         return fork
     }
 
     /// Two branches that were sent, and one that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
-        var fork = Fork(isInvite: isInvite, devices: (1...3).map(DeviceID.init(rawValue:)))
+        var fork = Fork(
+            isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
         fork.waits(2)
         return fork

@@ -1,4 +1,5 @@
 import Bytes
+import SIPGrammar
 import SIPMessage
 
 /// A stream comes out the same in whatever pieces it arrives, and the reader ends each message where the framer did.

@@ -36,18 +36,18 @@ final class Call {
     fileprivate(set) var isForgotten = false
 
     init(
-        _ id: ForkID, _ incoming: IncomingRequest, _ server: ServerTransactionID, devices: [DeviceID?], offer: Offer?,
+        _ id: ForkID, _ incoming: IncomingRequest, _ server: ServerTransactionID, branches: [ForkBranch], offer: Offer?,
         accounts: [HeldShares.Account]
     ) {
         self.id = id
         self.server = server
         self.offer = offer
         self.accounts = accounts
-        fork = Fork(isInvite: incoming.request.method == .invite, devices: devices)
+        fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
         source = incoming.flow
         sender = incoming.sender?.compacted()
         request = incoming.request.frame.bytes.compacted()
-        breadth = max(1, Breadth.share(of: incoming.request, among: devices.count))
+        breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
     }
 }
 
@@ -102,11 +102,11 @@ struct Calls {
 
     /// Begins to keep a request.
     mutating func begin(
-        _ incoming: IncomingRequest, _ server: ServerTransactionID, devices: [DeviceID?], offer: Offer? = nil,
+        _ incoming: IncomingRequest, _ server: ServerTransactionID, branches: [ForkBranch], offer: Offer? = nil,
         accounts: [HeldShares.Account] = []
     ) -> Call {
         lastID &+= 1
-        let call = Call(ForkID(lastID), incoming, server, devices: devices, offer: offer, accounts: accounts)
+        let call = Call(ForkID(lastID), incoming, server, branches: branches, offer: offer, accounts: accounts)
         shares.take(call.share, for: accounts)
         calls[call.id] = call
         byServer[server] = call

@@ -62,10 +62,10 @@ package struct Fork: Sendable {
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
 
-    /// A fork with one branch for each device; `nil` stands for a next hop that is none of our users' devices.
-    package init(isInvite: Bool, devices: [DeviceID?]) {
+    /// A fork whose branches have not been sent.
+    package init(isInvite: Bool, branches: [ForkBranch]) {
         self.isInvite = isInvite
-        branches = devices.map(ForkBranch.init)
+        self.branches = branches
     }
 
     /// Somebody has the call.

@@ -64,6 +64,7 @@ package struct ForkBranch: Sendable {
         case cancelled(Fork.CancelReason)
     }
 
+    /// It has not been sent. Without a device it stands for a next hop that is none of our users' devices.
     package init(device: DeviceID?) { self.device = device }
 
     package var isWaiting: Bool { state == .waiting }

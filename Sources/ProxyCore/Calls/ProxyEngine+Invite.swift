@@ -200,7 +200,8 @@ extension ProxyEngine {
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
-            incoming, server, devices: targets.map(\.id), offer: offer, accounts: accounts(sender, aor))
+            incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, offer: offer,
+            accounts: accounts(sender, aor))
         counters.count(.call)
         log.info(
             "call offered",
@@ -337,6 +338,6 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: [HeldShares.Account] = [], now: Moment
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
-        return (incoming, calls.begin(incoming, server, devices: devices, accounts: accounts))
+        return (incoming, calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts))
     }
 }

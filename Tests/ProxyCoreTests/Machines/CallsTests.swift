@@ -18,7 +18,8 @@ struct CallsTests {
         var calls = Calls()
         let offer = scene.offer()
         let call = calls.begin(
-            try MachineScene.invite(), server, devices: devices, offer: offer, accounts: [.callee(MachineScene.bob)])
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), offer: offer,
+            accounts: [.callee(MachineScene.bob)])
         for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
         #expect(calls.call(of: server) === call)
@@ -33,7 +34,8 @@ struct CallsTests {
         throws
     {
         var calls = Calls()
-        let call = calls.begin(try MachineScene.invite(), server, devices: devices, offer: scene.offer())
+        let call = calls.begin(
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), offer: scene.offer())
         for branch in devices.indices { calls.list(branch, of: call) }
         _ = call.fork.cancelReceived()
         calls.unlistEnded(call)
@@ -46,7 +48,7 @@ struct CallsTests {
 
     @Test func `a call whose transaction is over stays while a phone has it`() throws {
         var calls = Calls()
-        let call = calls.begin(try MachineScene.invite(), server, devices: [nil])
+        let call = calls.begin(try MachineScene.invite(), server, branches: [ForkBranch(device: nil)])
         call.fork.sent(0, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         calls.serverEnded(server)
         #expect(calls[call.id] === call)
@@ -58,7 +60,7 @@ struct CallsTests {
     @Test func `a call as a value says all that is kept of it, until it is over`() throws {
         var calls = Calls()
         let invite = try MachineScene.invite()
-        let call = calls.begin(invite, server, devices: devices, offer: scene.offer())
+        let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), offer: scene.offer())
         call.fork.waits(0)
         call.fork.pushLeft(0, true)
         call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
@@ -71,7 +73,7 @@ struct CallsTests {
         #expect(StoredCall(call)?.ringing == [devices[0]])
         _ = call.fork.cancelReceived()
         #expect(StoredCall(call) == nil)
-        let message = calls.begin(invite, ServerTransactionID(rawValue: 2), devices: [nil])
+        let message = calls.begin(invite, ServerTransactionID(rawValue: 2), branches: [ForkBranch(device: nil)])
         #expect(StoredCall(message) == nil)
     }
 
@@ -79,7 +81,7 @@ struct CallsTests {
         var calls = Calls()
         for number in 1...25 {
             let server = ServerTransactionID(rawValue: UInt64(number))
-            _ = calls.begin(try MachineScene.invite("c\(number)"), server, devices: [nil])
+            _ = calls.begin(try MachineScene.invite("c\(number)"), server, branches: [ForkBranch(device: nil)])
         }
         var seen: [UInt64] = []
         while case let page = calls.page(after: seen.last ?? 0, limit: 4).map(\.number), !page.isEmpty { seen += page }
@@ -97,7 +99,8 @@ struct ClientLegsTests {
     @Test func `a leg serves a branch until its transaction ends`() throws {
         var calls = Calls()
         var legs = ClientLegs()
-        let call = calls.begin(try MachineScene.invite(), ServerTransactionID(rawValue: 1), devices: [device])
+        let call = calls.begin(
+            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: device)])
         legs.start(client, BranchLeg(call: call, branch: 0))
         #expect(legs.branch(client)?.call === call && !legs.isLost(client))
         legs.lost(client)

@@ -33,7 +33,7 @@ struct PushLedgerTests {
         let invite = try MachineScene.invite()
         let offer = scene.offer()
         let call = calls.begin(
-            invite, ServerTransactionID(rawValue: 1), devices: [target.id], offer: offer)
+            invite, ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: target.id)], offer: offer)
         call.fork.waits(0)
         var actions: [ProxyAction] = []
         let caller = CallerIdentity(invite.request, format: .user)
@@ -116,7 +116,8 @@ struct PushLedgerTests {
             let offer = scene.offer("c2")
             var calls = Calls()
             let other = calls.begin(
-                try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2), devices: [target.id], offer: offer)
+                try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2),
+                branches: [ForkBranch(device: target.id)], offer: offer)
             ledger.wake(
                 target, try #require(target.pushToken), for: 0, of: other, offer, caller, now: scene.now,
                 into: &actions)
