@@ -32,7 +32,7 @@ final class Call {
     var wasAnswered = false
     /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
     let breadth: UInt32
-    /// Nothing refers to it any more but transactions that have nothing to say.
+    /// It is over, and what its last transactions say changes nothing any more.
     fileprivate(set) var isForgotten = false
 
     init(

@@ -18,7 +18,7 @@ struct ClientLegs {
 
     subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The leg, if it is one of a call that is still known.
+    /// The leg, if the transaction serves a branch. Its call may be forgotten already, and then takes no more events.
     func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
