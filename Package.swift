@@ -102,18 +102,35 @@ let package = Package(
         module(
             "ProxyRuntime",
             [
-                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "SIPTransactions",
-                "HTTPClient",
-                "HTTPServer",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "JSON", "SIPGrammar", "Bytes", "Addressing",
-                "Collections",
-                "Timekeeping", "Telemetry", "Settings",
+                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "Resolver", "Reactor",
+                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "HTTPServices",
+            [
+                "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
+                "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
+                "Collections", "Timekeeping", "Telemetry", "Settings",
+            ]),
+        module(
+            "Control",
+            [
+                "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
+                "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "ProxyDaemon",
+            [
+                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
+                "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
         program(
             "sippushd",
             [
-                "ProxyRuntime", "PushSending", "PushDelivery", "HTTPClient", "Reactor", "Settings", "Telemetry",
-                "Timekeeping",
+                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery", "HTTPClient",
+                "Reactor", "Settings", "Telemetry", "Timekeeping",
             ]),
         module(
             "PushSandbox",
@@ -171,10 +188,32 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "PushSandbox",
-                "LoopTesting",
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
-                "Storage", "Crypto", "SIPMessage", "JSON",
+                "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore",
+                "PushDelivery", "Registration", "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings",
+                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests(
+            "HTTPServicesTests",
+            [
+                "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
+                "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
+                "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "Telemetry",
+            ]),
+        tests(
+            "ControlTests",
+            [
+                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
+                "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration",
+                "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests(
+            "ProxyDaemonTests",
+            [
+                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
+                "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
+                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
                 "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         .target(
@@ -219,7 +258,7 @@ let package = Package(
         tests("StorageTests", ["TestSupport", "Storage"]),
         tests(
             "sippushdTests",
-            ["TestSupport", "sippushd", "ProxyRuntime", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
+            ["TestSupport", "sippushd", "Control", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
         tests("TelemetryTests", ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]

@@ -1,17 +1,17 @@
 import Bytes
-import Crypto
-import Persistence
+package import Crypto
+package import Persistence
 import ProxyCore
-import Reactor
-import Telemetry
-import Timekeeping
+package import Reactor
+package import Telemetry
+package import Timekeeping
 
 /// The keys that seal dialog tokens (T20.6). They are in the store, so that calls made before a restart can be ended after
 /// it; each month a new one takes its place, and an old one stays as long as a dialog may bring what it sealed.
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
-final class DialogKeys: @unchecked Sendable {
-    let sealer = TextSealer()
+package final class DialogKeys: @unchecked Sendable {
+    package let sealer = TextSealer()
 
     static let name = "dialog-seal"
     /// How long a key seals.
@@ -45,7 +45,7 @@ final class DialogKeys: @unchecked Sendable {
     }
 
     /// Reads the keys; the first time one is made, and is on the disk before anything is sealed with it.
-    init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
+    package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
         let secrets = try await StartError.wrapping { () async throws(StoreError) in
@@ -66,7 +66,7 @@ final class DialogKeys: @unchecked Sendable {
     }
 
     /// Looks after the keys from now on, once a day.
-    func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
+    package func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }

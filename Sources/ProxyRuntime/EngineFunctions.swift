@@ -1,13 +1,13 @@
 import Bytes
-import Crypto
-import ProxyCore
+package import Crypto
+package import ProxyCore
 import Registration
 import SIPGrammar
 import SIPMessage
 
 /// The functions the rules get from libraries: seals, digests, chance, and the reader.
-enum EngineFunctions {
-    static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
+package enum EngineFunctions {
+    package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
         return ProxyFunctions(

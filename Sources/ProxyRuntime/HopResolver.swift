@@ -1,16 +1,16 @@
-import Addressing
+package import Addressing
 import Bytes
-import ProxyCore
-import Reactor
+package import ProxyCore
+package import Reactor
 import Resolver
 
 /// Looks next hops up (RFC 3263) and offers only what this daemon speaks.
-final class HopResolver {
+package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
 
     /// With the system's name servers, or those given.
-    init(loop: EventLoop, spoken: Set<Transport>, servers: [Endpoint]? = nil) throws(StartError) {
+    package init(loop: EventLoop, spoken: Set<Transport>, servers: [Endpoint]? = nil) throws(StartError) {
         self.spoken = spoken
         do {
             resolver = try DNSResolver(on: loop, servers: servers)
@@ -22,7 +22,7 @@ final class HopResolver {
     /// The addresses in the order to try them; none when the name has none, or cannot be looked up now.
     ///
     /// `done` is called once, on the loop; from within this call when nothing has to be asked.
-    func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
+    package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
         // Without a wish, what we cannot speak is not asked for: NAPTR might prefer TLS.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(

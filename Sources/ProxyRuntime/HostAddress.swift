@@ -1,16 +1,16 @@
-import Addressing
+package import Addressing
 import Glibc
 
 /// This machine's own addresses.
-enum HostAddress {
+package enum HostAddress {
     /// The address of the first interface that is up and not loopback; loopback when there is none.
-    static func primary(isV4: Bool) -> IPAddress {
+    package static func primary(isV4: Bool) -> IPAddress {
         all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))
     }
 
     /// Those of all interfaces that are up.
-    static var all: [IPAddress] {
+    package static var all: [IPAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard unsafe getifaddrs(&list) == 0 else { return [] }
         defer { unsafe freeifaddrs(list) }

@@ -1,8 +1,8 @@
 import Addressing
 import Collections
-import Persistence
+package import Persistence
 package import ProxyCore
-import PushDelivery
+package import PushDelivery
 import PushSending
 package import Reactor
 import Registration
@@ -138,9 +138,9 @@ package actor ProxyShard {
         runActions()
     }
 
-    func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
-    func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
-    func pushNoted(_ id: PushID, _ step: PushStep) { arrived(.pushNoted(id, step, loop.moment)) }
+    package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
+    package func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
+    package func pushNoted(_ id: PushID, _ step: PushStep) { arrived(.pushNoted(id, step, loop.moment)) }
 
     /// What the store, the push service and the resolver say, perhaps from within the action that asks them.
     private enum Arrival {
@@ -212,7 +212,8 @@ package actor ProxyShard {
     ///
     /// What an action leads to at once, a name that is known already or a step of a push, enters the engine after the rest.
     private func runActions() {
-        precondition(!isRunningActions, "the engine is entered while its actions run")
+        // What entered the engine while its actions run has ordered its own, which are among the next.
+        guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {

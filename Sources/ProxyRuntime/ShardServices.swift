@@ -9,12 +9,12 @@ import Telemetry
 ///
 /// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
 package struct ShardServices: @unchecked Sendable {
-    package let store: SQLiteStore
+    package let store: any ProxyStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
 
     package init(
-        store: SQLiteStore, push: PushService,
+        store: any ProxyStore, push: PushService,
         resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
     ) {
         self.store = store

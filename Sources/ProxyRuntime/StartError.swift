@@ -1,5 +1,5 @@
-import Persistence
-import Reactor
+package import Persistence
+package import Reactor
 
 /// Why the daemon does not start: a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
@@ -8,17 +8,17 @@ package struct StartError: Error, CustomStringConvertible {
 }
 
 extension StartError {
-    init(_ error: StoreError) { self.init(error.description) }
+    package init(_ error: StoreError) { self.init(error.description) }
 
     /// For what the store is asked at the start.
-    static func wrapping<Answer>(
+    package static func wrapping<Answer>(
         _ body: () async throws(StoreError) -> Answer
     ) async throws(StartError) -> Answer {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
     /// The place is an address or a path, as the settings have it.
-    static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
+    package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse
             ? " by another program; does a sippushd run already?"

@@ -60,10 +60,10 @@ package final class StreamFlows: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsUp() }
     }
 
-    func start(for shard: ProxyShard) { self.shard = shard }
+    package func start(for shard: ProxyShard) { self.shard = shard }
 
     /// For connections that stand as well, but for their output.
-    func limitsChanged(_ limits: FlowLimits) {
+    package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         armTimer()
     }
@@ -162,7 +162,7 @@ package final class StreamFlows: @unchecked Sendable {
         stream.outputMark = Output.provedMark
     }
 
-    var figures: CounterSet {
+    package var figures: CounterSet {
         var figures = counters
         figures.set(.connections, to: connections.count)
         return figures

@@ -67,10 +67,8 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Running
 
-    /// Runs on the calling thread, which gets that name in `top -H`, until ``stop()``.
-    package func run(name: String? = nil) {
-        // The kernel takes 15 characters and refuses longer names.
-        if let name { unsafe thread_set_name(pthread_self(), String(name.prefix(15))) }
+    /// Runs on the calling thread until ``stop()``.
+    package func run() {
         let claimed = state.withLock { state in
             guard !state.isRunning else { return false }
             state.isRunning = true
@@ -92,8 +90,10 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Runs on a new thread, named so in `top -H`; ``join()`` waits for its end.
-    package func start(name: String = "loop") throws(SystemError) {
-        let start = ThreadStart(loop: self, name: name)
+    package func start(
+        name: String = "loop", ended: @escaping @Sendable () -> Void = {}
+    ) throws(SystemError) {
+        let start = ThreadStart(loop: self, name: name, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
         var thread = pthread_t()
         let code = unsafe pthread_create(&thread, nil, loopThread, context)
@@ -103,6 +103,20 @@ package final class EventLoop: @unchecked Sendable {
         }
         let started = thread
         state.withLock { $0.thread = started }
+    }
+
+    /// Runs the loop on a thread of its own, and returns when that has ended, after ``stop()``. The task that waits keeps no
+    /// thread busy.
+    package func runOnThread(name: String) async throws(SystemError) {
+        let failure: SystemError? = await withCheckedContinuation { waiter in
+            do throws(SystemError) {
+                try start(name: name) { waiter.resume(returning: nil) }
+            } catch {
+                waiter.resume(returning: error)
+            }
+        }
+        if let failure { throw failure }
+        join()
     }
 
     /// Ends ``run()`` after the jobs posted so far. From any thread.
@@ -187,17 +201,22 @@ package final class EventLoop: @unchecked Sendable {
 private final class ThreadStart {
     let loop: EventLoop
     let name: String
+    let ended: @Sendable () -> Void
 
-    init(loop: EventLoop, name: String) {
+    init(loop: EventLoop, name: String, ended: @escaping @Sendable () -> Void) {
         self.loop = loop
         self.name = name
+        self.ended = ended
     }
 }
 
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    start.loop.run(name: start.name)
+    // The kernel takes 15 characters and refuses longer names.
+    unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
+    start.loop.run()
+    start.ended()
     return nil
 }
 

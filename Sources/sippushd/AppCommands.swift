@@ -1,3 +1,5 @@
+import Control
+import HTTPServices
 import ProxyRuntime
 
 /// Mobile apps of the device registration API.

@@ -1,4 +1,4 @@
-import ProxyRuntime
+import Control
 import PushDelivery
 
 /// One call in words: the steps of all its devices by time, then what to do about what went wrong.

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPClient
-import ProxyRuntime
+import HTTPServices
+import ProxyDaemon
 import Reactor
 
 /// The daemon's control socket, as a command uses it.

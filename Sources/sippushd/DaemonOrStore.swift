@@ -1,3 +1,6 @@
+import Control
+import HTTPServices
+import ProxyDaemon
 import ProxyRuntime
 
 /// For commands that need no daemon: a running one is asked over its control socket, so that it knows at once; without one
@@ -10,7 +13,7 @@ extension Command.Invocation {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
         if try control.isAlive { return try await ask(control) }
-        let store = OfflineStore(settings)
+        let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
         let value = try offline { () throws(StartError) in try body(store) }
         if isMissing, store.isMissing { Program.complain(store.missingSentence) }

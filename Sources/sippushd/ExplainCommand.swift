@@ -1,4 +1,4 @@
-import ProxyRuntime
+import Control
 
 let explainCommand = Command(
     name: "explain", summary: "Tell step by step why a phone was woken for a call, or why not.",

@@ -1,5 +1,6 @@
+import Control
 import Foundation
-import ProxyRuntime
+import ProxyDaemon
 import PushSending
 
 /// Commands that show the state of a running daemon, over its control socket.

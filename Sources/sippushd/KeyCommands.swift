@@ -1,3 +1,5 @@
+import Control
+import HTTPServices
 import ProxyRuntime
 
 /// Keys of the HTTP API.

@@ -1,4 +1,5 @@
 import Foundation
+import ProxyDaemon
 import ProxyRuntime
 import Reactor
 import Settings
@@ -24,7 +25,7 @@ let serveCommand = Command(
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
         }
-        daemon.run()
+        try await daemon.run()
     } catch {
         throw .failed(error.description)
     }

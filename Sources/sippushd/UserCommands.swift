@@ -1,4 +1,6 @@
+import Control
 import Foundation
+import ProxyDaemon
 import ProxyRuntime
 
 /// Users for digest authentication.
@@ -64,7 +66,7 @@ private func setPassword(_ invocation: Command.Invocation) async throws(Command.
     let password = try readPassword(fromInput: invocation.has("--password-stdin"))
     let credentials: UserCredentials
     do {
-        credentials = try UserCredentials(name: name, password: password, settings: settings)
+        credentials = try UserCredentials(name: name, password: password, realms: settings.userRealms)
     } catch {
         throw .usage(error.description)
     }

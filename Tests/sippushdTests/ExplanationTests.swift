@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-@testable import ProxyRuntime
+@testable import Control
 @testable import sippushd
 
 /// 2026-11-21 10:12:03.120 UTC.

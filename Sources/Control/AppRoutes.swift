@@ -1,0 +1,53 @@
+import HTTPServices
+import Persistence
+import ProxyRuntime
+import Reactor
+import Timekeeping
+
+/// Mobile apps, for operators: adding one takes the hash of its ApiToken, so that the token is seen by nobody else.
+struct AppRoutes {
+    let apps: MobileApps
+    let store: any ProxyStore
+    let loop: EventLoop
+
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/apps", scope: .admin, described: .apps) { call throws(ServiceProblem) in
+            call.answer(apps.reports)
+        }
+        router.add("PUT", "/v1/apps", scope: .admin, described: .addApp) { call throws(ServiceProblem) in
+            try add(call)
+        }
+        router.add("DELETE", "/v1/apps/{}", scope: .admin, described: .removeApp) { call throws(ServiceProblem) in
+            try remove(call)
+        }
+    }
+
+    private func add(_ call: ServiceCall) throws(ServiceProblem) {
+        let request = try call.body(as: AppRequest.self, expected: "name, id, org and hash")
+        let app: StoredMobileApp
+        do throws(StartError) {
+            app = try request.app(at: loop.moment.date)
+        } catch {
+            throw ServiceProblem(400, "the app cannot be added", detail: error.description)
+        }
+        if let conflict = apps.conflict(with: app) { throw ServiceProblem(409, conflict) }
+        store.commit([.addApp(app)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
+            apps.add(app)
+            call.answerDone()
+        }
+    }
+
+    private func remove(_ call: ServiceCall) throws(ServiceProblem) {
+        guard let app = apps.reports.first(where: { $0.isNamed(call.parameter()) }) else {
+            throw ServiceProblem(404, "no app is called \(call.parameter())")
+        }
+        let name = app.name
+        guard !app.isFixed else { throw ServiceProblem(409, "\(name) stands in the settings") }
+        store.commit([.removeApp(name: name)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
+            apps.remove(name)
+            call.answerDone()
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import HTTPServer
+import HTTPServices
+import Persistence
+import Reactor
+import Telemetry
+import Timekeeping
+
+/// Copies the store for operators, while it is in use: `sippushd backup`.
+///
+/// Only over the control socket: the file is written where the caller says, with the daemon's rights.
+struct BackupService {
+    let store: any ProxyStore
+    let loop: EventLoop
+    let log: Log
+
+    func register(in router: inout ServiceRouter) {
+        router.add("POST", "/v1/backup", scope: .admin) { call throws(ServiceProblem) in
+            guard let file = call.request.query("file"), file.hasPrefix("/") else {
+                throw ServiceProblem(400, "expected file, an absolute path")
+            }
+            let (store, log, loop) = (store, log, loop)
+            call.askStore {
+                let start = loop.now
+                do throws(BackupFailure) {
+                    let bytes = try await store.backUp(to: file)
+                    log.notice(
+                        "store backed up",
+                        [.path: .text(file), .bytes: .number(bytes), .duration: .duration(loop.now - start)])
+                    call.answer(BackupReport(file: file, bytes: bytes))
+                } catch {
+                    switch error {
+                    case .busy: call.answer(ServiceProblem(409, "a backup is being written already"))
+                    case .unreadable: call.answer(.notRead)
+                    case .refused(let reason):
+                        log.warning("store not backed up", [.path: .text(file), .error: .text(reason)])
+                        call.answer(ServiceProblem(409, "the store is not backed up", detail: reason))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was written.
+package struct BackupReport: Codable, Sendable {
+    package var file: String
+    package var bytes: Int
+}

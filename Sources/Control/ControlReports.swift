@@ -1,0 +1,165 @@
+import Bytes
+package import HTTPServices
+import ProxyRuntime
+import Timekeeping
+
+/// What the control socket says and takes, as JSON. The command line reads the same types.
+
+package struct HeldCallReport: Codable, Sendable {
+    /// To end it with; later calls have higher ones.
+    package var id: UInt64 = 0
+    package var callRef: String
+    package var aor: String
+    package var callID: String
+    /// Unix seconds.
+    package var receivedAt: Int64
+    package var sleeping: Int
+    package var ringing: Int
+    /// Names of the devices, unlike the numbers ``BindingReport/id``.
+    package var sleepingDevices: [String]
+    package var ringingDevices: [String]
+}
+
+package struct BucketEntryReport: Codable, Sendable {
+    package var callRef: String
+    package var caller: String
+    /// Unix seconds.
+    package var date: Int64
+    /// The call ended unanswered; false while it is being offered.
+    package var isOver: Bool
+    /// Names of the devices that the call is still to be reported to.
+    package var devices: [String]
+}
+
+package struct BindingReport: Codable, Sendable {
+    /// A number beyond 2^53, which not every reader of JSON takes for a number.
+    package var id: String
+    /// What people call it: short, the same after a restart, and no other device of the user has it.
+    package var name: String
+    package var contact: String
+    /// Where it registered from; `nil` when it was reported over HTTP and has not registered.
+    package var flow: String?
+    /// Provider and the start of the token; `nil` for an ordinary contact.
+    package var token: String?
+    package var isFresh: Bool
+    /// Unix seconds: when it last registered or was reported.
+    package var registeredAt: Int64
+}
+
+package struct ProviderReport: Codable, Sendable {
+    package var name: String
+    package var isEnabled: Bool
+    package var apps: [PushAppFigures] = []
+}
+
+/// How the pushes of one app have fared since the start.
+package struct PushAppFigures: Codable, Sendable {
+    /// The provider's, or `provider/name` of a further app.
+    package var name: String
+    /// Requests go out; otherwise the provider was not reached, and one push now and then finds out whether it is back.
+    package var isReachable: Bool
+    package var accepted: Int
+    package var failed: Int
+    package var deadTokens: Int
+    package var credentialsRefused: Int
+    /// Waiting for their turn, and being sent.
+    package var queued: Int
+    package var inFlight: Int
+    /// The provider's word when it last refused our credentials; `nil` once it has accepted a push again.
+    package var refusal: String?
+    /// Unix seconds.
+    package var refusedAt: Int64?
+}
+
+package struct UserReport: Codable, Sendable {
+    /// `user@domain`.
+    package var name: String
+}
+
+/// Some of the users, by domain and name.
+package struct UserPage: Codable, Sendable {
+    package var users: [UserReport]
+    /// For `after`; `nil` on the last page.
+    package var next: String?
+}
+
+/// Some of the calls that wait or ring, oldest first; a page may be short, or empty, although there is another.
+package struct HeldCallPage: Codable, Sendable {
+    package var calls: [HeldCallReport]
+    /// For `after`; `nil` on the last page.
+    package var next: UInt64?
+}
+
+/// What was removed.
+package struct RemovalReport: Codable, Sendable {
+    package var removed: Int
+}
+
+/// A user to add or change, by password or as ``UserCredentials``.
+package struct UserRequest: Codable, Sendable {
+    package var name: String
+    package var password: String?
+    package var ha1MD5: String?
+    package var ha1SHA256: String?
+    package var ha1SHA512_256: String?
+
+    /// - Throws: a sentence for whoever asked.
+    func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
+        switch (password, ha1MD5, ha1SHA256) {
+        case (let password?, nil, nil) where ha1SHA512_256 == nil:
+            guard !password.isEmpty else { throw StartError("the password is empty") }
+            return try UserCredentials(name: name, password: password, realms: realms)
+        case (nil, let md5?, let sha256?):
+            return UserCredentials(name: name, ha1MD5: md5, ha1SHA256: sha256, ha1SHA512_256: ha1SHA512_256)
+        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256 with ha1SHA512_256 or without")
+        }
+    }
+}
+
+/// A user to add or change; hashes only, never the password (RFC 7616 section 3.4.2: HA1).
+package struct UserCredentials: Codable, Sendable {
+    package var name: String
+    package var ha1MD5: String
+    package var ha1SHA256: String
+    /// Without it, SHA-512-256 is offered to nobody: a challenge must not tell one user from another.
+    package var ha1SHA512_256: String?
+
+    package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
+        self.name = name
+        self.ha1MD5 = ha1MD5
+        self.ha1SHA256 = ha1SHA256
+        self.ha1SHA512_256 = ha1SHA512_256
+    }
+}
+
+package struct APIKeyReport: Codable, Sendable {
+    package var name: String
+    /// Names with commas.
+    package var scopes: String
+    /// Unix seconds.
+    package var createdAt: Int64
+}
+
+/// A key to add; its hash only, never the key itself.
+package struct APIKeyRequest: Codable, Sendable {
+    package var name: String
+    /// SHA-256, hexadecimal.
+    package var hash: String
+    package var scopes: String
+
+    package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>) {
+        self.name = name
+        hash = String(decoding: Hex.encode(secret.hash), as: UTF8.self)
+        self.scopes = scopes.names
+    }
+
+    /// `nil` when a part is not well-formed.
+    func key(at date: UnixTime) -> APIKey? {
+        guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
+        return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)
+    }
+}
+
+extension APIKeyReport {
+    init(_ key: APIKey) { self.init(name: key.name, scopes: key.scopes.names, createdAt: key.createdAt.seconds) }
+}

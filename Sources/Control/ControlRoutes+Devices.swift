@@ -1,0 +1,85 @@
+import Addressing
+import Bytes
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+import Timekeeping
+
+/// A user's devices and missed calls. A user has few of both (`registrar.max-contacts`, `bucket`), so there are no pages.
+extension ControlRoutes {
+    func registerDevices(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
+            call.answer(await devices(of: try call.aor()))
+        }
+        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice) {
+            call throws(ServiceProblem) in
+            try await removeDevice(call)
+        }
+        router.add("GET", "/v1/users/{}/bucket", scope: .admin, described: .bucket) { call throws(ServiceProblem) in
+            call.answer(await bucket(of: try call.aor()))
+        }
+        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, described: .emptyBucket) {
+            call throws(ServiceProblem) in
+            try await emptyBucket(call)
+        }
+    }
+
+    private func devices(of aor: AddressOfRecord) async -> [BindingReport] {
+        await door.ask(.user(aor)) { engine, now in
+            engine.targets(of: aor, now: now).map { target in
+                BindingReport(
+                    id: "\(target.id.rawValue)", name: target.id.name, contact: target.requestURI.string,
+                    flow: target.isReachable
+                        ? "\(target.flow.transport.parameterName):\(target.flow.remote)" : nil,
+                    token: target.pushToken?.description, isFresh: target.isFresh,
+                    registeredAt: target.registeredAt.seconds)
+            }
+        }
+    }
+
+    /// As if the device had signed out: calls no longer wait for it.
+    private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try call.aor()
+        let name = call.parameter(1)
+        let meant = await door.ask(.user(aor)) { engine, now in
+            engine.targets(of: aor, now: now)
+                .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
+        }
+        guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
+        // The shown beginnings of two tokens may be the same, and so may be the names of devices that registered before
+        // there were names.
+        guard meant.count == 1 else {
+            throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
+        }
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.devicesWithdrawn(.device(device), of: aor, ticket, now: now)
+        }
+        switch result {
+        case .done(0): throw ServiceProblem(404, "no such device")
+        case .done: call.answerDone()
+        case .notSupported, .tooManyDevices, .malformed, .unavailable: throw .notStored
+        }
+    }
+
+    private func bucket(of aor: AddressOfRecord) async -> [BucketEntryReport] {
+        await door.ask(.user(aor)) { engine, _ in
+            engine.buckets.entries(of: aor).map { entry in
+                BucketEntryReport(
+                    callRef: entry.callRef.description, caller: entry.caller.string, date: entry.date.seconds,
+                    isOver: entry.isOver, devices: entry.devices.map(\.name))
+            }
+        }
+    }
+
+    private func emptyBucket(_ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try call.aor()
+        let calls = await door.ask(.user(aor)) { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
+        guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
+        try await write([.forgetMissedCalls(calls.map(\.callRef))])
+        await door.ask(.user(aor)) { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
+        call.answer(RemovalReport(removed: calls.count))
+    }
+}

@@ -1,0 +1,97 @@
+import Bytes
+import HTTPServer
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import Registration
+
+/// Users for digest authentication. The store lists them: it has them in order, the engine has not.
+extension ControlRoutes {
+    func registerUsers(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
+            try users(call)
+        }
+        router.add("PUT", "/v1/users", scope: .admin, described: .putUser) { call throws(ServiceProblem) in
+            try await putUser(call)
+        }
+        router.add("GET", "/v1/users/{}", scope: .admin, described: .user) { call throws(ServiceProblem) in
+            _ = try await known(call)
+            call.answer(UserReport(name: call.parameter()))
+        }
+        router.add("DELETE", "/v1/users/{}", scope: .admin, described: .removeUser) { call throws(ServiceProblem) in
+            try await removeUser(call)
+        }
+    }
+
+    private func users(_ call: ServiceCall) throws(ServiceProblem) {
+        let limit = try call.pageLimit()
+        var last: (name: ByteString, realm: ByteString) = (.empty, .empty)
+        if let after = call.request.query("after") {
+            guard let user = Self.user(after) else { throw ServiceProblem(400, "after is no user@domain") }
+            last = user
+        }
+        call.askStore { [store, last] in
+            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit + 1)
+            let next = names.count > limit ? names[limit - 1] : nil
+            if names.count > limit { names.removeLast() }
+            call.answer(UserPage(users: names.map { UserReport(name: $0) }, next: next))
+        }
+    }
+
+    private func putUser(_ call: ServiceCall) async throws(ServiceProblem) {
+        let request = try call.body(as: UserRequest.self, expected: "name, and password or ha1MD5 and ha1SHA256")
+        let credentials: UserCredentials
+        do throws(StartError) {
+            credentials = try request.credentials(realms)
+        } catch {
+            throw ServiceProblem(400, "the user cannot be added", detail: error.description)
+        }
+        guard let added = credentials.digestUser else {
+            throw ServiceProblem(400, "the name must be user@domain, without slashes, and the hashes hexadecimal")
+        }
+        try await write([.addUser(added)])
+        await door.ask(.everything) { engine, _ in engine.userAdded(added) }
+        call.answerDone()
+    }
+
+    private func removeUser(_ call: ServiceCall) async throws(ServiceProblem) {
+        let (name, realm) = try await known(call)
+        try await write([.removeUser(name: name, realm: realm)])
+        await door.ask(.everything) { engine, _ in engine.userRemoved(name: name, realm: realm) }
+        call.answerDone()
+    }
+
+    /// The user whom the path names.
+    private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
+        guard let user = Self.user(call.parameter()),
+            await door.ask(
+                .everything, { engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
+        else { throw ServiceProblem(404, "no user is called \(call.parameter())") }
+        return user
+    }
+
+    private static func user(_ text: String) -> (name: ByteString, realm: ByteString)? {
+        guard let at = text.lastIndex(of: "@") else { return nil }
+        return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))
+    }
+}
+
+extension UserCredentials {
+    private static let nameLimit = 512
+
+    /// `nil` when the name or a hash is not well-formed, or the name could not stand in a path.
+    var digestUser: DigestUser? {
+        guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
+            let at = name.lastIndex(of: "@"), at != name.startIndex,
+            ha1MD5.utf8.count == 32, ha1SHA256.utf8.count == 64,
+            ha1SHA512_256.map({ $0.utf8.count == 64 }) ?? true,
+            (ha1MD5 + ha1SHA256 + (ha1SHA512_256 ?? "")).utf8.allSatisfy({ $0.hexValue != nil })
+        else { return nil }
+        var ha1 = [DigestAlgorithm.md5: ha1MD5, .sha256: ha1SHA256]
+        ha1[.sha512_256] = ha1SHA512_256
+        return DigestUser(
+            name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...])),
+            ha1: ha1.mapValues { ByteString($0.lowercased()) })
+    }
+}

@@ -1,0 +1,169 @@
+import Addressing
+import Bytes
+import HTTPServer
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import PushSending
+import Registration
+import SIPGrammar
+import Timekeeping
+
+/// What operators ask and order, over the control socket and over the admin API: calls, providers, and the parts in
+/// `ControlRoutes+Users` and `+Devices`.
+///
+/// Nothing here walks through all contacts or users on the loop: lists come in pages.
+struct ControlRoutes {
+    let door: ShardDoor
+    let store: any ProxyStore
+    let push: PushService
+    /// They cannot change while the daemon runs.
+    let realms: UserRealms
+
+    static let pageLimits = 1...1000
+    static let defaultPage = 100
+
+    func register(in router: inout ServiceRouter) {
+        registerUsers(in: &router)
+        registerDevices(in: &router)
+        router.add("GET", "/v1/held", scope: .admin, described: .heldCalls) { call throws(ServiceProblem) in
+            call.answer(try await heldCalls(call))
+        }
+        router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall) { call throws(ServiceProblem) in
+            try await endCall(call)
+        }
+        router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
+            call.answer(await providers())
+        }
+        for (word, isOn) in [("disable", false), ("enable", true)] {
+            router.add(
+                "POST", "/v1/providers/{}/\(word)", scope: .admin, described: .providerSwitch(word)
+            ) { call throws(ServiceProblem) in
+                try await switchProvider(call, on: isOn)
+            }
+        }
+    }
+
+    // MARK: Calls
+
+    private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
+        let after = try call.number("after", in: 0...UInt64.max) ?? 0
+        let limit = try call.pageLimit()
+        let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
+        return HeldCallPage(calls: page.calls.map { HeldCallReport($0) }, next: page.next)
+    }
+
+    private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
+        let text = call.request.query("status") ?? "480"
+        guard let status = Self.endings[text] else {
+            throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
+        }
+        let name = call.parameter()
+        let (meant, isDone) = await door.ask(.everything) { engine, now in
+            let meant = engine.heldCalls(named: name)
+            guard let id = meant.first?.id, meant.count == 1 else { return (meant.map(\.callRef), false) }
+            return ([], engine.callDismissed(id, with: status, now: now))
+        }
+        if meant.count > 1 {
+            throw ServiceProblem(
+                409, "\(meant.count) calls have that Call-ID",
+                detail: "name one by its callRef: \(meant.map { "\($0)" }.joined(separator: ", "))")
+        }
+        guard isDone else { throw ServiceProblem(404, "no such call") }
+        call.answerDone()
+    }
+
+    /// What a phone that is cancelled answers must not be better.
+    static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
+
+    // MARK: Providers
+
+    private func providers() async -> [ProviderReport] {
+        let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
+        return await door.ask(.everything) { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+            var provider = provider
+            provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
+            return provider
+        }
+    }
+
+    private func switchProvider(_ call: ServiceCall, on isOn: Bool) async throws(ServiceProblem) {
+        let name = call.parameter()
+        guard let provider = PushProvider(rawValue: name) else {
+            let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
+            throw ServiceProblem(
+                404, "no provider is called \(name)",
+                detail: app.map { "it is an app of \($0.rawValue), which is switched with all its apps" })
+        }
+        guard await door.ask(.everything, { engine, _ in engine.configuredProviders.contains(provider) }) else {
+            throw ServiceProblem(409, "\(name) is not configured")
+        }
+        try await write([.switchProvider(provider, isOn: isOn)])
+        await door.ask(.everything) { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
+        call.answerDone()
+    }
+
+    // MARK: Helpers
+
+    /// Returns when the changes are on the disk.
+    func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
+        let isStored = await withCheckedContinuation { asker in
+            store.commit(changes) { asker.resume(returning: $0.isStored) }
+        }
+        if !isStored { throw .notStored }
+    }
+
+    /// `user@domain`, or the same after `sip:`.
+    static func aor(_ name: String) -> AddressOfRecord? {
+        let bare = name.hasPrefix("sip:") ? String(name.dropFirst(4)) : name
+        guard let at = bare.lastIndex(of: "@") else { return nil }
+        return AddressOfRecord(
+            user: ByteString(String(bare[..<at])), host: ByteString(String(bare[bare.index(after: at)...])).lowercased()
+        )
+    }
+}
+
+extension ServiceCall {
+    nonisolated func pageLimit() throws(ServiceProblem) -> Int {
+        try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
+    }
+
+    /// The first parameter as the address of a user.
+    nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
+        guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
+        return aor
+    }
+}
+
+extension ServiceProblem {
+    static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
+}
+
+extension HeldCallReport {
+    init(_ call: StoredCall) {
+        self.init(
+            id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
+            ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
+            ringingDevices: call.ringing.map(\.name))
+    }
+}
+
+extension PushAppFigures {
+    init(name: String, _ report: PushAppReport) {
+        self.init(
+            name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
+            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused, queued: report.queued,
+            inFlight: report.inFlight, refusal: report.refusal, refusedAt: report.refusedAt?.seconds)
+    }
+}
+
+extension ProviderReport {
+    static func all(of engine: ProxyEngine) -> [ProviderReport] {
+        engine.configuredProviders.map(\.rawValue).sorted().map { name in
+            ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Addressing
+import Bytes
+import HTTPServer
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+import Timekeeping
+
+/// Answers why a phone was woken or not: what the engine knows now, and what the store remembers.
+///
+/// Lives on its shard's loop.
+final class Explainer: Sendable {
+    private let door: ShardDoor
+    private let store: any ProxyStore
+    private let settings: TimelineSettings
+
+    static let limits = 1...1000
+    static let defaultLimit = 20
+
+    init(door: ShardDoor, store: any ProxyStore, settings: TimelineSettings) {
+        self.door = door
+        self.store = store
+        self.settings = settings
+    }
+
+    /// Gathers what is known.
+    ///
+    /// - Parameters:
+    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference or the code of a push, as lists
+    ///     and log lines show them.
+    ///   - limit: records of the store, the last ones.
+    ///   - call: whose answer it is.
+    private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
+        let callID = ByteString(name)
+        let settings = settings
+        let (live, aor) = await door.ask(.everything) { engine, now in
+            let aor = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, engine)
+            return (Self.live(name, aor, callID, engine, settings, now: now), aor)
+        }
+        let subjects = [
+            aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
+            PushCode(name.lowercased()).map { .push($0) },
+        ].compactMap { (subject: TimelineSubject?) in subject }
+        call.askStore { [store] in
+            var report = live
+            let records = try await store.timeline(of: subjects, limit: limit)
+            report.records = records.map { TimelineReport($0) } + report.records
+            call.answer(report)
+        }
+    }
+
+    /// Somebody whom we know by that name at our first domain.
+    private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
+        guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
+        let aor = AddressOfRecord(user: ByteString(name), host: domain)
+        return engine.isKnown(aor) ? aor : nil
+    }
+
+    private static func live(
+        _ name: String, _ aor: AddressOfRecord?, _ callID: ByteString, _ engine: ProxyEngine,
+        _ settings: TimelineSettings, now: Moment
+    ) -> ExplainReport {
+        let isUser = aor.map { engine.identity.domains.contains($0.host) || engine.bindings.isKnown($0) } ?? false
+        var report = ExplainReport(
+            name: isUser ? aor?.description ?? name : name, isUser: isUser,
+            isKnown: aor.map { engine.isKnown($0) } ?? false, date: now.date.milliseconds,
+            keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
+        report.providers = ProviderReport.all(of: engine)
+        let ref = CallRef(name)
+        report.held = engine.heldCalls(of: aor, orOf: callID).map { HeldCallReport($0) }
+        report.records = engine.timeline
+            .underWay {
+                $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)
+                    || (ref != nil && $0.callRef == ref) || $0.code?.description == name
+            }
+            .map { TimelineReport($0) }
+        if let aor {
+            report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
+            report.contacts = contacts(of: aor, engine, now: now)
+        }
+        return report
+    }
+
+    private static func contacts(
+        of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment
+    ) -> [ExplainReport.ContactReport] {
+        engine.bindings.bindings(for: aor, now: now.instant).map { binding in
+            ExplainReport.ContactReport(
+                device: binding.id.rawValue, deviceName: binding.id.name,
+                token: engine.bindings.pushToken(of: binding.id)?.description,
+                switchedOff: engine.bindings.switchedOffProvider(of: binding.id)?.rawValue,
+                hasPushParameters: binding.contact.string.contains("pn-"),
+                isReported: engine.bindings.forkTarget(binding.id, now: now.instant)?.isReachable == false,
+                registeredAt: binding.registeredAt.milliseconds,
+                expiresAt: (now.date + (binding.freshUntil - now.instant)).milliseconds)
+        }
+    }
+}
+
+extension Explainer {
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain(inPath: true)) {
+            [self] call throws(ServiceProblem) in
+            try await answer(call, call.parameter())
+        }
+        // A Call-ID may hold slashes and backslashes, which a path over TCP may not.
+        router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
+            [self] call throws(ServiceProblem) in
+            guard let name = call.request.query("name"), !name.isEmpty else {
+                throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")
+            }
+            try await answer(call, name)
+        }
+    }
+
+    private func answer(_ call: ServiceCall, _ name: String) async throws(ServiceProblem) {
+        let limit = try call.number("limit", in: Self.limits) ?? Self.defaultLimit
+        await explain(name, limit: limit, to: call)
+    }
+}

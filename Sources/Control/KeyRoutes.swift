@@ -1,0 +1,47 @@
+import HTTPServices
+import Persistence
+import Reactor
+import Timekeeping
+
+/// Keys of the HTTP API, for operators: adding one takes its hash, so that the key itself is seen by nobody else.
+struct KeyRoutes {
+    let keys: APIKeyRing
+    let store: any ProxyStore
+    let loop: EventLoop
+
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/apikeys", scope: .admin, described: .keys) { call throws(ServiceProblem) in
+            call.answer(keys.all.map { APIKeyReport($0) })
+        }
+        router.add("PUT", "/v1/apikeys", scope: .admin, described: .addKey) { call throws(ServiceProblem) in
+            try add(call)
+        }
+        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, described: .removeKey) { call throws(ServiceProblem) in
+            try remove(call)
+        }
+    }
+
+    private func add(_ call: ServiceCall) throws(ServiceProblem) {
+        let expected = "name, hash and scopes"
+        guard let key = try call.body(as: APIKeyRequest.self, expected: expected).key(at: loop.moment.date) else {
+            throw ServiceProblem(400, "expected \(expected)")
+        }
+        guard keys[key.name] == nil else { throw ServiceProblem(409, "a key is called \(key.name) already") }
+        guard !keys.isFull else { throw ServiceProblem(409, "there are \(APIKeyRing.limit) keys already") }
+        store.commit([.addKey(key.stored)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
+            keys.add(key)
+            call.answerDone()
+        }
+    }
+
+    private func remove(_ call: ServiceCall) throws(ServiceProblem) {
+        let name = call.parameter()
+        guard keys[name] != nil else { throw ServiceProblem(404, "no key is called \(name)") }
+        store.commit([.removeKey(name: name)]) { result in
+            guard result.isStored else { return call.answer(.notStored) }
+            keys.remove(name)
+            call.answerDone()
+        }
+    }
+}

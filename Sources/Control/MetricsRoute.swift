@@ -1,0 +1,63 @@
+import HTTPServer
+import HTTPServices
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Telemetry
+
+/// The daemon's figures for Prometheus; docs/Metrics.md lists them.
+struct MetricsRoute {
+    let door: ShardDoor
+    /// Those of all parts but the engine. Called on the loop for each request, as is `reports`.
+    let figures: @Sendable () -> CounterSet
+    let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
+
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
+            let families = MetricFamily.pushes(reports()) + [.build] + MetricFamily.process()
+            var figures = await door.ask(.everything) { engine, _ in engine.figures }
+            figures.merge(self.figures())
+            call.answer(
+                HTTPResponse(
+                    type: "text/plain; version=0.0.4; charset=utf-8",
+                    body: Array(figures.prometheusText(with: families).utf8)))
+        }
+    }
+}
+
+extension MetricFamily {
+    static var build: MetricFamily {
+        var family = MetricFamily("sippushd_build_info", .gauge, "The version that runs; the value is always 1.")
+        family.add(1, [.version: Version.current])
+        return family
+    }
+
+    /// How each app's pushes fare.
+    static func pushes(_ reports: [(app: PushApp, report: PushAppReport)]) -> [MetricFamily] {
+        var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Requests handed to a push provider.")
+        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "How pushes ended.")
+        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Pushes sent to a provider once more.")
+        var breaker = MetricFamily(
+            "sippushd_push_breaker_open", .gauge,
+            "1 while nothing but probes goes to a provider, because it could not be reached; else 0.")
+        for (app, report) in reports {
+            let (provider, name) = (app.provider.rawValue, app.name)
+            sent.add(report.sent, [.provider: provider, .app: name])
+            retries.add(report.retried, [.provider: provider, .app: name])
+            breaker.add(report.isReachable ? 0 : 1, [.provider: provider, .app: name])
+            for (outcome, count) in report.ends {
+                ended.add(count, [.provider: provider, .app: name, .outcome: outcome])
+            }
+        }
+        return [sent, ended, retries, breaker]
+    }
+}
+
+extension PushAppReport {
+    fileprivate var ends: KeyValuePairs<String, Int> {
+        [
+            "accepted": accepted, "token-dead": deadTokens, "credentials-refused": credentialsRefused,
+            "payload-refused": payloadsRefused, "failed": failedOtherwise, "withdrawn": withdrawn,
+        ]
+    }
+}

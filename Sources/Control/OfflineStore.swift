@@ -1,0 +1,164 @@
+import Bytes
+import Crypto
+package import HTTPServices
+import Persistence
+import ProxyCore
+package import ProxyRuntime
+import Reactor
+import Registration
+import Telemetry
+import Timekeeping
+
+/// Users and keys in the store while no daemon runs.
+package struct OfflineStore {
+    private let path: String
+    /// The apps of the settings.
+    private let apps: [String: MobileAppSettings]
+
+    package init(path: String, apps: [String: MobileAppSettings] = [:]) {
+        self.path = path
+        self.apps = apps
+    }
+
+    /// There is no store yet: a command that reads makes none, and finds nothing.
+    package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
+    /// The sentence for a command that finds no store to read.
+    package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
+
+    // MARK: Backup
+
+    /// Copies the store as the daemon does.
+    package func backUp(to file: String) throws(StartError) -> BackupReport {
+        guard !isMissing else { throw StartError(missingSentence) }
+        do throws(StoreError) {
+            return BackupReport(file: file, bytes: try SQLiteFile.backUp(path, to: file))
+        } catch {
+            throw StartError(error)
+        }
+    }
+
+    // MARK: Users
+
+    package func users() throws(StartError) -> [UserReport] {
+        try read { file throws(StoreError) in
+            try file.users().map { UserReport(name: "\($0.name)@\($0.realm)") }
+        }
+    }
+
+    package func add(_ credentials: UserCredentials) throws(StartError) {
+        guard let user = credentials.digestUser else {
+            throw StartError("the name must be user@domain, without slashes")
+        }
+        try write(.addUser(user))
+    }
+
+    package func removeUser(_ name: String) throws(StartError) {
+        guard try users().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
+            throw StartError("no user is called \(name)")
+        }
+        try write(
+            .removeUser(
+                name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...]))))
+    }
+
+    // MARK: Keys
+
+    package func keys() throws(StartError) -> [APIKeyReport] {
+        try read { file throws(StoreError) in try file.keys().compactMap(APIKey.init).map { APIKeyReport($0) } }
+    }
+
+    package func add(_ request: APIKeyRequest) throws(StartError) {
+        guard let key = request.key(at: SystemClock.moment.date) else {
+            throw StartError("the name is not well-formed")
+        }
+        guard try !keys().contains(where: { $0.name == key.name }) else {
+            throw StartError("a key is called \(key.name) already")
+        }
+        try write(.addKey(key.stored))
+    }
+
+    package func removeKey(_ name: String) throws(StartError) {
+        guard try keys().contains(where: { $0.name == name }) else { throw StartError("no key is called \(name)") }
+        try write(.removeKey(name: name))
+    }
+
+    // MARK: Apps
+
+    package func mobileApps() throws(StartError) -> [AppReport] { try directory().reports }
+
+    package func add(_ request: AppRequest) throws(StartError) {
+        let app = try request.app(at: SystemClock.moment.date)
+        if let conflict = try directory().conflict(with: app) { throw StartError(conflict) }
+        try write(.addApp(app))
+    }
+
+    package func removeApp(_ name: String) throws(StartError) {
+        guard let app = try mobileApps().first(where: { $0.isNamed(name) }) else {
+            throw StartError("no app is called \(name)")
+        }
+        guard !app.isFixed else { throw StartError("\(app.name) stands in the settings") }
+        try write(.removeApp(name: app.name))
+    }
+
+    private func directory() throws(StartError) -> MobileApps {
+        let directory = MobileApps(apps, domains: [])
+        let stored = try read { file throws(StoreError) in try file.mobileApps() }
+        for app in stored where MobileApps.conflict(of: app, with: apps) == nil { directory.add(app) }
+        return directory
+    }
+
+    // MARK: The store
+
+    private func read<Value>(
+        _ body: (SQLiteFile) throws(StoreError) -> [Value]
+    ) throws(StartError) -> [Value] {
+        guard !isMissing else { return [] }
+        do throws(StoreError) {
+            return try body(try SQLiteFile(path: path))
+        } catch {
+            throw StartError(error)
+        }
+    }
+
+    private func write(_ change: ServiceChange) throws(StartError) {
+        do throws(StoreError) {
+            try SQLiteFile(path: path).keep([change])
+        } catch {
+            throw StartError(error)
+        }
+    }
+}
+
+/// Where users may be, and the realm for which their passwords are hashed.
+package struct UserRealms: Sendable {
+    let domains: [String]
+    /// `nil` when each domain is its own.
+    let realm: String?
+
+    package init(domains: [String], realm: String?) {
+        self.domains = domains
+        self.realm = realm
+    }
+}
+
+extension UserCredentials {
+    /// Hashes a password for the domain's realm (RFC 7616 section 3.4.2).
+    package init(name: String, password: String, realms: UserRealms) throws(StartError) {
+        guard let at = name.lastIndex(of: "@"), at != name.startIndex else {
+            throw StartError("the name must be user@domain, such as bob@\(realms.domains.first ?? "example.net")")
+        }
+        let domain = String(name[name.index(after: at)...]).lowercased()
+        guard realms.domains.contains(where: { $0.lowercased() == domain }) else {
+            throw StartError(
+                "\(domain) is not one of this daemon's domains (\(realms.domains.joined(separator: ", ")))")
+        }
+        let realm = realms.realm ?? domain
+        let functions = try EngineFunctions.make(seal: TextSealer()).digest
+        let user = DigestUser(
+            name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
+            algorithms: DigestAlgorithm.allCases, functions: functions)
+        self.init(
+            name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
+            ha1SHA256: user.ha1[.sha256]?.string ?? "", ha1SHA512_256: user.ha1[.sha512_256]?.string)
+    }
+}

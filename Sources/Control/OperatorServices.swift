@@ -1,0 +1,57 @@
+import HTTPServer
+package import HTTPServices
+package import Persistence
+package import ProxyRuntime
+package import PushDelivery
+package import PushSending
+package import Reactor
+package import Telemetry
+
+/// All that operators ask and order: the same over the control socket and over the admin API.
+package struct OperatorServices {
+    private let door: ShardDoor
+    private let store: any ProxyStore
+    private let push: PushService
+    private let feedback: FeedbackService?
+    private let loop: EventLoop
+    private let log: Log
+    private let keys: APIKeyRing
+    private let apps: MobileApps
+    private let realms: UserRealms
+    private let timeline: TimelineSettings
+    private let figures: @Sendable () -> CounterSet
+
+    /// `feedback` is Apple's feedback service, where it is set; `figures` those of all parts but the engine, asked on the loop.
+    package init(
+        door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
+        log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
+        figures: @escaping @Sendable () -> CounterSet
+    ) {
+        (self.door, self.store, self.push, self.feedback) = (door, store, push, feedback)
+        (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
+        (self.realms, self.timeline, self.figures) = (realms, timeline, figures)
+    }
+
+    package func register(in router: inout ServiceRouter) {
+        SystemRoutes(loop: loop, store: store).register(in: &router)
+        ControlRoutes(door: door, store: store, push: push, realms: realms).register(in: &router)
+        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
+        MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }).register(in: &router)
+        Explainer(door: door, store: store, settings: timeline).register(in: &router)
+        router.add(
+            "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
+        ) { [feedback] call throws(ServiceProblem) in
+            guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
+            feedback.pull { call.answer($0) }
+        }
+    }
+
+    /// What is served over the control socket: backups are not for callers from afar.
+    package func controlRouter() -> ServiceRouter {
+        var router = ServiceRouter()
+        register(in: &router)
+        BackupService(store: store, loop: loop, log: log).register(in: &router)
+        return router
+    }
+}

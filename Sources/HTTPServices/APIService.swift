@@ -1,0 +1,229 @@
+package import Addressing
+import Bytes
+import Crypto
+import HTTPServer
+import ProxyCore
+package import ProxyRuntime
+package import Reactor
+package import Telemetry
+
+/// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.
+///
+/// Services register in ``router`` before ``listen()``.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+package final class APIService: @unchecked Sendable {
+    package var router = ServiceRouter()
+
+    private let access: ServiceAccess
+    private let loop: EventLoop
+    private let keys: APIKeyRing
+    private let log: Log
+    private var listener: HTTPListener?
+    private var refusals = LogRateLimit()
+    package let wrongLogins: WrongLogins
+
+    /// Where it listens, with the ports that were chosen for port 0.
+    private(set) package var endpoints: [Endpoint] = []
+
+    convenience init(
+        settings: APISettings, limits: LimitSettings = LimitSettings(), loop: EventLoop, keys: APIKeyRing, log: Log
+    ) {
+        self.init(settings.access(limits), loop: loop, keys: keys, log: log)
+    }
+
+    package init(_ access: ServiceAccess, loop: EventLoop, keys: APIKeyRing, log: Log) {
+        self.access = access
+        self.loop = loop
+        self.keys = keys
+        self.log = log
+        wrongLogins = WrongLogins(
+            perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
+    }
+
+    package func listen() throws(StartError) {
+        guard !access.listen.isEmpty else { return }
+        router.addDocument(title: access.name == "api" ? "sippushd" : "sippushd, for operators")
+        let tls = try makeTLS()
+        var place = access.name
+        do throws(SystemError) {
+            let loop = loop
+            let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
+                loop.startTask { [weak self] _ in await self?.serve(request, reply) }
+            }
+            for endpoint in access.listen {
+                place = "\(endpoint), of \(access.name).listen"
+                endpoints.append(try listener.listen(on: endpoint, tls: tls))
+            }
+            self.listener = listener
+        } catch {
+            throw .cannotListen(on: place, error)
+        }
+        let list = endpoints.map(\.description).joined(separator: " ")
+        log.notice(
+            "API listens",
+            [
+                .setting: .text(access.name), .listener: .text(list),
+                .transport: .text(tls == nil ? "http" : "https"),
+            ])
+        if tls == nil, endpoints.contains(where: { !$0.address.isLoopback }) {
+            log.warning("API keys are sent without TLS", [.setting: .text(access.name), .listener: .text(list)])
+        }
+    }
+
+    private func makeTLS() throws(StartError) -> TLSContext? {
+        guard let certFile = access.certFile, let keyFile = access.keyFile else { return nil }
+        do throws(TLSError) {
+            return try TLSContext.server(
+                certificate: .file(certFile), key: .file(keyFile), protocols: ["http/1.1"])
+        } catch {
+            throw StartError("\(access.name).cert-file: \(error)")
+        }
+    }
+
+    /// Reads certificate and key again; connections that stand keep theirs.
+    package func reloadCertificate() {
+        do throws(StartError) {
+            guard let listener, let tls = try makeTLS() else { return }
+            listener.replaceTLS(tls)
+        } catch {
+            log.error("certificate not reloaded, the old one stays", [.reason: .text(error.description)])
+        }
+    }
+
+    func close() { listener?.close() }
+
+    package var figures: CounterSet {
+        var figures = CounterSet()
+        figures.count(.httpRequest, by: listener?.requestCount ?? 0)
+        figures.count(.httpRefused, by: listener?.refusedCount ?? 0)
+        return figures
+    }
+
+    // MARK: Requests
+
+    private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
+        let match = router.match(request.method, request.path)
+        // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
+        // of a path with slashes.
+        let isPlain =
+            if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
+        guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
+        switch match {
+        case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
+        case .otherMethod(let methods):
+            reply.send(
+                ServiceProblem(405, "no such method here").response(fields: [
+                    HTTPField("Allow", methods.joined(separator: ", "))
+                ]))
+        case .found(let route, let parameters):
+            do throws(ServiceProblem) {
+                let reading = try route.read(request, parameters)
+                switch await admit(request, reading.login, to: route) {
+                case .caller(let caller): await serve(request, parameters, route, reading.handler, caller, reply)
+                case .refusal(let response): reply.send(response)
+                }
+            } catch {
+                reply.send(error.response())
+            }
+        }
+    }
+
+    private func serve(
+        _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
+        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
+    ) async {
+        let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
+        await ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit).serve(by: handler)
+    }
+
+    // MARK: Keys
+
+    private enum Admission {
+        case caller(ServiceCaller)
+        case refusal(HTTPResponse)
+    }
+
+    private func admit(
+        _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
+    ) async -> Admission {
+        let source = request.remote.address
+        if route.showsToken, let wait = await wrongLogins.judge(from: source).wait {
+            return refuse(request, route, after: wait)
+        }
+        if let login { return await judge(login, request, route) }
+        guard let scope = route.scope else { return .caller(.anyone) }
+        let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
+        guard let value = values.first else {
+            return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
+        }
+        // Two of them could be read in two ways.
+        guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
+        else {
+            // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
+            if let wait = await wrongLogins.judge([false], from: source).wait {
+                return refuse(request, route, after: wait)
+            }
+            return refuse(
+                request, route, 401, "this key is not known",
+                challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
+        }
+        guard key.scopes.allows(scope) else {
+            if route.isChange { route.audit(key.name, request, log)(403) }
+            return refuse(
+                request, route, 403, "this key may not do that",
+                challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
+        }
+        return .caller(.key(key.name))
+    }
+
+    /// Passwords can be guessed: beyond the limit none is looked at, not even the right one.
+    private func judge(
+        _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
+    ) async -> Admission {
+        switch await wrongLogins.verdict(on: attempt, from: request.remote.address) {
+        case .right(let user): .caller(.user("\(user)"))
+        case .wrong:
+            refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
+        case .refused(let wait): refuse(request, route, after: wait)
+        }
+    }
+
+    /// RFC 6750 section 2.1, where the route says nothing else.
+    private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
+        let words = value.utf8.split(separator: UInt8(ascii: " "))
+        guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
+        return APIKeySecret(Substring(words[1]))
+    }
+
+    private func refuse(
+        _ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int, _ title: String, challenge: String
+    ) -> Admission {
+        noteRefusal(request, route, status)
+        return .refusal(
+            ServiceProblem(status, title).response(fields: [HTTPField("WWW-Authenticate", challenge)]))
+    }
+
+    private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Admission {
+        noteRefusal(request, route, 429)
+        return .refusal(ServiceProblem.tooManyLogins(wait).response())
+    }
+
+    private func noteRefusal(_ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int) {
+        guard let suppressed = refusals.admit(now: loop.now) else { return }
+        log.info(
+            "API request refused",
+            [
+                .source: .described(request.remote), .method: .text(route.method), .route: .text(route.pattern),
+                .status: .number(status), .suppressed: .number(suppressed),
+            ])
+    }
+}
+
+extension HTTPRequest {
+    /// No segment is empty, a direction, or holds an encoded separator or a control character; a slash may be at the end.
+    var hasPlainPathAndEnd: Bool {
+        let segments = path.last == "" ? path.dropLast() : path[...]
+        return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }
+    }
+}

@@ -1,0 +1,71 @@
+import Crypto
+package import Persistence
+package import ProxyRuntime
+package import Timekeeping
+
+/// A key as the daemon keeps it: it knows the hash alone.
+package struct APIKey: Hashable, Sendable {
+    /// For people: stands in the audit log.
+    package let name: String
+    /// SHA-256 of the key's text, 32 bytes.
+    package let hash: [UInt8]
+    package let scopes: Set<APIScope>
+    package let createdAt: UnixTime
+
+    /// - Returns: `nil` when the name could not stand in a path or a log line, or the hash is none.
+    package init?(name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime) {
+        guard Self.isName(name), hash.count == 32, !scopes.isEmpty else { return nil }
+        self.name = name
+        self.hash = hash
+        self.scopes = scopes
+        self.createdAt = createdAt
+    }
+
+    /// `nil` for a row that nobody of ours has written.
+    package init?(_ stored: StoredKey) {
+        guard let scopes = APIScope.set(stored.scopes) else { return nil }
+        self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
+    }
+
+    package var stored: StoredKey { StoredKey(name: name, hash: hash, scopes: scopes.names, createdAt: createdAt) }
+
+    package static func isName(_ name: String) -> Bool {
+        (1...64).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            } && !name.allSatisfy { $0 == "." }
+    }
+}
+
+/// The text that a client shows: 32 random bytes behind a prefix by which scanners of source code find lost keys.
+package struct APIKeySecret {
+    package let text: String
+
+    private static let prefix = "spd_"
+    private static let length = 47
+
+    /// A new one; it is shown once and kept nowhere.
+    package static func make() throws(StartError) -> APIKeySecret {
+        do throws(CryptoError) {
+            let random = try RandomBytes.make(32)
+            return APIKeySecret(text: prefix + String(decoding: Base64.url.encode(random), as: UTF8.self))
+        } catch {
+            throw StartError("no random bytes: \(error)")
+        }
+    }
+
+    private init(text: String) { self.text = text }
+
+    /// - Returns: `nil` for what cannot be a key of ours, so that nothing long is hashed for nobody.
+    init?(_ text: some StringProtocol) {
+        guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
+        self.text = String(text)
+    }
+
+    package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
+}

@@ -1,0 +1,91 @@
+import Addressing
+import Bytes
+import ProxyCore
+package import ProxyRuntime
+import Reactor
+import Registration
+
+/// What was guessed wrongly over HTTP and from where: passwords, keys, and the tokens of apps, which count alike.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+package final class WrongLogins: @unchecked Sendable {
+    private let loop: EventLoop
+    /// Its own count, until it counts with the engine.
+    private var limit: LoginLimit
+    private var door: ShardDoor?
+
+    init(perSource: Int, perUser: Int, loop: EventLoop) {
+        self.loop = loop
+        limit = LoginLimit(perSource: perSource, perUser: perUser)
+    }
+
+    /// From now on they are counted together with the wrong passwords of SIP.
+    package func count(with door: ShardDoor) { self.door = door }
+
+    enum Verdict: Sendable {
+        /// The user whose password it is.
+        case right(AddressOfRecord)
+        case wrong
+        /// Whoever asks must wait so long before anything is looked at.
+        case refused(Duration)
+    }
+
+    /// Judges a password, unless its source or its user has been wrong too often. One question: what is asked at the same
+    /// time cannot pass before the wrong ones are counted.
+    func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
+        guard let door else { return .wrong }
+        return await door.ask(.everything) { engine, now in
+            let known = engine.aor(of: attempt.user, in: attempt.domain)
+            // A domain that is not ours has no users, and costs as much. All spellings of a user count together.
+            let user =
+                known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
+            if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
+            guard engine.isPassword(attempt.password, of: user), known != nil else {
+                engine.loginFailed(from: source, for: user, now: now)
+                return .wrong
+            }
+            engine.loginSucceeded(from: source, for: user)
+            return .right(user)
+        }
+    }
+
+    /// Counts the wrong ones of several guesses that a source has made at once, until it has been wrong too often. Asked for
+    /// none, it says whether the source is heard at all.
+    ///
+    /// - Returns: how many of the guesses were heard, and how long their source must wait if not all were.
+    func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
+        guard let door else {
+            let attempt = LoginLimit.Attempt(from: source, for: nil)
+            return Self.judge(guesses) {
+                limit.wait(for: attempt, now: loop.now)
+            } failed: {
+                limit.failed(attempt, now: loop.now)
+            }
+        }
+        return await door.ask(.everything) { engine, now in
+            Self.judge(guesses) {
+                engine.loginWait(from: source, for: nil, now: now)
+            } failed: {
+                engine.loginFailed(from: source, for: nil, now: now)
+            }
+        }
+    }
+
+    private static func judge(
+        _ guesses: [Bool], wait: () -> Duration?, failed: () -> Void
+    ) -> (heard: Int, wait: Duration?) {
+        guard !guesses.isEmpty else { return (0, wait()) }
+        for (number, isRight) in guesses.enumerated() {
+            if let wait = wait() { return (number, wait) }
+            if !isRight { failed() }
+        }
+        return (guesses.count, nil)
+    }
+}
+
+extension ServiceProblem {
+    static func tooManyLogins(_ wait: Duration) -> ServiceProblem {
+        ServiceProblem(
+            429, "too many wrong passwords, keys or tokens", retryAfter: Int(clamping: wait.components.seconds + 1))
+    }
+}

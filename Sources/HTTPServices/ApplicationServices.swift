@@ -1,0 +1,98 @@
+package import Addressing
+import Bytes
+package import Persistence
+package import ProxyRuntime
+package import PushDelivery
+package import PushSending
+package import Reactor
+import Resolver
+package import Telemetry
+
+/// The services of application servers, which the HTTP API serves.
+///
+/// - `@unchecked Sendable` because it is made before its loop runs, and lives on it then.
+package final class ApplicationServices: @unchecked Sendable {
+    package let apps: MobileApps
+    private let settings: APISettings
+    /// Without the timeline nothing is known of a push after its end, so that its paths are not served.
+    private let keepsTimeline: Bool
+    private let store: any ProxyStore
+    private let push: PushService
+    private let loop: EventLoop
+    private let log: Log
+    private let codes: DeviceCodes
+    private let dryRuns: DryRuns
+    private var deadTokens: DeadTokenService?
+    private var deviceRegistration: DeviceRegistrationService?
+
+    /// Reads the apps and the key of the device codes from the store; `domains` are those where apps may have their users.
+    package init(
+        settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, push: PushService,
+        loop: EventLoop, log: Log
+    ) async throws(StartError) {
+        (self.settings, self.keepsTimeline) = (settings, keepsTimeline)
+        (self.store, self.push, self.loop, self.log) = (store, push, loop, log)
+        apps = MobileApps(settings.mobileApps, domains: domains)
+        for app in try await StartError.wrapping(store.mobileApps) {
+            if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
+                log.warning("a stored app is not used", [.topic: .text(app.name), .reason: .text(conflict)])
+            } else {
+                apps.add(app)
+            }
+        }
+        let codes = try await DeviceCodes.load(store)
+        self.codes = codes
+        push.deviceCode = { ByteString(codes.code(of: $0)) }
+        dryRuns = DryRuns(loop: loop) { push.send($0) }
+    }
+
+    /// - Returns: false for a push that was not sent by these services.
+    package func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool { dryRuns.finished(id, outcome) }
+
+    /// `ownEndpoints` is what listens here: webhooks never go there.
+    package func register(
+        in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
+    ) async throws(StartError) {
+        let search = DeviceSearch(door, on: loop)
+        SystemRoutes(loop: loop, store: store).register(in: &api.router)
+        PushTokenService(door: door, form: settings.pushTokens.provider).register(in: &api.router)
+        if settings.notifications.enabled {
+            NotificationService(
+                door: door, loop: loop, push: push, store: store, codes: codes, search: search,
+                form: settings.pushTokens.provider
+            ).register(in: &api.router)
+        }
+        do throws(SystemError) {
+            let service = try DeadTokenService(store: store, loop: loop, age: settings.deadTokenAge)
+            service.register(in: &api.router)
+            deadTokens = service
+        } catch {
+            throw StartError("dead tokens: \(error)")
+        }
+        try await registerDeviceRegistration(in: api, door, ownEndpoints)
+        guard keepsTimeline else { return }
+        LifecycleRoutes(door: door, store: store, codes: codes).register(in: &api.router)
+        StatisticsRoutes(door: door, loop: loop, store: store, codes: codes).register(in: &api.router)
+        DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
+    }
+
+    /// Also without apps, since they may be added at any time: to strangers all requests are unknown.
+    private func registerDeviceRegistration(
+        in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
+    ) async throws(StartError) {
+        guard !settings.listen.isEmpty || !apps.isEmpty else { return }
+        let resolver: DNSResolver
+        do throws(SystemError) {
+            resolver = try DNSResolver(on: loop)
+        } catch {
+            throw StartError("no resolver: \(error)")
+        }
+        let service = try DeviceRegistrationService(
+            settings: settings, apps: apps, loop: loop, directory: DeviceDirectory(door), store: store,
+            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: ownEndpoints,
+            resolve: { resolver.addresses(of: $0, $1) })
+        service.register(in: &api.router)
+        try await service.resume()
+        deviceRegistration = service
+    }
+}

@@ -1,0 +1,107 @@
+import JSON
+
+/// A JSON Schema (draft 2020-12), as far as descriptions of routes need one.
+package struct JSONSchema: Hashable, Sendable {
+    private(set) var value: JSONValue
+    /// The shared schemas it refers to, by name.
+    private(set) var shared: [String: JSONValue]
+
+    private init(_ members: [(String, JSONValue)], using others: [JSONSchema] = []) {
+        value = .members(members)
+        shared = [:]
+        for other in others { shared.merge(other.shared) { first, _ in first } }
+    }
+
+    private static func typed(_ type: JSONValue, _ rules: [(String, JSONValue?)] = []) -> JSONSchema {
+        JSONSchema([("type", type)] + rules.compactMap { name, rule in rule.map { (name, $0) } })
+    }
+
+    // MARK: Simple values
+
+    package static let anything = JSONSchema([])
+    package static let text = typed("string")
+    package static let flag = typed("boolean")
+    package static let guid = typed("string", [("format", "uuid")])
+
+    /// A text of so many characters, in whole what an (ECMA 262) expression says.
+    package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
+        typed(
+            "string",
+            [
+                ("minLength", lengths.lowerBound > 0 ? .number(Int64(lengths.lowerBound)) : nil),
+                ("maxLength", lengths.upperBound < .max ? .number(Int64(lengths.upperBound)) : nil),
+                ("pattern", pattern.map { .string($0) }),
+            ])
+    }
+
+    package static func text(pattern: String) -> JSONSchema { text(0 ... .max, pattern: pattern) }
+
+    package static func choice(_ names: [String]) -> JSONSchema {
+        typed("string", [("enum", .array(names.map { .string($0) }))])
+    }
+
+    package static let number = typed("integer")
+
+    package static func number(_ range: ClosedRange<Int64>) -> JSONSchema {
+        typed("integer", [("minimum", .number(range.lowerBound)), ("maximum", .number(range.upperBound))])
+    }
+
+    package static func number(_ range: PartialRangeFrom<Int64>) -> JSONSchema {
+        typed("integer", [("minimum", .number(range.lowerBound))])
+    }
+
+    /// Seconds since 1970.
+    package static let date = number(0...)
+
+    // MARK: Composed values
+
+    package static func list(of element: JSONSchema, _ counts: ClosedRange<Int>? = nil) -> JSONSchema {
+        var members: [(String, JSONValue)] = [("type", "array"), ("items", element.value)]
+        if let counts {
+            members += [
+                ("minItems", .number(Int64(counts.lowerBound))), ("maxItems", .number(Int64(counts.upperBound))),
+            ]
+        }
+        return JSONSchema(members, using: [element])
+    }
+
+    /// An object with members that are always there, others that may be, and perhaps some that nobody looks at.
+    package static func object(
+        _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
+    ) -> JSONSchema {
+        let all = Array(required) + Array(optional)
+        return JSONSchema(
+            [
+                ("type", "object"),
+                ("properties", .members(all.map { ($0.key, $0.value.value) })),
+            ] + (required.isEmpty ? [] : [("required", .array(required.map { .string($0.key) }))]),
+            using: all.map(\.value))
+    }
+
+    /// An object whose members have names of their own and values like this one.
+    package static func map(of element: JSONSchema) -> JSONSchema {
+        JSONSchema([("type", "object"), ("additionalProperties", element.value)], using: [element])
+    }
+
+    package static func either(_ choices: JSONSchema...) -> JSONSchema {
+        JSONSchema([("anyOf", .array(choices.map(\.value)))], using: choices)
+    }
+
+    var orNull: JSONSchema { .either(self, .typed("null")) }
+
+    // MARK: Words
+
+    package func described(_ text: String) -> JSONSchema {
+        guard case .object(let members) = value else { return self }
+        var copy = self
+        copy.value = .object(members + [JSONValue.Member("description", .string(text))])
+        return copy
+    }
+
+    /// A schema that stands in the document once, under this name.
+    package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
+        var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
+        reference.shared[name] = schema.value
+        return reference
+    }
+}

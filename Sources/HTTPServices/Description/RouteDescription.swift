@@ -1,0 +1,126 @@
+/// What a client has to know of a route; stands beside its registration, and becomes an operation of `/openapi.json`.
+///
+/// What holds for all routes is not said here: 400 for requests that are not well-formed, and for routes with a scope 401
+/// and 403.
+package struct RouteDescription: Sendable {
+    package struct Parameter: Sendable {
+        enum Place: String, Sendable {
+            case path, query, header
+        }
+
+        let name: String
+        let place: Place
+        let text: String
+        let schema: JSONSchema
+        let isRequired: Bool
+    }
+
+    package struct Body: Sendable {
+        let type: String
+        let schema: JSONSchema
+    }
+
+    package struct Answer: Sendable {
+        let status: Int
+        let text: String
+        /// By media type; none for an answer without a body.
+        let bodies: [Body]
+    }
+
+    /// For generated clients: `listDeadTokens`. Routes that mean the same have the same, the document numbers them.
+    let operation: String
+    package let summary: String
+    private(set) var detail: String?
+    private(set) var parameters: [Parameter] = []
+    private(set) var bodies: [Body] = []
+    private(set) var isBodyRequired = true
+    private(set) var answers: [Answer] = []
+
+    /// Of a route that only says that something is not served.
+    static let leftOut = RouteDescription("", "")
+
+    var isLeftOut: Bool { operation.isEmpty }
+
+    package init(_ operation: String, _ summary: String, detail: String? = nil) {
+        self.operation = operation
+        self.summary = summary
+        self.detail = detail
+    }
+
+    // MARK: Requests
+
+    /// The next `{}` or `{*}` of the pattern.
+    package func path(_ name: String, _ text: String, _ schema: JSONSchema = .text(1 ... .max)) -> RouteDescription {
+        adding(Parameter(name: name, place: .path, text: text, schema: schema, isRequired: true))
+    }
+
+    package func query(
+        _ name: String, _ text: String, _ schema: JSONSchema = .text, isRequired: Bool = false
+    ) -> RouteDescription {
+        adding(Parameter(name: name, place: .query, text: text, schema: schema, isRequired: isRequired))
+    }
+
+    package func header(_ name: String, _ text: String, _ schema: JSONSchema = .text) -> RouteDescription {
+        adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
+    }
+
+    /// A body; called again for another media type.
+    package func body(
+        _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
+    ) -> RouteDescription {
+        var copy = self
+        copy.bodies.append(Body(type: type, schema: schema))
+        copy.isBodyRequired = isRequired
+        return copy
+    }
+
+    private func adding(_ parameter: Parameter) -> RouteDescription {
+        var copy = self
+        copy.parameters.append(parameter)
+        return copy
+    }
+
+    // MARK: Answers
+
+    /// An answer with a body; called again for another media type of the same status.
+    package func answer(
+        _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
+    ) -> RouteDescription {
+        var copy = self
+        let bodies = copy.answers.first { $0.status == status }?.bodies ?? []
+        copy.answers.removeAll { $0.status == status }
+        copy.answers.append(Answer(status: status, text: text, bodies: bodies + [Body(type: type, schema: schema)]))
+        return copy
+    }
+
+    /// An answer without a body.
+    package func answer(_ status: Int = 200, _ text: String) -> RouteDescription {
+        var copy = self
+        copy.answers.append(Answer(status: status, text: text, bodies: []))
+        return copy
+    }
+
+    /// An answer that says nothing but that it is done: an empty object.
+    package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
+
+    /// A problem of its own, or what a common one means here.
+    package func problem(_ status: Int, _ text: String) -> RouteDescription {
+        answer(status, text, .problem, type: "application/problem+json")
+    }
+
+    package func notStored() -> RouteDescription {
+        problem(503, "The store cannot be written now; nothing was changed.")
+    }
+    package func notRead() -> RouteDescription { problem(503, "The store cannot be read now.") }
+}
+
+extension JSONSchema {
+    /// RFC 9457.
+    package static let problem = JSONSchema.shared(
+        "Problem",
+        .object(
+            [
+                "title": .text.described("What is wrong, the same for each occurrence."),
+                "status": .number(400...599).described("The status of the answer."),
+            ], optional: ["detail": .text.described("What is wrong this time.")]))
+}

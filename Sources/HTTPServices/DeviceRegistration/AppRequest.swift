@@ -1,0 +1,122 @@
+import Bytes
+import Crypto
+package import Persistence
+package import ProxyRuntime
+package import Timekeeping
+
+extension StoredMobileApp {
+    /// What requests are measured by; `nil` when its name could not stand in a path or a log line, or a part is missing or
+    /// not well-formed.
+    var settings: MobileAppSettings? {
+        guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
+            let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
+        else { return nil }
+        var settings = MobileAppSettings()
+        settings.id = id.text
+        settings.organisation = organisation
+        settings.tokenHashes = [tokenHash]
+        settings.user = user
+        settings.appleEnvironment = environment
+        settings.appleParam = appleParam
+        settings.googleParam = googleParam
+        return settings
+    }
+}
+
+/// An app to add; the hash of its ApiToken only, never the token itself.
+package struct AppRequest: Codable, Sendable {
+    package var name: String
+    package var id: String
+    package var org: String
+    /// SHA-256 of the ApiToken, hexadecimal.
+    package var hash: String
+    /// The template of an address; missing for `{{user}}` alone.
+    package var user: String?
+    package var apnsProvider: String?
+    package var apnsParam: String?
+    package var fcmParam: String?
+
+    package init(name: String, id: String, org: String, token: AppToken) {
+        self.name = name
+        self.id = id
+        self.org = org
+        hash = String(decoding: Hex.encode(token.hash), as: UTF8.self)
+    }
+
+    /// A MobileAppId for whoever has none.
+    package static func newID() -> String { RequestID.make().text }
+
+    /// - Throws: a sentence for whoever asked.
+    package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
+        guard user.map({ UserTemplate($0) != nil }) ?? true else {
+            throw StartError("user is an address with {{user}} in it once")
+        }
+        guard apnsProvider.map({ AppleEnvironment(rawValue: $0) != nil }) ?? true else {
+            throw StartError("apnsProvider is apns or apns.dev")
+        }
+        for text in [org, apnsParam ?? "", fcmParam ?? ""] {
+            guard text.utf8.count <= Self.textLimit, text.isPlain(allowingSlash: true) || text.isEmpty else {
+                throw StartError("a text is too long or holds control characters")
+            }
+        }
+        let app = StoredMobileApp(
+            name: name, id: id.lowercased(), organisation: org, tokenHash: Hex.decode(Array(hash.utf8)) ?? [],
+            user: user ?? UserTemplate.plain.description,
+            appleProvider: apnsProvider ?? AppleEnvironment.production.rawValue, appleParam: apnsParam,
+            googleParam: fcmParam, createdAt: date)
+        guard app.settings != nil else {
+            throw StartError("expected a name of letters, digits, '-', '_' and '.', a GUID, an organisation and a hash")
+        }
+        return app
+    }
+
+    private static let textLimit = 256
+}
+
+/// The text that an app's server shows as ApiToken: 32 random bytes.
+package struct AppToken {
+    package let text: String
+
+    /// A new one; it is shown once and kept nowhere.
+    package static func make() throws(StartError) -> AppToken {
+        do throws(CryptoError) {
+            return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
+        } catch {
+            throw StartError("no random bytes: \(error)")
+        }
+    }
+
+    package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
+}
+
+/// An app as it is listed.
+package struct AppReport: Codable, Sendable {
+    package var name: String
+    package var id: String
+    package var org: String
+    package var user: String
+    package var apnsProvider: String
+    package var apnsParam: String?
+    package var fcmParam: String?
+    /// It stands in the settings, so that no command removes it.
+    package var isFixed: Bool
+    /// Unix seconds; `nil` for one of the settings.
+    package var createdAt: Int64?
+
+    init(_ name: String, _ settings: MobileAppSettings, createdAt: UnixTime?) {
+        self.name = name
+        id = settings.id ?? ""
+        org = settings.organisation ?? ""
+        user = settings.user.description
+        apnsProvider = settings.appleEnvironment.rawValue
+        apnsParam = settings.appleParam
+        fcmParam = settings.googleParam
+        isFixed = createdAt == nil
+        self.createdAt = createdAt?.seconds
+    }
+
+    /// Whether it is the name or the id, since lists show both.
+    package func isNamed(_ text: String) -> Bool {
+        text == name || (!id.isEmpty && text.lowercased() == id.lowercased())
+    }
+}

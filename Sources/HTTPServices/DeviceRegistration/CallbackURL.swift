@@ -1,0 +1,132 @@
+import Addressing
+import ProxyRuntime
+
+/// A callback URL in the only form that is taken: no user name, a host that is a name or a whole address, ASCII.
+///
+/// What is sent is put together from the parts, so that nobody reads the URL in another way than this.
+struct CallbackURL: Hashable {
+    let isSecure: Bool
+    /// In lower case, without brackets.
+    let host: String
+    let port: UInt16
+    private let hasPort: Bool
+    /// Path and query; begins with a slash.
+    private let target: String
+
+    private static let limit = 2048
+
+    init?(_ text: String) {
+        guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != 0x5c }),
+            let colon = text.firstIndex(of: ":")
+        else { return nil }
+        switch text[..<colon].lowercased() {
+        case "https": isSecure = true
+        case "http": isSecure = false
+        default: return nil
+        }
+        let marked = text[text.index(after: colon)...]
+        guard marked.hasPrefix("//") else { return nil }
+        let rest = marked.dropFirst(2)
+        let end = rest.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? rest.endIndex
+        guard let (host, port) = Self.authority(rest[..<end]) else { return nil }
+        self.host = host
+        self.port = port ?? (isSecure ? 443 : 80)
+        hasPort = port != nil
+        let sent = rest[end...].prefix { $0 != "#" }
+        target = sent.hasPrefix("/") ? String(sent) : "/" + sent
+    }
+
+    /// What a request is sent to.
+    var text: String {
+        let address = IPAddress(host)?.uriHost ?? host
+        return "\(isSecure ? "https" : "http")://\(address)\(hasPort ? ":\(port)" : "")\(target)"
+    }
+
+    private static func authority(_ text: Substring) -> (host: String, port: UInt16?)? {
+        guard !text.contains("@") else { return nil }
+        var host = text
+        var port: UInt16?
+        let bracket = text.lastIndex(of: "]")
+        if let colon = text.lastIndex(of: ":"), bracket.map({ $0 < colon }) ?? true {
+            let digits = text[text.index(after: colon)...]
+            guard (1...5).contains(digits.utf8.count), digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
+                let number = UInt16(digits), number > 0
+            else { return nil }
+            port = number
+            host = text[..<colon]
+        }
+        if host.hasPrefix("[") {
+            guard let address = IPAddress(host), host.contains(":") else { return nil }
+            return (address.description, port)
+        }
+        if let address = IPAddress(host), address.isV4 { return (address.description, port) }
+        return isName(host) ? (host.lowercased(), port) : nil
+    }
+
+    /// Labels of letters, digits, hyphens and underscores. One that ends in a number would be an address to many readers:
+    /// decimal, octal, hexadecimal, in fewer than four parts.
+    private static func isName(_ host: Substring) -> Bool {
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        guard host.utf8.count <= 253,
+            labels.allSatisfy({ label in
+                (1...63).contains(label.utf8.count)
+                    && label.utf8.allSatisfy { byte in
+                        switch byte | 0x20 {
+                        case UInt8(ascii: "a")...UInt8(ascii: "z"): true
+                        default:
+                            byte >= 0x30 && byte <= 0x39 || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+                        }
+                    }
+            }), let last = labels.last?.lowercased()
+        else { return false }
+        return !last.hasPrefix("0x") && !last.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
+    }
+}
+
+/// Where webhooks may go.
+struct CallbackGuard: Sendable {
+    let allowsPlain: Bool
+    /// Private addresses that the operator allows.
+    let allowed: [AddressBlock]
+
+    /// - Parameters:
+    ///   - addresses: all that the URL's host has; one that is not allowed spoils the rest.
+    ///   - port: of the URL.
+    ///   - own: what listens here.
+    /// - Returns: the address to connect to, and no other; `nil` for none.
+    func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
+        guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
+        return addresses.first
+    }
+
+    private func isAllowed(_ address: IPAddress) -> Bool {
+        address.isPublic || allowed.contains { $0.contains(address) }
+    }
+
+    private func isOwn(_ address: IPAddress, _ port: UInt16, _ own: [Endpoint]) -> Bool {
+        own.contains { endpoint in
+            endpoint.port == port
+                && (endpoint.address == address
+                    || endpoint.address.isUnspecified && (address.isLoopback || HostAddress.all.contains(address)))
+        }
+    }
+}
+
+extension IPAddress {
+    /// Anybody on the internet can have it: none of IANA's special-purpose addresses. IPv4 in its mapped form is IPv4.
+    var isPublic: Bool {
+        if isV4 { return !isUnspecified && !Self.special4.contains { $0.contains(self) } }
+        return Self.global6.contains { $0.contains(self) } && !Self.special6.contains { $0.contains(self) }
+    }
+
+    private static let special4 = [
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/4", "240.0.0.0/4",
+    ].compactMap { AddressBlock($0) }
+    private static let global6 = ["2000::/3"].compactMap { AddressBlock($0) }
+    /// Teredo and 6to4 carry IPv4 addresses of any kind.
+    private static let special6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"].compactMap {
+        AddressBlock($0)
+    }
+}

@@ -1,0 +1,86 @@
+import Addressing
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Reactor
+import Registration
+import Resolver
+import Telemetry
+
+/// The device registration API with all its parts.
+final class DeviceRegistrationService {
+    private let routes: DeviceRegistrationRoutes
+    private let queue: DeviceRequestQueue
+    private let store: any ProxyStore
+    private let webhooks: WebhookSender
+
+    /// - Parameters:
+    ///   - settings: of the API.
+    ///   - apps: whose servers may ask.
+    ///   - loop: the shard's.
+    ///   - directory: the users' devices.
+    ///   - store: for requests and outcomes.
+    ///   - dryRuns: pushes that show whether a token is good.
+    ///   - wrongLogins: counts API tokens that are no app's.
+    ///   - log: for what goes wrong.
+    ///   - ownEndpoints: what listens here; webhooks never go there.
+    ///   - resolve: gives the addresses of webhook receivers.
+    /// - Throws: when there is no timer.
+    init(
+        settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
+        dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
+        ownEndpoints: @escaping () -> [Endpoint],
+        resolve: @escaping WebhookSender.Resolve
+    ) throws(StartError) {
+        self.store = store
+        webhooks = WebhookSender(
+            settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
+        do throws(SystemError) {
+            queue = try DeviceRequestQueue(
+                store: store, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
+                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
+        } catch {
+            throw StartError("device registration: \(error)")
+        }
+        routes = DeviceRegistrationRoutes(
+            queue: queue, store: store, apps: apps, signature: settings.deviceRegistration.signature,
+            wrongLogins: wrongLogins)
+    }
+
+    /// Takes up what was accepted before the last stop.
+    func resume() async throws(StartError) {
+        queue.resume(try await StartError.wrapping(store.openDeviceRequests))
+    }
+
+    func register(in router: inout ServiceRouter) { routes.register(in: &router) }
+
+    /// How many requests are accepted and not done.
+    var openRequests: Int { queue.count }
+
+    func prune() { queue.prune() }
+
+    func close() { webhooks.close() }
+}
+
+extension DeviceDirectory {
+    /// That of the engine.
+    init(_ door: ShardDoor) {
+        self.init(
+            report: { device, aor in
+                await door.report(of: aor) { engine, ticket, now in
+                    engine.deviceReported(device, of: aor, ticket, now: now)
+                }
+            },
+            withdraw: { selection, aor in
+                await door.report(of: aor) { engine, ticket, now in
+                    engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
+                }
+            },
+            tokens: { aor in
+                await door.ask(.user(aor)) { engine, now in
+                    engine.targets(of: aor, now: now).compactMap(\.pushToken)
+                }
+            })
+    }
+}

@@ -1,0 +1,135 @@
+import Bytes
+import Crypto
+import Persistence
+package import Settings
+
+/// Which of Apple's services an app's tokens belong to, by its `pn-provider`.
+package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
+    case production = "apns"
+    case development = "apns.dev"
+}
+
+/// An app whose server registers devices over HTTP.
+package struct MobileAppSettings: SettingsGroup, Hashable {
+    /// A GUID in lower case.
+    package var id: String?
+    package var organisation: String?
+    /// SHA-256 of each API token, 32 bytes.
+    package var tokenHashes: [[UInt8]] = []
+    package var user = UserTemplate.plain
+    package var appleEnvironment = AppleEnvironment.production
+    package var appleParam: String?
+    package var googleParam: String?
+
+    package init() {}
+
+    package static let schema: [Setting<MobileAppSettings>] = [
+        .value(
+            "id", \.id, idType, example: "00000000-0000-0000-0000-000000000000",
+            "What requests name as MobileAppId, a GUID."
+        ).required(),
+        .string(
+            "org", \.organisation, example: "example-org",
+            "The organisation in the requests' path; letters count the same in both cases."
+        ).required(),
+        .list(
+            "api-token-sha256", of: hashType, \.tokenHashes,
+            example: "[0000000000000000000000000000000000000000000000000000000000000000]",
+            "SHA-256 of the text that requests show as ApiToken, hexadecimal: printf %s TOKEN | sha256sum. Two while it is replaced."
+        ).required(),
+        .value(
+            "user", \.user, UserTemplate.settingType,
+            "The address of record that a UserId stands for. Without a domain it is the first of domains."),
+        .choice(
+            "apns-provider", \.appleEnvironment, "Where ApnsDeviceTokens belong to: apns, or apns.dev for development."),
+        .string(
+            "apns-param", \.appleParam, example: "TEAM123456.com.example.phone.voip",
+            "The pn-param of ApnsDeviceTokens: team, bundle and, after the last dot, remote or voip."),
+        .string(
+            "fcm-param", \.googleParam, example: "my-project", "The pn-param of FcmDeviceTokens: the sender or project."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        tokenHashes.isEmpty ? [SettingComplaint("expected at least one hash", key: "api-token-sha256")] : []
+    }
+
+    private static let idType = SettingType<String>.parsed("GUID") { text throws(SettingComplaint) in
+        guard let id = RequestID(text) else { throw SettingComplaint("expected a GUID") }
+        return id.text
+    } print: {
+        $0
+    }
+
+    /// What does not fit is not quoted: it may be the token itself.
+    private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
+        guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
+            throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)
+        }
+        return hash
+    } print: {
+        String(decoding: Hex.encode($0), as: UTF8.self)
+    }
+}
+
+/// How a `UserId` becomes an address of record: a text with `{{user}}` in it.
+package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
+    private let before, after: String
+
+    package static let plain = UserTemplate(before: "", after: "")
+    private static let field = "{{user}}"
+
+    private init(before: String, after: String) {
+        self.before = before
+        self.after = after
+    }
+
+    init?(_ text: String) {
+        guard let (before, after) = Self.halves(of: text), Self.halves(of: after) == nil,
+            (before + after).utf8.allSatisfy(\.isPlainInAddress)
+        else { return nil }
+        self.init(before: before, after: after)
+    }
+
+    private static func halves(of text: String) -> (String, String)? {
+        var rest = text[...]
+        while !rest.isEmpty {
+            if rest.hasPrefix(field) { return (String(text[..<rest.startIndex]), String(rest.dropFirst(field.count))) }
+            rest = rest.dropFirst()
+        }
+        return nil
+    }
+
+    /// `nil` when the identifier holds what could mean something else in a SIP URI.
+    package func text(for user: String) -> String? {
+        guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
+            return nil
+        }
+        return before + user + after
+    }
+
+    static let settingType = SettingType<UserTemplate>.parsed("template") { text throws(SettingComplaint) in
+        guard let template = UserTemplate(text) else {
+            throw SettingComplaint("expected an address with {{user}} in it once")
+        }
+        return template
+    } print: {
+        $0.description
+    }
+
+    package var description: String { before + Self.field + after }
+}
+
+extension UInt8 {
+    /// RFC 3261's unreserved characters, `+`, and the `@` before a domain.
+    fileprivate var isPlainInAddress: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
+            UInt8(ascii: "!"), UInt8(ascii: "~"), UInt8(ascii: "*"), UInt8(ascii: "'"), UInt8(ascii: "("),
+            UInt8(ascii: ")"), UInt8(ascii: "+"), UInt8(ascii: "@"):
+            true
+        default: false
+        }
+    }
+}

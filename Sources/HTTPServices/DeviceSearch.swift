@@ -1,0 +1,117 @@
+import Bytes
+import Collections
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Reactor
+import Registration
+import Timekeeping
+
+/// Finds the devices that have certain tokens, in steps, so that calls go on meanwhile; who comes during a search waits
+/// for the next and shares it with the others.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class DeviceSearch: @unchecked Sendable {
+    typealias FoundDevice = ProxyEngine.FoundDevice
+
+    /// Too many look for a device already.
+    struct Overload: Error {}
+
+    private struct Question {
+        let providers: Set<PushProvider>
+        let word: [UInt8]
+        let isMeant: (PushToken) -> Bool
+        let asker: CheckedContinuation<FoundDevice?, Never>
+        var found: FoundDevice?
+    }
+
+    private let door: ShardDoor
+    private let loop: EventLoop
+    private var waiting = Queue<Question>()
+    /// Those of the search that is under way.
+    private var asked: [Question] = []
+
+    /// Questions that are answered by one search, and that wait for the next.
+    private static let batch = 16
+    private static let limit = 256
+    /// Tokens to read before calls have their turn again, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    private static let step = 200
+    /// What is looked for first: shorter words would be found everywhere.
+    private static let wordLengths = 4...32
+
+    init(_ door: ShardDoor, on loop: EventLoop) {
+        self.door = door
+        self.loop = loop
+    }
+
+    /// Looks for the device that has a token; of several, for that which registered last.
+    ///
+    /// - Parameters:
+    ///   - token: as it stands in `pn-prid`, alone or beside others.
+    ///   - providers: that it may be one of.
+    ///   - isMeant: whether it is one of these that a device has.
+    /// - Returns: the device, if there is one.
+    /// - Throws: when too many wait.
+    func find(
+        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool
+    ) async throws(Overload) -> FoundDevice? {
+        guard waiting.count < Self.limit else { throw Overload() }
+        guard let word = Self.word(in: token), !providers.isEmpty else { return nil }
+        return await withCheckedContinuation { asker in
+            waiting.append(Question(providers: providers, word: word, isMeant: isMeant, asker: asker))
+            if asked.isEmpty { begin() }
+        }
+    }
+
+    private func begin() {
+        while asked.count < Self.batch, let question = waiting.popFirst() { asked.append(question) }
+        guard !asked.isEmpty else { return }
+        loop.startTask { _ in await self.search() }
+    }
+
+    private func search() async {
+        var cursor: BindingCursor? = BindingCursor()
+        while let start = cursor {
+            cursor = await search(from: start)
+            // Calls have their turn before the next step.
+            await Task.yield()
+        }
+        let answered = asked
+        asked = []
+        for question in answered { question.asker.resume(returning: question.found) }
+        begin()
+    }
+
+    /// One step; returns where the next begins.
+    private func search(from cursor: BindingCursor) async -> BindingCursor? {
+        let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
+        let words = asked.map(\.word)
+        let step = await door.ask(.everything) { engine, _ in
+            engine.devices(of: providers, with: words, from: cursor, limit: Self.step)
+        }
+        for device in step.found {
+            for index in asked.indices where asked[index].providers.contains(device.token.provider) {
+                guard asked[index].isMeant(device.token) else { continue }
+                if let known = asked[index].found, known.registeredAt > device.registeredAt { continue }
+                asked[index].found = device
+            }
+        }
+        return step.next
+    }
+
+    /// The last of the longest parts that a URI holds as they are.
+    private static func word(in token: ByteString) -> [UInt8]? {
+        let parts = token.array.split { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                false
+            default: true
+            }
+        }
+        guard let longest = parts.max(by: { $0.count < $1.count }), longest.count >= wordLengths.lowerBound else {
+            return nil
+        }
+        return Array(longest.suffix(wordLengths.upperBound))
+    }
+}

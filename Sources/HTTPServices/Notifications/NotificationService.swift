@@ -1,0 +1,199 @@
+import Addressing
+import Bytes
+import HTTPServer
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import PushSending
+import Reactor
+import Registration
+import Timekeeping
+
+/// Lets application servers send messages and silent pushes to devices, through the same service that pushes calls.
+///
+/// Lives on the shard's loop.
+struct NotificationService {
+    let door: ShardDoor
+    let loop: EventLoop
+    let push: PushService
+    let reported: ReportedDevices
+    private let store: any ProxyStore
+    private let codes: DeviceCodes
+    private let recent = RecentOrders()
+
+    init(
+        door: ShardDoor, loop: EventLoop, push: PushService, store: any ProxyStore, codes: DeviceCodes,
+        search: DeviceSearch, form: ReportedTokens.Form
+    ) {
+        self.door = door
+        self.loop = loop
+        self.push = push
+        self.store = store
+        self.codes = codes
+        reported = ReportedDevices(door: door, search: search, form: form)
+    }
+
+    func register(in router: inout ServiceRouter) {
+        for end in ["/", ""] {
+            router.add(
+                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notification
+            ) { call throws(ServiceProblem) in
+                try await ordered(call)
+            }
+            router.add(
+                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken,
+                described: .notificationMetrics
+            ) { call throws(ServiceProblem) in
+                try await tellMetrics(call)
+            }
+        }
+        MediatorRoutes(service: self).register(in: &router)
+    }
+
+    // MARK: The form of 10darts
+
+    private struct Acceptance: Encodable {
+        let code: String
+        /// Devices.
+        let sentTo, skipped: Int
+        /// Users and devices, as they were named.
+        let unknown: [String]
+
+        enum CodingKeys: String, CodingKey {
+            case code
+            case sentTo = "sent_to"
+            case skipped, unknown
+        }
+    }
+
+    private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
+        let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
+        let named = await users(body.users)
+        let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
+        let recipients =
+            named.known.map { NotificationRecipient.user($0.aor) }
+            + devices.compactMap { $0.device.map(NotificationRecipient.device) }
+        let receipt: NotificationReceipt
+        do throws(NotificationRefusal) {
+            receipt = try await order(body.notification, for: recipients)
+        } catch {
+            switch error {
+            case .payload(let reason): throw ServiceProblem(422, "it does not fit into a push", detail: reason)
+            case .noRoom:
+                return call.answer(
+                    ServiceProblem(503, "too many notifications are under way").response(fields: [
+                        HTTPField("Retry-After", "5")
+                    ]))
+            }
+        }
+        recent.add(receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: loop.moment.date)
+        let absent = Set(receipt.absent)
+        let unknown =
+            named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
+            + devices.filter { device in device.device.map { absent.contains(.device($0)) } ?? true }
+            .map { String($0.name) }
+        call.answer(
+            Acceptance(
+                code: receipt.code.description, sentTo: receipt.sent, skipped: receipt.skipped.count,
+                unknown: unknown), status: 202)
+    }
+
+    private struct Users {
+        var known: [(aor: AddressOfRecord, name: String)] = []
+        /// Names whose domain is not ours.
+        var unknown: [String] = []
+    }
+
+    /// The users that are named, each once.
+    private func users(_ names: [String]) async -> Users {
+        let aors = await door.ask(.everything) { engine, _ in
+            names.map { name in
+                let named = NamedUser(name)
+                return engine.aor(of: named.user, in: named.domain)
+            }
+        }
+        var users = Users()
+        var seen = Set<AddressOfRecord>()
+        for (name, aor) in zip(names, aors) {
+            if let aor {
+                if seen.insert(aor).inserted { users.known.append((aor, name)) }
+            } else {
+                users.unknown.append(name)
+            }
+        }
+        return users
+    }
+
+    // MARK: What became of it
+
+    private struct Metrics: Encodable {
+        /// Devices.
+        let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
+        let devices: [PushReport.Device]
+
+        enum CodingKeys: String, CodingKey {
+            case sentTo = "sent_to"
+            case skipped, accepted, failed
+            case receivedBy = "received_by"
+            case followedBy = "followed_by"
+            case devices
+        }
+
+        init(_ records: [TimelineRecord], _ order: RecentOrders.Order?, _ codes: DeviceCodes) {
+            let omitted = records.count { $0.omission != nil }
+            sentTo = max(records.count - omitted, order?.sent ?? 0)
+            skipped = max(omitted, order?.skipped ?? 0)
+            devices = records.filter { $0.omission == nil }.map { PushReport.Device($0, codes.code(of: $0.device)) }
+            accepted = devices.count(where: \.accepted)
+            failed = devices.count(where: \.failed)
+            receivedBy = devices.count(where: \.received)
+            followedBy = devices.count(where: \.followed)
+        }
+    }
+
+    /// Recipients of an order have no more devices than that.
+    private static let deviceLimit = 2000
+
+    private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
+        guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
+        let (loop, codes, recent) = (loop, codes, recent)
+        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
+        call.askStore { [store] in
+            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
+            // Codes of devices are made on the loop.
+            loop.post {
+                // A record may have been written in between.
+                var seen = Set<DeviceID>()
+                let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
+                let order = recent[code]
+                guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }
+                call.answer(Metrics(found, order, codes))
+            }
+        }
+    }
+
+    // MARK: All forms
+
+    func order(
+        _ notification: PushNotification, for recipients: [NotificationRecipient]
+    ) async throws(NotificationRefusal) -> NotificationReceipt {
+        let push = push
+        let result: Result<NotificationReceipt, NotificationRefusal> = await door.ask(.everything) { engine, now in
+            do throws(NotificationRefusal) {
+                return .success(
+                    try engine.notificationOrdered(
+                        notification, for: recipients, room: push.notificationRoom,
+                        verdict: { push.verdict(on: $0) }, now: now))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+}
+
+extension ServiceProblem {
+    fileprivate static var noSuchNotification: ServiceProblem { ServiceProblem(404, "no such notification") }
+}

@@ -1,0 +1,56 @@
+import Addressing
+import Bytes
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+
+/// The devices that have reported tokens, by those: searched for once, then remembered.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class ReportedDevices: @unchecked Sendable {
+    struct Wanted: Hashable, Sendable {
+        /// See `ReportedTokens.name(of:_:)`.
+        let name: ByteString
+        /// The account on the device, where it is asked for.
+        let selector: ByteString?
+
+        func matches(_ token: PushToken) -> Bool {
+            guard ReportedTokens.names(in: token).contains(name) else { return false }
+            guard let selector, token.provider == .acrobits else { return true }
+            return ReportedTokens.selector(of: token) == selector
+        }
+    }
+
+    let form: ReportedTokens.Form
+    private let door: ShardDoor
+    private let search: DeviceSearch
+    private let providers: Set<PushProvider>
+    private var known: [Wanted: DeviceID] = [:]
+
+    private static let memory = 10_000
+
+    init(door: ShardDoor, search: DeviceSearch, form: ReportedTokens.Form) {
+        self.door = door
+        self.form = form
+        self.search = search
+        providers =
+            switch form {
+            case .acrobits: [.acrobits]
+            case .direct: [.apns, .apnsDevelopment, .fcm]
+            }
+    }
+
+    /// The device that has that token; `nil`: none has it.
+    func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
+        if let id = known[wanted] {
+            let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }
+            if let device, wanted.matches(device.token) { return device }
+            known[wanted] = nil
+        }
+        guard let device = try await search.find(wanted.name, of: providers, where: wanted.matches) else { return nil }
+        if known.count >= Self.memory { known = [:] }
+        known[wanted] = device.id
+        return device
+    }
+}

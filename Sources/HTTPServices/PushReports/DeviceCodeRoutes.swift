@@ -1,0 +1,87 @@
+import Addressing
+import Bytes
+import HTTPServer
+import JSON
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+
+/// Tells apps how to name their devices, in the form of the 10darts platform. Devices are not made here: they register by
+/// SIP, or are reported.
+///
+/// Lives on the shard's loop.
+struct DeviceCodeRoutes {
+    let door: ShardDoor
+    let codes: DeviceCodes
+    let search: DeviceSearch
+
+    private struct Answer: Encodable {
+        let code: String
+        let device: String
+    }
+
+    func register(in router: inout ServiceRouter) {
+        for end in ["/", ""] {
+            router.add(
+                "POST", "/api/v1/devices" + end, scope: .lifecycleReport, schemes: .bearerOrToken, isChange: false,
+                described: .deviceCode
+            ) { call throws(ServiceProblem) in
+                try await tell(call)
+            }
+            router.add(
+                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, schemes: .bearerOrToken,
+                isChange: false,
+                described: .deviceAccess
+            ) { call throws(ServiceProblem) in
+                try await accessed(call)
+            }
+        }
+    }
+
+    private func tell(_ call: ServiceCall) async throws(ServiceProblem) {
+        let body: JSONValue
+        do throws(JSONError) {
+            body = try JSONValue(call.request.body)
+        } catch {
+            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+        }
+        guard let text = body["token"]?.string, (1...4096).contains(text.utf8.count) else {
+            throw ServiceProblem(400, "expected token as a text of at most 4096 bytes")
+        }
+        guard let providers = body["platform"]?.string.flatMap(Self.providers) else {
+            throw ServiceProblem(400, "platform is android, ios, ios_sandbox, web or messenger")
+        }
+        let token = ByteString(text)
+        let found: DeviceSearch.FoundDevice?
+        do throws(DeviceSearch.Overload) {
+            found = try await search.find(token, of: providers) { $0.isNamed(token) }
+        } catch {
+            throw ServiceProblem(503, "too many look for their devices", retryAfter: 5)
+        }
+        guard let device = found else { throw .noSuchDevice }
+        let code = codes.code(of: device.id)
+        call.answer(Answer(code: code, device: "/api/v1/devices/\(code)/"), status: 201)
+    }
+
+    private static func providers(_ platform: String) -> Set<PushProvider>? {
+        switch platform {
+        case "android": [.fcm, .http]
+        case "ios", "ios_sandbox": [.apns, .apnsDevelopment, .http]
+        case "web": [.webPush, .http]
+        case "messenger": []
+        default: nil
+        }
+    }
+
+    /// The app was opened. Nothing is counted, but the app wants to hear that all is well.
+    private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
+        guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
+        guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }
+        call.answer(HTTPResponse(status: 200))
+    }
+}
+
+extension ServiceProblem {
+    static var noSuchDevice: ServiceProblem { ServiceProblem(404, "no such device") }
+}

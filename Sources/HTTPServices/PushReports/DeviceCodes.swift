@@ -1,0 +1,71 @@
+import Addressing
+import Bytes
+import Crypto
+import Persistence
+import ProxyRuntime
+
+/// Names devices to their apps: texts that nobody can make without our key, and that tell nothing of the device (T7).
+///
+/// The device's number under a synthetic initialisation vector: a tag of 128 bits made from the number, and the number
+/// masked with what the tag gives. So the same device always has the same code, and nothing has to be stored.
+///
+/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+final class DeviceCodes: @unchecked Sendable {
+    private var key: HMACKey
+
+    /// Base64url of tag and masked number.
+    static let length = 32
+    private static let tagLength = 16
+    /// Where the key stands in the store.
+    static let noteKey = "device-code-key"
+    static let keyLength = 32
+
+    init(key: [UInt8]) throws(CryptoError) { self.key = try HMACKey(key.span) }
+
+    func code(of device: DeviceID) -> String {
+        let tag = tag(device)
+        let masked = Self.bytes(device.rawValue ^ mask(tag))
+        return String(decoding: Base64.url.encode(tag + masked), as: UTF8.self)
+    }
+
+    /// `nil` for what is no code of ours.
+    func device(of code: some StringProtocol) -> DeviceID? {
+        guard code.utf8.count == Self.length, let bytes = Base64.url.decode(Array(code.utf8)) else { return nil }
+        let given = Array(bytes.prefix(Self.tagLength))
+        let masked = bytes.dropFirst(Self.tagLength).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+        let device = DeviceID(rawValue: masked ^ mask(given))
+        return equalInConstantTime(tag(device), given) ? device : nil
+    }
+
+    private func tag(_ device: DeviceID) -> [UInt8] {
+        Array(key.code(for: [1] + Self.bytes(device.rawValue)).prefix(Self.tagLength))
+    }
+
+    private func mask(_ tag: [UInt8]) -> UInt64 {
+        key.code(for: [2] + tag).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    private static func bytes(_ number: UInt64) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * $0)) }
+    }
+}
+
+extension DeviceCodes {
+    /// With the key in the store; the first time one is made and written.
+    static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
+        let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
+        var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []
+        let isNew = key.count != keyLength
+        let codes: DeviceCodes
+        do throws(CryptoError) {
+            if isNew { key = try RandomBytes.make(keyLength) }
+            codes = try DeviceCodes(key: key)
+        } catch {
+            throw StartError("no key for device codes: \(error)")
+        }
+        guard isNew else { return codes }
+        let change = ServiceChange.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))
+        try await StartError.wrapping { () async throws(StoreError) in try await store.keep([change]) }
+        return codes
+    }
+}

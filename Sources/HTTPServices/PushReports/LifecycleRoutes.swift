@@ -1,0 +1,97 @@
+import Addressing
+import Bytes
+import HTTPServer
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Reactor
+import Registration
+import Timekeeping
+
+/// What apps say of the pushes they got, in the form of the 10darts platform.
+///
+/// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
+struct LifecycleRoutes {
+    let door: ShardDoor
+    let store: any ProxyStore
+    let codes: DeviceCodes
+
+    private static let pushes = "/api/v1/pushes"
+    private static let marks: [(word: String, mark: PushMark)] = [
+        ("received", .received), ("follow", .followed), ("read", .read),
+    ]
+    /// The platform's documents and its apps differ in the method.
+    private static let methods = ["PATCH", "PUT", "POST"]
+
+    func register(in router: inout ServiceRouter) {
+        for end in ["/", ""] {
+            // Before the codes, of which none is spelt like that.
+            let all = Self.pushes + "/all_read" + end
+            for method in Self.methods {
+                router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
+                    call throws(ServiceProblem) in
+                    try await allRead(call)
+                }
+            }
+            for (word, mark) in Self.marks {
+                for method in Self.methods {
+                    router.add(
+                        method, Self.pushes + "/{}/" + word + end, scope: .lifecycleReport, schemes: .bearerOrToken,
+                        described: .mark(word)
+                    ) { call throws(ServiceProblem) in
+                        try await marked(call, mark)
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: Marks
+
+    private func marked(_ call: ServiceCall, _ mark: PushMark) async throws(ServiceProblem) {
+        let body = try MarkBody(call.request.body)
+        guard let code = PushCode(call.parameter().lowercased()), let device = codes.device(of: body.deviceCode) else {
+            throw .noSuchPush
+        }
+        let (place, date) = await door.ask(.device(device)) { engine, now in
+            (engine.pushMarked(code, mark, by: device, now: now), now.date)
+        }
+        switch place {
+        case .unknownDevice: throw .noSuchPush
+        case .record: call.answer(HTTPResponse(status: 200))
+        case .row: submit(.pushMark(code, device: device, mark, at: date), of: call)
+        }
+    }
+
+    private func allRead(_ call: ServiceCall) async throws(ServiceProblem) {
+        let body = try MarkBody(call.request.body)
+        guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
+        let (isKnown, date) = await door.ask(.device(device)) { engine, now in
+            (engine.allPushesRead(by: device, now: now), now.date)
+        }
+        guard isKnown else { throw .noSuchPush }
+        submit(.allPushesRead(device: device, at: date), of: call)
+    }
+
+    /// Answers when it is on the disk: success has no body.
+    private func submit(_ change: ServiceChange, of call: ServiceCall) {
+        store.commit([change]) { result in
+            if !result.isStored {
+                call.answer(
+                    ServiceProblem(503, "the store cannot be written now").response(fields: [
+                        HTTPField("Retry-After", "5")
+                    ]))
+            } else if result.isFound {
+                call.answer(HTTPResponse(status: 200))
+            } else {
+                call.answer(.noSuchPush)
+            }
+        }
+    }
+}
+
+extension ServiceProblem {
+    /// The same for those of others: nobody learns what there is.
+    static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
+}

@@ -1,0 +1,86 @@
+import Addressing
+import Bytes
+import HTTPServer
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Reactor
+import Timekeeping
+
+/// Tells application servers what became of pushes.
+///
+/// Lives on the shard's loop.
+final class StatisticsRoutes: Sendable {
+    private let door: ShardDoor
+    private let loop: EventLoop
+    private let store: any ProxyStore
+    private let codes: DeviceCodes
+
+    /// A push goes to no more devices than that.
+    private static let deviceLimit = 1000
+
+    init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
+        self.door = door
+        self.loop = loop
+        self.store = store
+        self.codes = codes
+    }
+
+    func register(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/push-statistics", scope: .lifecycle, described: .statistics(isByPush: false)) {
+            [self] call throws(ServiceProblem) in
+            answer(call, try PushStatistics(call))
+        }
+        router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
+            try await report(call)
+        }
+        // Pushes are not made here; who tries is told what can be done instead.
+        for end in ["/", ""] {
+            let pushes = "/api/v1/pushes" + end
+            router.add(
+                "GET", pushes, scope: .lifecycle, schemes: .bearerOrToken, described: .statistics(isByPush: true)
+            ) {
+                [self] call throws(ServiceProblem) in
+                var asked = try PushStatistics(call)
+                asked.question.by = .push
+                answer(call, asked)
+            }
+            for method in ["GET", "DELETE"] {
+                router.add(method, "/api/v1/pushes/all_read" + end, scope: nil, described: .leftOut) {
+                    call throws(ServiceProblem) in
+                    call.answer(
+                        ServiceProblem(405, "no such method here").response(fields: [
+                            HTTPField("Allow", "PATCH, PUT, POST")
+                        ]))
+                }
+            }
+            router.add(
+                "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, schemes: .bearerOrToken, described: .push
+            ) { [self] call throws(ServiceProblem) in
+                try await report(call)
+            }
+        }
+    }
+
+    private func answer(_ call: ServiceCall, _ asked: PushStatistics) {
+        call.askStore { [store] in call.answer(asked.response(try await store.statistics(asked.question))) }
+    }
+
+    // MARK: One push
+
+    private func report(_ call: ServiceCall) async throws(ServiceProblem) {
+        guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchPush }
+        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
+        call.askStore { [self] in
+            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
+            // Codes of devices are made on the loop.
+            loop.post { [self] in
+                // A record may have been written in between.
+                var seen = Set<DeviceID>()
+                let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
+                if let report { call.answer(report) } else { call.answer(.noSuchPush) }
+            }
+        }
+    }
+}

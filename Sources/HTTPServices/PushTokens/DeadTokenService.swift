@@ -1,0 +1,145 @@
+import Bytes
+import Foundation
+import HTTPServer
+import Persistence
+import PushDelivery
+import Reactor
+import Telemetry
+import Timekeeping
+
+/// Tells application servers which tokens are dead, and forgets old ones.
+///
+/// Asking takes nothing away, unlike Apple's feedback service: each client remembers what it has seen.
+final class DeadTokenService {
+    private let store: any ProxyStore
+    private let loop: EventLoop
+    private let age: Duration
+    private var timer: LoopTimer?
+
+    private static let pageLimit = 10_000
+    private static let defaultPage = 1000
+    private static let pruneInterval: Duration = .seconds(3600)
+    /// How many dead tokens are kept at most, whatever their age.
+    private static let rowLimit = 1_000_000
+
+    init(store: any ProxyStore, loop: EventLoop, age: Duration) throws(SystemError) {
+        self.store = store
+        self.loop = loop
+        self.age = age
+        timer = try LoopTimer(on: loop) { [weak self] in self?.prune() }
+        timer?.arm(at: loop.now + .seconds(60))
+    }
+
+    func prune() {
+        store.record([.pruneDeadTokens(before: loop.moment.date + (.zero - age), keeping: Self.rowLimit)])
+        timer?.arm(at: loop.now + Self.pruneInterval)
+    }
+
+    func register(in router: inout ServiceRouter) {
+        let store = store
+        router.add("GET", "/v1/dead-tokens", scope: .tokensRead, described: Self.description) {
+            call throws(ServiceProblem) in
+            let page = try DeadTokenPage(call, defaultLimit: Self.defaultPage, limits: 1...Self.pageLimit)
+            call.askStore {
+                let tokens = try await store.deadTokens(since: page.since, after: page.after, limit: page.limit)
+                call.answer(page.response(tokens))
+            }
+        }
+    }
+
+    private static let description = RouteDescription(
+        "listDeadTokens", "Tokens whose contacts were dropped because the app is gone",
+        detail: "In the order in which they were dropped. Asking takes nothing away."
+    )
+    .query("since", "Unix seconds: only tokens recorded at that time or later.", .number(0...Int64.max / 1000))
+    .query("after", "The `next` of the page before.", .number(0...Int64.max))
+    .query("limit", "Tokens on a page.", .number(1...Int64(pageLimit)))
+    .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "binary"]))
+    .answer(
+        200, "A page of tokens",
+        .object(
+            [
+                "tokens": .list(
+                    of: .shared(
+                        "DeadToken",
+                        .object([
+                            "token": .text, "provider": .text, "param": .text, "since": .date, "recorded": .date,
+                            "source": .choice(["provider", "feedback"]),
+                        ])))
+            ], optional: ["next": .number])
+    )
+    .answer(200, "A page of tokens", .text, type: "application/octet-stream")
+    .notRead()
+}
+
+extension ServiceProblem {
+    package static var notRead: ServiceProblem {
+        ServiceProblem(503, "the store cannot be read now", retryAfter: 5)
+    }
+}
+
+/// What a client asks for.
+struct DeadTokenPage: Sendable {
+    private struct Report: Encodable {
+        struct Token: Encodable {
+            let token: String
+            let provider: String
+            let param: String
+            let since: Int64
+            let recorded: Int64
+            let source: String
+        }
+
+        let tokens: [Token]
+        let next: Int64?
+    }
+
+    /// Tokens that were recorded then or later.
+    let since: UnixTime
+    /// The `next` of the page before.
+    let after: PageCursor
+    let limit: Int
+    private let isBinary: Bool
+
+    init(_ call: ServiceCall, defaultLimit: Int, limits: ClosedRange<Int>) throws(ServiceProblem) {
+        since = UnixTime(seconds: try call.number("since", in: 0...Int64.max / 1000) ?? 0)
+        after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        limit = try call.number("limit", in: limits) ?? defaultLimit
+        switch call.request.query("format") {
+        case "binary": isBinary = true
+        case "json": isBinary = false
+        case nil:
+            isBinary = (call.request.field("accept") ?? "").lowercased().contains("application/octet-stream")
+        case _?: throw ServiceProblem(400, "format is json or binary")
+        }
+    }
+
+    func response(_ page: Page<DeadToken>) -> HTTPResponse {
+        let next = page.next?.number
+        var response: HTTPResponse
+        if isBinary {
+            var bytes: [UInt8] = []
+            for dead in page.elements { dead.appendFeedbackRecords(to: &bytes) }
+            response = HTTPResponse(type: "application/octet-stream", body: bytes)
+        } else {
+            response = HTTPResponse(type: "application/json", body: Self.json(page.elements, next: next))
+        }
+        response.fields.append(HTTPField("Cache-Control", "no-store"))
+        if let next {
+            let format = isBinary ? "&format=binary" : ""
+            let link = "</v1/dead-tokens?since=\(since.seconds)&after=\(next)&limit=\(limit)\(format)>; rel=\"next\""
+            response.fields.append(HTTPField("Link", link))
+        }
+        return response
+    }
+
+    private static func json(_ tokens: [DeadToken], next: Int64?) -> [UInt8] {
+        let tokens = tokens.map { dead in
+            Report.Token(
+                token: dead.token.prid.string, provider: dead.token.provider.rawValue,
+                param: dead.token.param.string, since: dead.since.seconds, recorded: dead.recordedAt.seconds,
+                source: dead.source.rawValue)
+        }
+        return Array((try? JSONEncoder().encode(Report(tokens: tokens, next: next))) ?? Data())
+    }
+}

@@ -1,0 +1,111 @@
+import Bytes
+import HTTPServer
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+
+/// Lets apps tell of their tokens and of accounts that were removed, in Acrobits' forms.
+///
+/// Lives on the shard's loop.
+struct PushTokenService {
+    let door: ShardDoor
+    let form: ReportedTokens.Form
+
+    /// Paths as the vendor's examples have them besides our own; operators write them into the app's settings.
+    private static func patterns(_ roots: [String]) -> [String] {
+        roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
+            + roots.map { "\($0)/{}/{}/{*}" }
+    }
+
+    func register(in router: inout ServiceRouter) {
+        for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
+            add(pattern, to: &router, RouteDescription("reportPushTokens", "An app tells of its push tokens")) {
+                report, call throws(ServiceProblem) in
+                try await reported(report, call)
+            }
+        }
+        for pattern in Self.patterns(["/v1/account-removals"]) {
+            add(pattern, to: &router, RouteDescription("reportAccountRemoval", "An account was removed from an app")) {
+                report, call throws(ServiceProblem) in
+                try await removed(report, call)
+            }
+        }
+    }
+
+    private func add(
+        _ pattern: String, to router: inout ServiceRouter, _ description: RouteDescription,
+        _ handler: @escaping @Sendable (TokenReport, isolated ServiceCall) async throws(ServiceProblem) -> Void
+    ) {
+        for method in ["GET", "POST"] {
+            router.add(
+                method, pattern, scope: .tokensReport, isChange: true,
+                described: TokenReport.described(description, method: method, pattern: pattern),
+                reader: { request, parameters throws(ServiceProblem) in
+                    let report = try TokenReport(request, parameters)
+                    return ServiceRouter.Reading(login: try login(by: report)) { call throws(ServiceProblem) in
+                        try await handler(report, call)
+                    }
+                })
+        }
+    }
+
+    /// By the password of the user that the report is about.
+    private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
+        guard let password = report.password else { return nil }
+        let (user, domain) = try report.account()
+        return ServiceRouter.LoginAttempt(user: user, domain: domain, password: password)
+    }
+
+    // MARK: Reports
+
+    private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try await aor(of: report)
+        let tokens = report.tokens(form)
+        // The app calls again when it has one, provided that it hears of success.
+        guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
+        let device = ReportedDevice(tokens)
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.deviceReported(device, of: aor, ticket, now: now)
+        }
+        Self.answer(call, result)
+    }
+
+    private func removed(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try await aor(of: report)
+        let tokens = report.tokens(form)
+        guard !tokens.selector.isEmpty || !tokens.isEmpty else {
+            throw ServiceProblem(400, "neither a selector nor a token says which device is meant")
+        }
+        let result = await door.report(of: aor) { engine, ticket, now in
+            engine.devicesWithdrawn(.told(tokens), of: aor, ticket, now: now)
+        }
+        Self.answer(call, result)
+    }
+
+    private func aor(of report: TokenReport) async throws(ServiceProblem) -> AddressOfRecord {
+        let (user, domain) = try report.account()
+        guard let aor = await door.ask(.everything, { engine, _ in engine.aor(of: user, in: domain) }) else {
+            throw ServiceProblem(404, "the user's domain is not served here")
+        }
+        return aor
+    }
+
+    /// Success has neither body nor type: a body would have to match its type.
+    private static func answer(_ call: ServiceCall, _ result: ReportResult) {
+        switch result {
+        case .done: call.answer(HTTPResponse(status: 200))
+        case .notSupported: call.answer(ServiceProblem(409, "the push service of this token is switched off here"))
+        case .tooManyDevices: call.answer(ServiceProblem(403, "the user has too many devices"))
+        case .malformed:
+            call.answer(
+                ServiceProblem(
+                    422, "the tokens cannot be used",
+                    detail: "an app id is missing, the two tokens do not belong together, or they are too long"))
+        case .unavailable:
+            call.answer(
+                ServiceProblem(503, "the report cannot be stored now").response(fields: [HTTPField("Retry-After", "5")])
+            )
+        }
+    }
+}

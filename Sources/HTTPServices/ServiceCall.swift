@@ -1,0 +1,120 @@
+import Foundation
+package import HTTPServer
+import JSON
+package import Reactor
+
+/// Who asks.
+package enum ServiceCaller: Hashable, Sendable {
+    /// Nobody was asked for a key.
+    case anyone
+    /// The key of this name.
+    case key(String)
+    /// A user of ours, by their password.
+    case user(String)
+    /// Whoever may open the control socket.
+    case operatorOfMachine
+
+    /// The name of the caller for the log.
+    package var name: String {
+        switch self {
+        case .anyone: "-"
+        case .key(let name): name
+        case .user(let name): "user:\(name)"
+        case .operatorOfMachine: "control socket"
+        }
+    }
+}
+
+/// One request on its way through a service, with the right to answer it: once, now or later, from any thread.
+///
+/// What serves it is isolated to it, and so runs on the services' loop. One that is released without an answer is answered
+/// with 500.
+package actor ServiceCall {
+    package nonisolated let request: HTTPRequest
+    package nonisolated let caller: ServiceCaller
+    /// What stood in the place of the pattern's `{}`s, in their order.
+    package nonisolated let parameters: [String]
+    private let reply: HTTPReply
+    /// Is told the status of the answer.
+    private let answered: @Sendable (Int) -> Void
+    private let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+
+    package init(
+        _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
+        on loop: EventLoop, answered: @escaping @Sendable (Int) -> Void = { _ in }
+    ) {
+        self.loop = loop
+        self.request = request
+        self.parameters = parameters
+        self.caller = caller
+        self.reply = reply
+        self.answered = answered
+    }
+
+    /// What the handler throws is answered.
+    func serve(by handler: ServiceRouter.Handler) async {
+        do throws(ServiceProblem) {
+            try await handler(self)
+        } catch {
+            answer(error)
+        }
+    }
+
+    package nonisolated func answer(_ response: HTTPResponse) {
+        answered(response.status)
+        reply.send(response)
+    }
+
+    package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
+
+    /// Answers later, and off the loop, with what the body learns from the store; 503 when that cannot be read.
+    package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
+        Task {
+            do { try await body() } catch { answer(.notRead) }
+        }
+    }
+
+    /// Answers with a value as JSON.
+    package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
+        guard let data = try? JSONEncoder().encode(value) else {
+            return answer(ServiceProblem(500, "the answer cannot be written"))
+        }
+        var response = HTTPResponse(status: status, type: "application/json", body: Array(data))
+        response.fields += fields
+        answer(response)
+    }
+
+    /// An answer that says nothing but that it is done.
+    package nonisolated func answerDone() { answer([:] as [String: String]) }
+
+    /// The parameter at that place of the pattern.
+    package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
+
+    /// The body as a value. What Foundation is given was read strictly before: its own reader has no bound on depth.
+    package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
+        -> Value
+    {
+        do {
+            _ = try JSONValue(request.body)
+            return try JSONDecoder().decode(type, from: Data(request.body))
+        } catch let error as JSONError {
+            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+        } catch {
+            throw ServiceProblem(400, "expected \(expected)")
+        }
+    }
+
+    /// A query item as a number; `nil` when there is none.
+    package nonisolated func number<Number: FixedWidthInteger>(
+        _ name: String, in range: ClosedRange<Number>
+    ) throws(ServiceProblem) -> Number? {
+        guard let text = request.query(name) else { return nil }
+        guard let number = Number(text), range.contains(number) else {
+            throw ServiceProblem(
+                400, "\(name) is no number that is taken", detail: "expected \(range.lowerBound) to \(range.upperBound)"
+            )
+        }
+        return number
+    }
+}

@@ -1,0 +1,33 @@
+import Foundation
+package import HTTPServer
+
+/// Why a request was not served: problem details (RFC 9457), thrown by handlers.
+package struct ServiceProblem: Error, Codable, Sendable {
+    /// What is wrong, the same for each occurrence.
+    package var title: String
+    package var status: Int
+    /// What is wrong this time, for whoever wrote the client; holds no secret.
+    package var detail: String?
+    /// Seconds after which it is worth another try; a field of the answer, and no member of its body.
+    package var retryAfter: Int?
+
+    private enum CodingKeys: String, CodingKey { case title, status, detail }
+
+    package init(_ status: Int, _ title: String, detail: String? = nil, retryAfter: Int? = nil) {
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.retryAfter = retryAfter
+    }
+
+    package func response(fields: [HTTPField] = []) -> HTTPResponse {
+        let encoder = JSONEncoder()
+        // The same problem is the same bytes: their order tells nothing.
+        encoder.outputFormatting = .sortedKeys
+        let body = (try? encoder.encode(self)) ?? Data()
+        var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
+        if let retryAfter { response.fields.append(HTTPField("Retry-After", "\(retryAfter)")) }
+        response.fields += fields
+        return response
+    }
+}

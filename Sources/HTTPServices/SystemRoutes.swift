@@ -1,0 +1,47 @@
+package import Persistence
+import ProxyRuntime
+package import Reactor
+
+/// What probes ask without a key.
+package struct SystemRoutes {
+    /// What keeps the daemon from doing its work; `nil` when nothing does.
+    let obstacle: @Sendable () -> String?
+
+    private struct State: Encodable {
+        let status: String
+    }
+
+    private struct VersionReport: Encodable {
+        let version: String
+    }
+
+    package func register(in router: inout ServiceRouter) {
+        // That the loop answers is what the question is about.
+        router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
+            call.answer(State(status: "ok"))
+        }
+        router.add("GET", "/readyz", scope: nil, described: .readiness) { call throws(ServiceProblem) in
+            if let obstacle = obstacle() { throw ServiceProblem(503, "not ready", detail: obstacle, retryAfter: 10) }
+            call.answer(State(status: "ready"))
+        }
+        router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
+            call.answer(VersionReport(version: Version.current))
+        }
+    }
+}
+
+extension SystemRoutes {
+    package init(loop: EventLoop, store: any ProxyStore) {
+        obstacle = { loop.isRunning ? store.obstacle : "it is about to stop" }
+    }
+}
+
+extension RouteDescription {
+    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop turns")
+        .answer(200, "It does", .object(["status": .choice(["ok"])]))
+    fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
+        .answer(200, "It does", .object(["status": .choice(["ready"])]))
+        .problem(503, "The store cannot be written, or has fallen behind.")
+    fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
+        .answer(200, "The version", .object(["version": .text]))
+}

@@ -1,0 +1,82 @@
+import Bytes
+package import Control
+import HTTPServer
+import HTTPServices
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+import SIPGrammar
+
+extension DaemonSettings {
+    /// What the engine needs of the configuration.
+    var engineSettings: ProxySettings {
+        var engine = ProxySettings()
+        engine.domains = domains.map { ByteString($0) }
+        engine.trusted = trusted
+        engine.stripped = HeaderFilter(names: stripHeaders)
+        engine.upstream = upstream
+        engine.authenticates = auth == .digest
+        engine.digest = digest
+        engine.registrar = registrar
+        engine.registrar.push = PushAcceptance(push)
+        engine.bucket = bucket
+        engine.configuredProviders = push.enabledProviders
+        engine.pushApps = PushDirectory(push)
+        engine.call = call
+        engine.limits = limits
+        engine.notificationsPerDevice = api.notifications.perDevice
+        engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
+        if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
+        engine.unreadAge = push.timeline.maximumAge
+        return engine
+    }
+
+    /// Of the users whom operators add.
+    package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
+
+    /// The keys that differ and can only change with a restart.
+    func fixedDifferences(from other: DaemonSettings) -> [String] {
+        var keys: [String] = []
+        if domains != other.domains { keys.append("domains") }
+        if listen != other.listen { keys.append("listen") }
+        if advertise != other.advertise { keys.append("advertise") }
+        if store != other.store { keys.append("store") }
+        if control != other.control { keys.append("control") }
+        if digest != other.digest { keys.append("digest") }
+        if registrar != other.registrar { keys.append("registrar") }
+        if bucket != other.bucket { keys.append("bucket") }
+        if push != other.push { keys.append("push") }
+        if api != other.api { keys.append("api") }
+        if admin != other.admin { keys.append("admin") }
+        if log.format != other.log.format { keys.append("log.format") }
+        if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
+            keys.append("limits.wrong-logins-per-source")
+        }
+        if limits.wrongLoginsPerUser != other.limits.wrongLoginsPerUser { keys.append("limits.wrong-logins-per-user") }
+        return keys
+    }
+
+    mutating func takeReloadable(from other: DaemonSettings) {
+        auth = other.auth
+        trusted = other.trusted
+        stripHeaders = other.stripHeaders
+        upstream = other.upstream
+        call = other.call
+        log.level = other.log.level
+        let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
+        limits = other.limits
+        (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
+    }
+
+    /// What TCP connections keep to, in a process that may have so many descriptors: some are left to the HTTP interfaces,
+    /// the store and the providers, so that a crowd of connections leaves nobody without.
+    func flowLimits(descriptors: Int) -> FlowLimits {
+        var flows = FlowLimits(limits, authenticates: auth == .digest)
+        let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)
+        flows.connections = min(flows.connections, max(descriptors - others, descriptors / 2))
+        return flows
+    }
+
+    private static let ownDescriptors = 256
+}

@@ -1,0 +1,130 @@
+package import Addressing
+import Bytes
+package import HTTPServices
+package import ProxyCore
+package import PushDelivery
+package import Registration
+import SIPGrammar
+package import Settings
+
+/// One address to listen on, as written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+package struct ListenAddress: Hashable, Sendable {
+    package let transport: Transport
+    package let endpoint: Endpoint
+
+    package init(transport: Transport, endpoint: Endpoint) {
+        self.transport = transport
+        self.endpoint = endpoint
+    }
+
+    package static let settingType = SettingType<ListenAddress>.parsed(
+        "transport:address:port"
+    ) { text throws(SettingComplaint) in
+        let parts = text.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2, let transport = Transport(parameter: parts[0]), transport == .udp || transport == .tcp,
+            let endpoint = Endpoint(parts[1])
+        else { throw SettingComplaint("expected udp:ADDRESS:PORT or tcp:ADDRESS:PORT, IPv6 in brackets") }
+        return ListenAddress(transport: transport, endpoint: endpoint)
+    } print: {
+        "\($0.transport.parameterName):\($0.endpoint)"
+    }
+}
+
+/// Whether phones must prove who they are.
+package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
+    /// RFC 7616 digest for REGISTER and for calls from phones.
+    case digest
+    /// Nobody is asked; for closed networks and laboratories.
+    case off
+}
+
+/// The whole configuration file.
+package struct DaemonSettings: SettingsGroup {
+    package var domains: [String] = []
+    package var listen = [
+        ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060)),
+        ListenAddress(transport: .tcp, endpoint: Endpoint(.anyV4, 5060)),
+    ]
+    package var advertise: String?
+    package var store = "/var/lib/sippushd/sippushd.db"
+    package var control = "/run/sippushd/control.sock"
+    package var auth = AuthenticationMode.digest
+    package var trusted: [TrustedPeer] = []
+    package var stripHeaders = ["X-*"]
+    package var upstream: NextHop?
+    package var call = CallSettings()
+    package var registrar = RegistrarSettings()
+    package var digest = DigestSettings()
+    package var bucket = BucketSettings()
+    package var push = PushSettings()
+    package var api = APISettings()
+    package var admin = AdminSettings()
+    package var log = LogSettings()
+    package var limits = LimitSettings()
+
+    package init() {}
+
+    package static let schema: [Setting<DaemonSettings>] = [
+        .list(
+            "domains", \.domains, example: "[example.net]",
+            "The domains whose users register here. The first is the home of users addressed by our bare address, and the realm of digest authentication."
+        ).required(),
+        .list(
+            "listen", of: ListenAddress.settingType, \.listen,
+            "Where SIP is spoken: a list of transport:address:port. IPv6 addresses stand in brackets."),
+        .string(
+            "advertise", \.advertise, example: "sip.example.net",
+            "The host name or address that others reach this daemon by; it is written into Via and Record-Route. Without it the listener's own address is used, or this machine's first address when it listens on all."
+        ),
+        .path("store", \.store, "The SQLite file that keeps contacts, users, buckets and provider switches."),
+        .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
+        .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
+        .list(
+            "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
+            "The PBX's addresses: CIDR blocks, or address:port when it shares its address with phones. INVITEs from there go to our users without a challenge."
+        ),
+        .list(
+            "strip-headers", of: .headerPattern, \.stripHeaders,
+            "Header fields that are removed from requests and responses of whoever is not trusted, beside those of identity (docs/Trust.md, T9.7): names, with * at the end for all that begin so. Put here what the PBX acts on."
+        ),
+        .value(
+            "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
+            "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP. Without it phones call each other directly."
+        ),
+        .group("call", \.call, "Calls."),
+        .group("registrar", \.registrar, "Registrations."),
+        .group("digest", \.digest, "Digest authentication."),
+        .group("bucket", \.bucket, "The missed-call bucket."),
+        .group("push", \.push, "Push providers."),
+        .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
+        .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
+        .group("log", \.log, "The log on standard error."),
+        .group("limits", \.limits, "Limits that protect the daemon."),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        var found: [SettingComplaint] = []
+        if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        // A name without a transport is asked for what is spoken here.
+        if let transport = upstream.flatMap({ $0.numeric?.0 ?? $0.transport }),
+            !listen.contains(where: { $0.transport == transport })
+        {
+            let name = transport.parameterName
+            found.append(SettingComplaint("expected a \(name) address under listen to reach it from", key: "upstream"))
+        }
+        if admin.listen.contains(where: { $0.port != 0 && api.listen.contains($0) }) {
+            found.append(SettingComplaint("expected other addresses than those of api.listen", key: "admin"))
+        }
+        return found
+    }
+}
+
+extension SettingType<String> {
+    /// A header name, or the beginning of some with a `*`.
+    static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
+        if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
+        return text
+    } print: {
+        $0
+    }
+}

@@ -1,0 +1,67 @@
+import Addressing
+import Bytes
+import Crypto
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+import Telemetry
+import Timekeeping
+
+extension Daemon {
+    /// The engine with all that was stored, ready for the first message.
+    static func makeEngine(
+        _ settings: DaemonSettings, listeners: [Listener], store: any ProxyStore, seal: TextSealer, vapidKey: String?,
+        log: Log, now: Moment
+    ) async throws(StartError) -> ProxyEngine {
+        var engineSettings = settings.engineSettings
+        engineSettings.registrar.push.vapidKey = vapidKey
+        let functions = try EngineFunctions.make(seal: seal)
+        do throws(StoreError) {
+            let cutOff = try await store.cutOffOpenCalls(
+                at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
+            if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
+            let engine = ProxyEngine(
+                settings: engineSettings,
+                identity: LocalIdentity(
+                    listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
+                    others: settings.api.listen + settings.admin.listen),
+                functions: functions, log: log, restoring: try await store.engineState(), startedAt: now.date)
+            try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
+            return engine
+        } catch {
+            throw StartError(error)
+        }
+    }
+
+    /// Brings back what was stored, some of it at a time: all at once it would be in memory twice.
+    private static func restore(
+        _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
+    ) async throws(StoreError) {
+        for dialog in try await store.dialogRenewals(after: now.date) {
+            engine.restoreDialog(dialog.digest, until: dialog.until, now: now)
+        }
+        var refused: [EngineChange] = []
+        var lastDevice: DeviceID?
+        while true {
+            let rows = try await store.bindings(after: lastDevice, limit: restoreLimit)
+            for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
+            lastDevice = rows.last?.id
+            if lastDevice == nil { break }
+        }
+        if !refused.isEmpty { store.record(refused) }
+        var lastPush: UnreadPush?
+        while engine.timeline.isOn {
+            let pushes = try await store.unreadPushes(
+                since: now.date + (.zero - unreadAge), after: lastPush, limit: restoreLimit)
+            for push in pushes { engine.restoreUnread(push.code, push.matter, of: push.device, at: push.requestedAt) }
+            lastPush = pushes.last
+            if lastPush == nil { break }
+        }
+        engine.restored(now: now)
+    }
+
+    private static let restoreLimit = 5000
+}

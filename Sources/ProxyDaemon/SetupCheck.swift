@@ -1,0 +1,149 @@
+import Foundation
+import Crypto
+import HTTPServices
+import PushDelivery
+import PushSending
+import Settings
+package import Timekeeping
+
+/// Reads what the settings name beside themselves: keys, certificates and service accounts, as ``Daemon`` does at its start
+/// and at its first push.
+package enum SetupCheck {
+    /// What is wrong, a line each: the place in the settings, the file, and why it cannot be used.
+    package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
+        var check = Check(file: file, date: date)
+        check.push(settings.push)
+        check.listener(settings.api.certFile, settings.api.keyFile, "api")
+        check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
+        check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
+        return check.found
+    }
+
+    private struct Check {
+        let file: String
+        let date: UnixTime
+        private let document: YAMLNode?
+        private(set) var found: [String] = []
+        private var seen = Set<String>()
+
+        init(file: String, date: UnixTime) {
+            self.file = file
+            self.date = date
+            document = (try? SettingsFile.bytes(at: file, limit: 1 << 20)).flatMap {
+                try? YAMLNode.read($0, file: file)
+            }
+        }
+
+        // MARK: What is read
+
+        mutating func push(_ push: PushSettings) {
+            if push.apns.enabled {
+                for app in [push.apns] + push.apns.apps.values where app.enabled {
+                    key(app.keyFile, "key-file")
+                    certificate(app.certFile, app.certKeyFile, "cert-file")
+                    authority(app.caFile)
+                    guard app.feedback.endpoint != nil else { continue }
+                    certificate(app.feedback.certFile, app.feedback.certKeyFile, "cert-file")
+                    authority(app.feedback.caFile)
+                }
+            }
+            if push.fcm.enabled {
+                for app in [push.fcm] + push.fcm.apps.values where app.enabled {
+                    if app.bodyFormat == .v1 { account(app.serviceAccountFile) }
+                    authority(app.caFile)
+                }
+            }
+            if push.webPush.enabled {
+                key(push.webPush.keyFile, "vapid-key-file")
+                authority(push.webPush.caFile)
+            }
+            if push.acrobits.enabled { authority(push.acrobits.caFile) }
+            if push.http.enabled {
+                for app in push.http.apps.values {
+                    certificate(app.certFile, app.certKeyFile, "cert-file")
+                    authority(app.caFile)
+                }
+            }
+        }
+
+        mutating func listener(_ certificate: String?, _ key: String?, _ group: String) {
+            guard let certificate, let key else { return }
+            attempt(certificate, "\(group).cert-file", with: (key, "\(group).key-file")) { date in
+                _ = try TLSContext.server(certificate: .file(certificate), key: .file(key), protocols: ["http/1.1"])
+                try Self.expectLife(of: certificate, on: date)
+            }
+        }
+
+        private mutating func key(_ path: String?, _ name: String) {
+            guard let path else { return }
+            attempt(path, name) { _ in _ = try ProviderKey(.file(path), for: .es256) }
+        }
+
+        private mutating func account(_ path: String?) {
+            guard let path else { return }
+            attempt(path, "service-account-file") { _ in _ = try ServiceAccount(file: path) }
+        }
+
+        private mutating func certificate(_ path: String?, _ key: String?, _ name: String) {
+            guard let path else { return }
+            attempt(path, name, with: key.map { ($0, "cert-key-file") }) { date in
+                _ = try TLSContext.client(certificate: .file(path), key: .file(key ?? path))
+                try Self.expectLife(of: path, on: date)
+            }
+        }
+
+        mutating func authority(_ path: String?, _ name: String = "ca-file") {
+            guard let path else { return }
+            attempt(path, name) { date in
+                _ = try TLSContext.client(authority: .file(path))
+                let ends = try PEM.file(path).certificateEnds()
+                if let last = ends.max(), last <= date { throw Ended(date: last) }
+            }
+        }
+
+        /// Of a chain, its first certificate is the one that is shown.
+        private static func expectLife(of path: String, on date: UnixTime) throws {
+            if let end = try PEM.file(path).certificateEnds().first, end <= date { throw Ended(date: end) }
+        }
+
+        private struct Ended: Error, CustomStringConvertible {
+            let date: UnixTime
+
+            var description: String {
+                let end = Date(timeIntervalSince1970: Double(date.seconds))
+                return "the certificate has expired, on \(end.formatted(.iso8601.year().month().day()))"
+            }
+        }
+
+        // MARK: What is said
+
+        /// Once for each file and key, however many apps name it. What is wrong with a file that goes with it is said of that.
+        private mutating func attempt(
+            _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
+            _ body: (UnixTime) throws -> Void
+        ) {
+            guard seen.insert("\(name) \(path)").inserted else { return }
+            do {
+                try body(date)
+            } catch {
+                var (path, name) = (path, name)
+                if let other, case TLSError.unreadable(other.path, _) = error { (path, name) = other }
+                let place = document.flatMap { Self.position(of: path, under: name, in: $0) }
+                let words = "\(error)"
+                found.append(
+                    "\(place.map { "\(file):\($0)" } ?? file): \(name): \(words.contains(path) ? "" : "\(path): ")\(words)"
+                )
+            }
+        }
+
+        /// Where the settings name the file under that key, or path of keys.
+        private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
+            for entry in node.entries ?? [] {
+                if entry.value.text == text, name == entry.key { return entry.value.position }
+                let rest = name.hasPrefix("\(entry.key).") ? String(name.dropFirst(entry.key.count + 1)) : name
+                if let place = position(of: text, under: rest, in: entry.value) { return place }
+            }
+            return nil
+        }
+    }
+}

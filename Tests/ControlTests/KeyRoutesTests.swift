@@ -1,0 +1,128 @@
+import Foundation
+import HTTPClient
+import LoopTesting
+import Persistence
+import Reactor
+import Storage
+import StoreTesting
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import Control
+@testable import HTTPServices
+@testable import ProxyRuntime
+
+@Suite("Keys over the control socket", .timeLimit(.minutes(1)))
+struct KeyRoutesTests {
+    /// - `@unchecked Sendable` because the loop alone uses it.
+    private struct Kept: @unchecked Sendable {
+        let control: ControlService
+        let keys: APIKeyRing
+        let store: SQLiteStore
+        let loop: EventLoop
+        let log: MemoryLogSink
+    }
+
+    private func withControl(_ body: (Kept, _ socket: String, StoreFolder) async throws -> Void) async throws {
+        let folder = try StoreFolder()
+        let socket = folder.folder + "/control.sock"
+        try await withLoop { loop in
+            let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
+            let stored = try await store.keys().compactMap { APIKey($0) }
+            let kept = try await Bench(loop).run { bench in
+                let keys = APIKeyRing(stored)
+                var router = ServiceRouter()
+                KeyRoutes(keys: keys, store: store, loop: bench.loop).register(in: &router)
+                let sink = MemoryLogSink()
+                let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
+                let control = try ControlService(path: socket, loop: bench.loop, router: router, log: log)
+                return Kept(control: control, keys: keys, store: store, loop: loop, log: sink)
+            }
+            try await body(kept, socket, folder)
+            await Bench(loop).run { _ in kept.store.close() }
+        }
+    }
+
+    private func status(_ method: String, _ path: String, _ body: some Encodable, _ socket: String) throws -> Int {
+        var request = HTTPClientRequest(
+            method: method, url: "http://localhost\(path)", body: Array(try JSONEncoder().encode(body)))
+        request.unixSocketPath = socket
+        request.version = .http1
+        return try HTTPSession.wait(for: request).status
+    }
+
+    @Test func `a key that was added is stored before that is said, and counts at once`() async throws {
+        try await withControl { kept, socket, folder in
+            let secret = try APIKeySecret.make()
+            let request = APIKeyRequest(name: "app", secret: secret, scopes: [.tokensRead])
+            #expect(try status("PUT", "/v1/apikeys", request, socket) == 200)
+            let stored = try await kept.store.keys()
+            #expect(stored.map(\.name) == ["app"] && stored.map(\.scopes) == ["tokens.read"])
+            let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
+            #expect(found == "app")
+            // A name means one key only.
+            #expect(try status("PUT", "/v1/apikeys", request, socket) == 409)
+            // Changes are in the audit log, and reading is not.
+            #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
+            let changes = kept.log.lines.filter { $0.contains("API change") }
+            #expect(changes.count == 2 && changes.allSatisfy { $0.contains("api-key=\"control socket\" method=PUT") })
+            #expect(changes.first?.contains("status=200") == true && changes.last?.contains("status=409") == true)
+        }
+    }
+
+    private func loopOf(_ kept: Kept) throws -> EventLoop { kept.loop }
+
+    @Test func `a key that was removed is refused at once and not stored`() async throws {
+        try await withControl { kept, socket, folder in
+            let secret = try APIKeySecret.make()
+            let request = APIKeyRequest(name: "app", secret: secret, scopes: [.admin])
+            #expect(try status("PUT", "/v1/apikeys", request, socket) == 200)
+            #expect(try status("DELETE", "/v1/apikeys/app", "", socket) == 200)
+            #expect(try status("DELETE", "/v1/apikeys/app", "", socket) == 404)
+            #expect(try await kept.store.keys().isEmpty)
+            let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
+            #expect(found == nil)
+        }
+    }
+
+    @Test(arguments: [
+        #"{}"#, #"{"name":"a b","hash":"00","scopes":"admin"}"#, #"{"name":"a","hash":"00","scopes":"admin"}"#,
+    ])
+    func `what is no key is refused`(body: String) async throws {
+        try await withControl { _, socket, _ in
+            var request = HTTPClientRequest(
+                method: "PUT", url: "http://localhost/v1/apikeys", body: Array(body.utf8))
+            request.unixSocketPath = socket
+            request.version = .http1
+            let status = try HTTPSession.wait(for: request).status
+            #expect(status == 400)
+        }
+    }
+
+    @Test func `without a daemon, too, a store that takes no change says so`() throws {
+        let folder = try StoreFolder()
+        let offline = OfflineStore(path: folder.path)
+        let secret = try APIKeySecret.make()
+        try offline.add(APIKeyRequest(name: "one", secret: secret, scopes: [.pushes]))
+        let other = try Connection(path: folder.path, options: ConnectionOptions())
+        try other.execute("CREATE TRIGGER no BEFORE INSERT ON api_key BEGIN SELECT raise(ABORT, 'no'); END")
+        #expect(throws: StartError.self) {
+            try offline.add(APIKeyRequest(name: "two", secret: secret, scopes: [.pushes]))
+        }
+        #expect(try offline.keys().map(\.name) == ["one"])
+    }
+
+    @Test func `without a daemon the store is changed, and a name means one key only`() throws {
+        let folder = try StoreFolder()
+        let offline = OfflineStore(path: folder.path)
+        let request = APIKeyRequest(name: "app", secret: try APIKeySecret.make(), scopes: [.pushes])
+        try offline.add(request)
+        #expect(throws: StartError.self) { try offline.add(request) }
+        #expect(try offline.keys().map(\.name) == ["app"])
+        try offline.removeKey("app")
+        #expect(throws: StartError.self) { try offline.removeKey("app") }
+        #expect(try offline.keys().isEmpty)
+    }
+}

@@ -1,0 +1,288 @@
+import Addressing
+import Crypto
+import Foundation
+import HTTPClient
+import HTTPServer
+import LoopTesting
+import ProviderTesting
+import Reactor
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+@testable import HTTPServices
+@testable import ProxyRuntime
+
+@Suite("HTTP API", .timeLimit(.minutes(1)))
+struct APIServiceTests {
+    /// An API with some routes and two keys, on a port of its own.
+    private final class Fixture: Sendable {
+        let endpoint: Endpoint
+        let session: HTTPSession
+        let logSink = MemoryLogSink()
+        let reader: APIKeySecret
+        let admin: APIKeySecret
+        private let kept: Kept
+
+        /// - `@unchecked Sendable` because the loop alone uses it.
+        private struct Kept: @unchecked Sendable {
+            let service: APIService
+        }
+
+        init(_ loop: EventLoop, tls: (cert: String, key: String)? = nil, ready: Bool = true) async throws {
+            let (reader, admin) = (try APIKeySecret.make(), try APIKeySecret.make())
+            self.reader = reader
+            self.admin = admin
+            var settings = APISettings()
+            settings.listen = [Endpoint(.loopbackV4, 0)]
+            settings.certFile = tls?.cert
+            settings.keyFile = tls?.key
+            let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
+            let made = try await Bench(loop).run { [settings] bench in
+                let date = UnixTime(milliseconds: 0)
+                let keys = APIKeyRing(
+                    [
+                        APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
+                        APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
+                    ].compactMap(\.self))
+                let service = APIService(settings: settings, loop: bench.loop, keys: keys, log: log)
+                SystemRoutes(obstacle: { ready ? nil : "no" }).register(in: &service.router)
+                service.router.add("GET", "/v1/things/{}", scope: .tokensRead) { call throws(ServiceProblem) in
+                    call.answer([call.parameter(), call.caller.name])
+                }
+                service.router.add("POST", "/v1/things/{}", scope: .registrations) { call throws(ServiceProblem) in
+                    struct Thing: Codable { let size: Int }
+                    let thing = try call.body(as: Thing.self, expected: "size")
+                    // Later, and from another thread.
+                    Task { call.answer(thing, status: 201) }
+                }
+                try service.listen()
+                return (Kept(service: service), service.endpoints, HTTPSession(on: bench.loop))
+            }
+            kept = made.0
+            endpoint = try #require(made.1.first)
+            session = made.2
+        }
+
+        func response(
+            _ method: String, _ target: String, key: String? = nil, body: String = "", headers: [HTTPHeader] = []
+        ) async throws -> HTTPClientResponse {
+            var headers = headers
+            if let key { headers.append(HTTPHeader("Authorization", key)) }
+            return try await session.response(
+                to: HTTPClientRequest(
+                    method: method, url: "http://\(endpoint)\(target)", headers: headers, body: Array(body.utf8)))
+        }
+
+        func reloadCertificate(_ loop: EventLoop) async {
+            await Bench(loop).run { _ in kept.service.reloadCertificate() }
+        }
+
+        func close(_ loop: EventLoop) async {
+            await Bench(loop).run { _ in
+                session.close()
+                kept.service.close()
+            }
+        }
+    }
+
+    private func withAPI(ready: Bool = true, _ body: (Fixture) async throws -> Void) async throws {
+        try await withLoop { loop in
+            let fixture = try await Fixture(loop, ready: ready)
+            try await body(fixture)
+            await fixture.close(loop)
+        }
+    }
+
+    /// What a raw request is answered with: clients tidy paths before they send them.
+    private func status(of target: String, _ fixture: Fixture) async throws -> String {
+        try await withLoop { loop in
+            let received = Mailbox<String?>()
+            let connection = try await Bench(loop).run { bench in
+                let connection = try StreamConnection.connect(
+                    to: fixture.endpoint, on: bench.loop,
+                    handlers: .init(
+                        connected: { _ in },
+                        received: { _, bytes in
+                            received.put(
+                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
+                            return bytes.count
+                        }, closed: { _, _ in received.put(nil) }))
+                connection.send(
+                    Array("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8))
+                return connection
+            }
+            var all = ""
+            while let part = try await received.next() { all += part }
+            withExtendedLifetime(connection) {}
+            return String(all.dropFirst(9).prefix(3))
+        }
+    }
+
+    // MARK: Keys
+
+    @Test func `a key with the scope is let in, admin everywhere`() async throws {
+        try await withAPI { api in
+            for (secret, name) in [(api.reader, "reader"), (api.admin, "boss")] {
+                for scheme in ["Bearer", "bearer"] {
+                    let response = try await api.response("GET", "/v1/things/7", key: "\(scheme) \(secret.text)")
+                    #expect(response.status == 200)
+                    #expect(String(decoding: response.body, as: UTF8.self) == #"["7","\#(name)"]"#)
+                }
+            }
+        }
+    }
+
+    @Test func `without a known key there is 401, with a key for other things 403`() async throws {
+        try await withAPI { api in
+            let unknown = try APIKeySecret.make().text
+            let none = try await api.response("GET", "/v1/things/7")
+            #expect(none.status == 401)
+            #expect(none.header("www-authenticate") == #"Bearer realm="sippushd""#)
+            #expect(none.header("content-type") == "application/problem+json")
+            for value in [
+                "Bearer \(unknown)", "Bearer", "Bearer ", "Basic \(api.reader.text)", api.reader.text,
+                "Bearer \(api.reader.text)x", "Bearer \(api.reader.text.lowercased())",
+                "Bearer \(api.reader.text) \(api.reader.text)", "Bearer \(api.reader.text.dropLast())",
+            ] {
+                let response = try await api.response("GET", "/v1/things/7", key: value)
+                #expect(response.status == 401)
+                let challenge = response.header("www-authenticate") ?? ""
+                #expect(challenge.hasPrefix("Bearer "))
+            }
+            let twice = try await api.response(
+                "GET", "/v1/things/7", key: "Bearer \(api.reader.text)",
+                headers: [HTTPHeader("Authorization", "Bearer \(api.admin.text)")])
+            #expect(twice.status == 401)
+            let other = try await api.response(
+                "POST", "/v1/things/7", key: "Bearer \(api.reader.text)", body: #"{"size":1}"#)
+            #expect(other.status == 403)
+            #expect(other.header("www-authenticate")?.contains(#"scope="registrations""#) == true)
+        }
+    }
+
+    @Test(arguments: [
+        "//v1/things/7", "/v1//things/7", "/v1/things/7/", "/v1%2fthings/7", "/v1/things%2F7", "/v1/x/../things/7",
+        "/v1/%2e%2e/things/7", "/v1/./things/7", "/v1/things/7%00", "/v1/things/7%5c", "/v1/things/%ff",
+        "/V1/things/7", "/v1/things", "/v1/things/7/8", "/", "/healthz/../v1/things/7", "/healthz%2f",
+    ])
+    func `no spelling of a path goes round the key`(target: String) async throws {
+        try await withAPI { api in
+            let status = try await status(of: target, api)
+            #expect(status == "400" || status == "404")
+        }
+    }
+
+    @Test func `other spellings of the host lead to the same question`() async throws {
+        try await withAPI { api in
+            for target in [
+                "/v1/things/7", "http://x/v1/things/7", "/v1/%74hings/7", "/v1/things/7?x", "/v1/things/7#x",
+            ] {
+                let status = try await status(of: target, api)
+                #expect(status == "401")
+            }
+        }
+    }
+
+    // MARK: Answers
+
+    @Test func `probes need no key`() async throws {
+        try await withAPI { api in
+            for target in ["/healthz", "/readyz", "/version"] {
+                let response = try await api.response("GET", target)
+                #expect(response.status == 200)
+            }
+            let version = try await api.response("GET", "/version")
+            #expect(String(decoding: version.body, as: UTF8.self) == #"{"version":"\#(Version.current)"}"#)
+        }
+        try await withAPI(ready: false) { api in
+            let statuses = try await (
+                api.response("GET", "/healthz").status, api.response("GET", "/readyz").status
+            )
+            #expect(statuses == (200, 503))
+        }
+    }
+
+    @Test func `problems are problem details, and methods are named`() async throws {
+        try await withAPI { api in
+            let missing = try await api.response("GET", "/v1/nothing")
+            let problem = try JSONDecoder().decode(ServiceProblem.self, from: Data(missing.body))
+            #expect(problem.status == 404 && missing.status == 404)
+            let other = try await api.response("DELETE", "/v1/things/7")
+            #expect(other.status == 405)
+            #expect(other.header("allow") == "GET, POST")
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"size":3}"#, 201), ("", 400), ("{", 400), ("[]", 400), (#"{"size":"x"}"#, 400), (#"{"size":1e99}"#, 400),
+        (#"{"size":3} x"#, 400), (String(repeating: "[", count: 100_000), 400), ("\u{0}", 400),
+        (#"{"a":"# + String(repeating: "[", count: 40) + String(repeating: "]", count: 40) + "}", 400),
+    ])
+    func `bodies are read strictly, and no body is an error of ours`(body: String, status: Int) async throws {
+        try await withAPI { api in
+            let response = try await api.response(
+                "POST", "/v1/things/7", key: "Bearer \(api.admin.text)", body: body)
+            #expect(response.status == status)
+        }
+    }
+
+    // MARK: The log
+
+    @Test func `each change is logged with its key and without its content`() async throws {
+        try await withAPI { api in
+            _ = try await api.response(
+                "POST", "/v1/things/secret-thing?secret-query", key: "Bearer \(api.admin.text)",
+                body: #"{"size":3,"x":"secret-body"}"#)
+            _ = try await api.response("POST", "/v1/things/8", key: "Bearer \(api.reader.text)")
+            _ = try await api.response("GET", "/v1/things/9", key: "Bearer \(api.reader.text)")
+            let changes = api.logSink.lines.filter { $0.contains("API change") }
+            #expect(changes.count == 2)
+            #expect(changes.first?.contains("api-key=boss") == true)
+            #expect(changes.first?.contains("method=POST route=/v1/things/{} status=201") == true)
+            #expect(changes.last?.contains("api-key=reader") == true)
+            #expect(changes.last?.contains("status=403") == true)
+            for line in api.logSink.lines {
+                #expect(!line.contains("secret") && !line.contains(api.admin.text) && !line.contains(api.reader.text))
+            }
+        }
+    }
+
+    // MARK: TLS
+
+    @Test func `with a certificate it speaks TLS, and takes a renewed one`() async throws {
+        try await withFolder { folder in
+            let paths = (cert: folder.path + "/cert.pem", key: folder.path + "/key.pem")
+            func renew(_ name: String) throws {
+                let made = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+                try Data(made.certificate).write(to: URL(filePath: paths.cert))
+                try Data(made.certificate).write(to: URL(filePath: folder.path + "/" + name))
+                try Data(made.key).write(to: URL(filePath: paths.key))
+            }
+            /// Whether a new connection is served by whoever has that certificate.
+            func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
+                var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
+                request.authorityFile = folder.path + "/" + name
+                request.headers = [HTTPHeader("Connection", "close")]
+                return (try? await api.session.response(to: request).status) == 200
+            }
+            try renew("first")
+            try await withLoop { loop in
+                let api = try await Fixture(loop, tls: paths)
+                #expect(try await isServed("first", api))
+                try renew("second")
+                #expect(try await isServed("first", api))
+                await api.reloadCertificate(loop)
+                #expect(try await isServed("second", api))
+                #expect(try await !isServed("first", api))
+                // What cannot be read changes nothing.
+                try Data("none".utf8).write(to: URL(filePath: paths.cert))
+                await api.reloadCertificate(loop)
+                #expect(try await isServed("second", api))
+                #expect(api.logSink.lines.contains { $0.contains("certificate not reloaded, the old one stays") })
+                await api.close(loop)
+            }
+        }
+    }
+}

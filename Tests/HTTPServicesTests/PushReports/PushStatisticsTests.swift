@@ -1,0 +1,196 @@
+import Addressing
+import Bytes
+import HTTPServer
+import ProxyCore
+import PushDelivery
+import Reactor
+import StoreTesting
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import Persistence
+@testable import HTTPServices
+
+/// 2026-11-21 00:00:00 UTC.
+private let day = UnixTime(seconds: 1_795_219_200)
+
+private func record(
+    _ number: UInt64, device: DeviceID = 71, kind: TimelineRecord.Kind = .call, app: String = "fcm",
+    at date: UnixTime = day, _ change: (inout TimelineRecord) -> Void = { _ in }
+) -> TimelineRecord {
+    .sample(number, device: device, kind: kind, app: app, at: date, change)
+}
+
+@Suite("Statistics of pushes", .timeLimit(.minutes(1)))
+struct PushStatisticsTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    /// Two days, two apps, one push for two devices.
+    private func withRows(_ body: (SQLiteStore) async throws -> Void) async throws {
+        let store = try ObservedWriter(folder.path)
+        let next = day + .seconds(86_400)
+        let records = [
+            record(1) { $0.marks.received = day },
+            // SIP shows that it was received and followed.
+            record(2) {
+                $0.steps.registered = 10
+                $0.end = .answered
+                $0.marks.read = day
+            },
+            record(3, app: "apns/second", at: next + .milliseconds(-1)) { $0.answer = .tokenDead },
+            record(4, kind: .missedCalls, at: next),
+            record(5, device: 72, app: "apns/second", at: next) { $0.marks.followed = next },
+            record(4, device: 72, kind: .missedCalls, app: "apns/second", at: next) { $0.marks.read = next },
+            // Neither accepted nor refused.
+            record(6, at: next) {
+                $0.delivery = .withdrawn
+                $0.answer = nil
+            },
+            // Never sent: the phone came by itself.
+            record(7, at: next) {
+                $0.delivery = .withdrawn
+                $0.answer = nil
+                $0.tries = 0
+                $0.steps.registered = 10
+                $0.end = .answered
+            },
+            // No answer at all, and no try.
+            record(8, at: next) {
+                $0.answer = .queueFull
+                $0.tries = 0
+            },
+        ]
+        // A call without a push is none.
+        let without = TimelineRecord(
+            id: .init(rawValue: 9), kind: .call, user: ByteString("bob"), host: ByteString("example.net"), device: 71,
+            callRef: nil, callID: ByteString("c9"), requestedAt: day, omission: .ordinaryContact)
+        #expect(await store.write((records + [without]).map { .timeline(.record($0)) }) == true)
+        store.writer.stop()
+        let reading = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
+        defer { reading.close() }
+        try await body(reading)
+    }
+
+    private func text(_ store: SQLiteStore, _ change: (inout PushStatistics) -> Void) async throws -> String {
+        var asked = PushStatistics()
+        change(&asked)
+        let response = asked.response(try await store.statistics(asked.question))
+        #expect(response.status == 200)
+        return String(decoding: response.body, as: UTF8.self)
+    }
+
+    private let figures = "devices,sent,accepted,failed,received,followed,read\r\n"
+
+    @Test func `by day`() async throws {
+        try await withRows { store in
+            let json = try await text(store) { _ in }
+            #expect(
+                json == #"{"by":"day","statistics":["#
+                    + #"{"day":"2026-11-21","devices":3,"sent":3,"accepted":2,"failed":1,"received":2,"followed":1,"read":1},"#
+                    + #"{"day":"2026-11-22","devices":6,"sent":4,"accepted":3,"failed":1,"received":0,"followed":1,"read":1}]}"#
+            )
+            let csv = try await text(store) { $0.isCSV = true }
+            #expect(csv == "day,\(figures)2026-11-21,3,3,2,1,2,1,1\r\n2026-11-22,6,4,3,1,0,1,1\r\n")
+            let part = try await text(store) {
+                $0.isCSV = true
+                $0.question.from = day + .seconds(86_400)
+                $0.question.app = "apns/second"
+            }
+            #expect(part == "day,\(figures)2026-11-22,2,2,2,0,0,1,1\r\n")
+        }
+    }
+
+    @Test func `by app`() async throws {
+        try await withRows { store in
+            let csv = try await text(store) {
+                $0.question.by = .app
+                $0.isCSV = true
+            }
+            #expect(csv == "app,\(figures)apns/second,3,3,2,1,0,1,1\r\nfcm,6,4,3,1,2,1,1\r\n")
+            let json = try await text(store) {
+                $0.question.by = .app
+                $0.question.to = day + .seconds(1)
+            }
+            #expect(
+                json
+                    == #"{"by":"app","statistics":[{"app":"fcm","devices":2,"sent":2,"accepted":2,"failed":0,"received":2,"followed":1,"read":1}]}"#
+            )
+            let empty = try await text(store) {
+                $0.question.by = .app
+                $0.question.to = day
+            }
+            #expect(empty == #"{"by":"app","statistics":[]}"#)
+        }
+    }
+
+    @Test func `by push, page by page`() async throws {
+        try await withRows { store in
+            let json = try await text(store) {
+                $0.question.by = .push
+                $0.question.limit = 2
+            }
+            #expect(
+                json == #"{"by":"push","statistics":["#
+                    + #"{"push":"\#(PushCode.sample(1))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":0,"read":0},"#
+                    + #"{"push":"\#(PushCode.sample(2))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":1,"read":1}],"next":2}"#
+            )
+            // The fourth went to two devices, of two apps; its rows do not stand together.
+            let csv = try await text(store) {
+                $0.question.by = .push
+                $0.question.after = PageCursor(3)
+                $0.question.limit = 2
+                $0.isCSV = true
+            }
+            #expect(
+                csv == "push,date,kind,app,\(figures)"
+                    + "\(PushCode.sample(4)),1795305600,missed-calls,\"fcm,apns/second\",2,2,2,0,0,0,1\r\n"
+                    + "\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0\r\n")
+            let app = try await text(store) {
+                $0.question.by = .push
+                $0.question.app = "apns/second"
+                $0.isCSV = true
+                $0.question.after = PageCursor(4)
+            }
+            #expect(
+                app
+                    == "push,date,kind,app,\(figures)\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0\r\n"
+                    + "\(PushCode.sample(4)),1795305600,missed-calls,apns/second,1,1,1,0,0,0,1\r\n")
+            let empty = try await text(store) {
+                $0.question.by = .push
+                $0.question.after = PageCursor(9)
+            }
+            #expect(empty == #"{"by":"push","statistics":[]}"#)
+        }
+    }
+
+    @Test func `the next page is linked`() {
+        var asked = PushStatistics()
+        asked.question.by = .push
+        asked.question.limit = 1
+        asked.question.app = "fcm/a b&c"
+        asked.question.from = day
+        asked.isCSV = true
+        let row = StatisticsRow(
+            subject: .push(StatisticsRow.Push(code: "c", date: 1, kind: "call", app: "fcm")),
+            figures: Array(repeating: 0, count: 7))
+        let link = asked.response(Page(elements: [row], next: PageCursor(1))).fields.first { $0.name == "Link" }?.value
+        #expect(
+            link
+                == "</v1/push-statistics?by=push&after=1&limit=1&from=1795219200&app=fcm%2Fa%20b%26c&format=csv>; rel=\"next\""
+        )
+    }
+
+    @Test(arguments: [
+        ("fcm", "fcm"), ("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""), ("a\r\nb", "\"a\r\nb\""), ("", ""),
+        ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@x", "'@x"), ("\t=1", "'\t=1"),
+        ("\n=1", "\"'\n=1\""), ("\r=1", "\"'\r=1\""), ("-", "'-"), ("a-b", "a-b"),
+        ("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\""), ("a=b", "a=b"),
+    ])
+    func `fields of CSV`(text: String, field: String) {
+        #expect(PushStatistics.csvField(text) == field)
+    }
+}

@@ -1,0 +1,108 @@
+package import Addressing
+package import Reactor
+import Testing
+
+/// Phones, PBXs and bystanders on real sockets: whatever reaches one of them is told with the name of its place.
+package actor Places {
+    package let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    private var sockets: [String: UDPSocket] = [:]
+    private var listeners: [StreamListener] = []
+    private var connections: [StreamConnection] = []
+    private var phones: [String: StreamConnection] = [:]
+    package nonisolated let messages = Mailbox<(place: String, text: String)>()
+    package nonisolated let closed = Mailbox<String>()
+
+    package init(_ loop: EventLoop) { self.loop = loop }
+
+    package func udp(_ name: String, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> Endpoint {
+        let socket = try UDPSocket(boundTo: endpoint, on: loop)
+        let messages = messages
+        try socket.receive { batch in
+            for index in 0..<batch.count {
+                messages.put((name, batch.withBytes(at: index) { bytes in Self.text(bytes) }))
+            }
+        }
+        sockets[name] = socket
+        return socket.local
+    }
+
+    package func tcp(_ name: String, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> Endpoint {
+        let listener = try StreamListener(boundTo: endpoint, on: loop, limit: 100) { [weak self] stream in
+            self?.assumeIsolated { $0.accepted(stream, at: name) }
+        }
+        listeners.append(listener)
+        return listener.local
+    }
+
+    private func accepted(_ stream: StreamConnection, at name: String) {
+        connections.append(stream)
+        messages.put((name, "connection"))
+        try? stream.start(handlers(name))
+    }
+
+    package func connect(_ name: String, to target: Endpoint) throws {
+        phones[name] = try StreamConnection.connect(to: target, on: loop, handlers: handlers(name))
+    }
+
+    private func handlers(_ name: String) -> StreamConnection.Handlers {
+        let (messages, closed) = (messages, closed)
+        return StreamConnection.Handlers(
+            connected: { _ in },
+            received: { _, bytes in
+                messages.put((name, Self.text(bytes)))
+                return bytes.count
+            }, closed: { _, _ in closed.put(name) })
+    }
+
+    package func send(_ bytes: [UInt8], from name: String, to target: Endpoint) {
+        if let phone = phones[name] { phone.send(bytes) } else { sockets[name]?.queue(bytes, to: target) }
+    }
+
+    /// In one turn of the loop.
+    package func sendTogether(_ messages: [[UInt8]], from name: String, to target: Endpoint) {
+        for message in messages { send(message, from: name, to: target) }
+    }
+
+    package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
+
+    /// The next message that begins like that. One that comes to a place where nothing may come is a failure.
+    package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
+    {
+        while true {
+            let (at, text) = try await messages.next()
+            #expect(!never.contains(at), "\(at) got \(text.prefix(60))")
+            if at == place, text.hasPrefix(start) { return text }
+        }
+    }
+
+    /// What comes to a place, from now on and until that text is in it, whichever pieces it comes in. Nothing may come to
+    /// the others that are named.
+    package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
+    {
+        var all = ""
+        while !all.contains(part) {
+            let (at, text) = try await messages.next()
+            #expect(!never.contains(at), "\(at) got \(text.prefix(60))")
+            if at == place { all += text }
+        }
+        return all
+    }
+
+    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP.
+    package func freePort() throws -> Endpoint {
+        try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 1) { _ in }.local
+    }
+
+    package func close() {
+        for socket in sockets.values { socket.close() }
+        sockets = [:]
+        listeners = []
+        connections = []
+        phones = [:]
+    }
+
+    private static func text(_ bytes: Span<UInt8>) -> String {
+        unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
+    }
+}

@@ -1,0 +1,78 @@
+package import Addressing
+package import Reactor
+import Timekeeping
+
+/// A peer over TCP that does as it is told.
+package actor TCPClient {
+    package enum Event: Sendable, Equatable {
+        case connected
+        case received(String)
+        case closed
+    }
+
+    package let loop: EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
+    package nonisolated let events = Mailbox<Event>()
+    private var connection: StreamConnection?
+    private var timer: LoopTimer?
+
+    package init(_ loop: EventLoop) { self.loop = loop }
+
+    package static func connected(to target: Endpoint, on loop: EventLoop) async throws -> TCPClient {
+        let client = TCPClient(loop)
+        try await client.connect(to: target)
+        return client
+    }
+
+    package func connect(to target: Endpoint) throws {
+        let events = events
+        var limits = StreamConnection.Limits()
+        limits.output = 64 << 20
+        limits.outputTimeout = .seconds(60)
+        connection = try StreamConnection.connect(
+            to: target, on: loop, limits: limits,
+            handlers: .init(
+                connected: { _ in events.put(.connected) },
+                received: { _, bytes in
+                    events.put(
+                        .received(unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }))
+                    return bytes.count
+                }, closed: { _, _ in events.put(.closed) }))
+    }
+
+    package func send(_ text: String) { connection?.send(Array(text.utf8)) }
+
+    /// Again and again, until the connection ends.
+    package func keepSending(_ text: String, every pause: Duration) throws {
+        timer = try LoopTimer(on: loop) { [weak self] in
+            self?.assumeIsolated { client in
+                client.send(text)
+                client.timer?.arm(at: client.loop.now + pause)
+            }
+        }
+        timer?.arm(at: loop.now)
+    }
+
+    package func setReading(_ isOn: Bool) { connection?.setReading(isOn) }
+
+    package func close() {
+        timer = nil
+        connection?.close()
+        connection = nil
+    }
+
+    /// Until it has come, or the end.
+    package nonisolated func text(until isEnough: (String) -> Bool) async throws -> String {
+        var all = ""
+        while !isEnough(all) {
+            switch try await events.next() {
+            case .connected: break
+            case .received(let part): all += part
+            case .closed: return all
+            }
+        }
+        return all
+    }
+
+    package nonisolated func end() async throws { _ = try await text { _ in false } }
+}

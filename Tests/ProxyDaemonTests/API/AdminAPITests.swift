@@ -1,0 +1,230 @@
+import Addressing
+import Bytes
+import Foundation
+import HTTPClient
+import JSON
+import PushDelivery
+import Storage
+import StoreTesting
+import Telemetry
+import TestSupport
+import Testing
+
+@testable import Control
+@testable import HTTPServices
+@testable import ProxyDaemon
+
+@Suite("Admin API", .timeLimit(.minutes(1)))
+struct AdminAPITests {
+    private func withAdmin(
+        _ change: @escaping (inout DaemonSettings) -> Void = { _ in }, _ body: (RunningDaemon) async throws -> Void
+    ) async throws {
+        try await RunningDaemon.with(
+            { settings in
+                settings.admin.listen = [Endpoint(.loopbackV4, 0)]
+                change(&settings)
+            }, body)
+    }
+
+    /// Method and path of everything the admin API serves behind a key, with something in the place of each parameter.
+    private func routes(of daemon: RunningDaemon) async throws -> [(method: String, path: String)] {
+        let document = try JSONValue(Array(try await daemon.order("GET", "/openapi.json", key: nil).body.utf8))
+        guard case .object(let paths)? = document["paths"] else { return [] }
+        return paths.flatMap { path -> [(method: String, path: String)] in
+            guard case .object(let operations) = path.value else { return [] }
+            return operations.filter { $0.value["x-scope"] == "admin" }.map { operation in
+                (operation.key.uppercased(), path.key.replacing(/\{[a-z]+\}/, with: "x@example.net"))
+            }
+        }
+    }
+
+    private func json(_ text: String) throws -> JSONValue { try JSONValue(Array(text.utf8)) }
+
+    // MARK: Rights
+
+    @Test func `every route needs a key with the scope admin`() async throws {
+        try await withAdmin { daemon async throws in
+            let routes = try await routes(of: daemon)
+            #expect(routes.count >= 20)
+            for (method, path) in routes {
+                #expect(try await daemon.order(method, path, key: nil).status == 401, "\(method) \(path)")
+                #expect(
+                    try await daemon.order(method, path, key: RunningDaemon.readerKey).status == 403,
+                    "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "//v1/users", "/v1//users", "/v1/%2e%2e/v1/users", "/v1/../v1/users", "/v1/./users", "/v1%2fusers",
+        "/v1/users/",
+        "/V1/users", "/v1/users%00", "/v1/users%5c", "/healthz/../v1/users", "/healthz%2f..%2fv1/users", "/v1/%75sers",
+        "/v1/users;x", "/v1/users?x=/healthz", "/v1/users#/healthz", "http://a/v1/users", "/openapi.json/../v1/users",
+        "//metrics", "/metrics%2f", "/metrics/", "/metrics;x", "/v1/../metrics", "/%2e/metrics", "/healthz/../metrics",
+        "/healthz%2f..%2fmetrics", "/metrics%00", "/METRICS", "/%6detrics", "/metrics?x", "//a/metrics", "\\metrics",
+    ])
+    func `no spelling leads round the key`(target: String) async throws {
+        try await withAdmin { daemon async throws in
+            for key in [nil, RunningDaemon.readerKey] {
+                let status = try await daemon.order("GET", target, key: key).status
+                #expect([400, 401, 403, 404].contains(status))
+            }
+        }
+    }
+
+    @Test func `the API for application servers has none of it`() async throws {
+        try await withAdmin { daemon async throws in
+            for (method, path) in try await routes(of: daemon) {
+                let answer = try await daemon.answer(
+                    "\(method) \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(RunningDaemon.adminKey)\r\n"
+                        + "Connection: close\r\n\r\n")
+                #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(method) \(path)")
+            }
+        }
+    }
+
+    @Test func `it listens nowhere unless it is told to`() async throws {
+        try await RunningDaemon.with { daemon async throws in #expect(daemon.admin == nil) }
+    }
+
+    @Test func `changes leave a line with the key's name, and reading leaves none`() async throws {
+        try await withAdmin { daemon async throws in
+            _ = try await daemon.order("GET", "/v1/users")
+            _ = try await daemon.order("PUT", "/v1/users", #"{"name":"9@example.net","password":"very-secret"}"#)
+            let lines = daemon.log.lines.filter { $0.contains("API change") }
+            #expect(lines.count == 1)
+            #expect(lines.first?.contains("api-key=boss method=PUT route=/v1/users status=200") == true)
+            #expect(!daemon.log.lines.contains { $0.contains("very-secret") })
+        }
+    }
+
+    // MARK: Users
+
+    @Test func `users are added, listed in pages, and removed`() async throws {
+        try await withAdmin { daemon async throws in
+            let ha1 =
+                #","ha1MD5":"\#(String(repeating: "a", count: 32))","ha1SHA256":"\#(String(repeating: "B", count: 64))"}"#
+            #expect(
+                try await daemon.order("PUT", "/v1/users", #"{"name":"a@example.net","password":"x"}"#).status == 200)
+            #expect(try await daemon.order("PUT", "/v1/users", #"{"name":"b@example.org""# + ha1).status == 200)
+            var names: [String] = []
+            var after = ""
+            while true {
+                let page = try json(try await daemon.order("GET", "/v1/users?limit=1" + after).body)
+                names += (page["users"]?.array ?? []).compactMap { $0["name"]?.string }
+                guard let next = page["next"]?.string else { break }
+                after = "&after=" + next
+            }
+            #expect(names == ["100@example.net", "a@example.net", "b@example.org"])
+            #expect(try await daemon.order("GET", "/v1/users/a@example.net").status == 200)
+            #expect(try await daemon.order("DELETE", "/v1/users/a@example.net").status == 200)
+            #expect(try await daemon.order("GET", "/v1/users/a@example.net").status == 404)
+            #expect(try await daemon.order("DELETE", "/v1/users/a@example.net").status == 404)
+        }
+    }
+
+    @Test(arguments: [
+        "{}", #"{"name":"a@example.net"}"#, #"{"name":"a@example.net","password":""}"#,
+        #"{"name":"a@elsewhere.net","password":"x"}"#, #"{"name":"a","password":"x"}"#,
+        #"{"name":"@example.net","password":"x"}"#, #"{"name":"a/b@example.net","password":"x"}"#,
+        #"{"name":"a@example.net","ha1MD5":"00","ha1SHA256":"00"}"#, #"{"name":"a@example.net","password":1}"#,
+    ])
+    func `what is no user is refused`(body: String) async throws {
+        try await withAdmin { daemon async throws in
+            #expect(try await daemon.order("PUT", "/v1/users", body).status == 400)
+        }
+    }
+
+    @Test(arguments: ["limit=0", "limit=1001", "limit=x", "after=nobody", "limit=-1"])
+    func `pages have bounds`(query: String) async throws {
+        try await withAdmin { daemon async throws in
+            #expect(try await daemon.order("GET", "/v1/users?" + query).status == 400)
+        }
+    }
+
+    // MARK: Devices
+
+    @Test func `a reported device is listed with its token shortened, and can be removed`() async throws {
+        try await withAdmin { daemon async throws in
+            let token = "dG9rZW4tb2YtYS1waG9uZS10aGF0LWlzLXNlY3JldC1hbmQtbG9uZw=="
+            let form = "username=100&selector=s1&token_calls=\(token)&appid_calls=com.example.phone"
+            #expect(try await daemon.post("/v1/push-tokens", form, key: daemon.key.text) == 200)
+            let list = try await daemon.order("GET", "/v1/users/100@example.net/devices").body
+            let devices = try #require(try json(list).array)
+            #expect(devices.count == 1 && devices.first?["flow"] == nil)
+            #expect(!list.contains(token.prefix(20)))
+            let id = try #require(devices.first?["id"]?.string)
+            let path = "/v1/users/100@example.net/devices/"
+            #expect(try await daemon.order("DELETE", path + "1").status == 404)
+            #expect(try await daemon.order("DELETE", "/v1/users/200@example.net/devices/\(id)").status == 404)
+            #expect(try await daemon.order("DELETE", path + id).status == 200)
+            #expect(await daemon.bindingCount() == 0)
+            #expect(try await daemon.order("DELETE", path + id).status == 404)
+        }
+    }
+
+    // MARK: Providers
+
+    @Test func `a provider is switched when the store has it, and not before`() async throws {
+        let folder = try StoreFolder()
+        let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        let other = try Connection(path: folder.path, options: ConnectionOptions())
+        try other.execute("ALTER TABLE provider_switch RENAME TO away")
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 503)
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true"#))
+        try other.execute("ALTER TABLE away RENAME TO provider_switch")
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 200)
+        #expect(try other.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false"#))
+        try await daemon.stop()
+    }
+
+    // MARK: The rest
+
+    @Test func `what holds slashes is explained by query`() async throws {
+        try await withAdmin { daemon async throws in
+            for (target, status) in [
+                ("/v1/explain?name=a84b%2F%2F4c%5C@pbx", 200), ("/v1/explain?name=100@example.net&limit=1", 200),
+                ("/v1/explain?name=", 400), ("/v1/explain", 400), ("/v1/explain?name=x&limit=0", 400),
+                ("/v1/explain/a%2Fb", 400),
+            ] {
+                #expect(try await daemon.order("GET", target).status == status, "\(target)")
+            }
+        }
+    }
+
+    @Test func `figures are read with a key of their own scope`() async throws {
+        try await withAdmin { daemon async throws in
+            let secret = try APIKeySecret.make()
+            let key = APIKeyRequest(name: "prometheus", secret: secret, scopes: [.metrics])
+            let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+            #expect(try await daemon.order("PUT", "/v1/apikeys", body).status == 200)
+            #expect(try await daemon.order("GET", "/v1/users", key: secret.text).status == 403)
+            #expect(try await daemon.order("GET", "/metrics", key: RunningDaemon.readerKey).status == 403)
+            #expect(try await daemon.order("GET", "/metrics", key: nil).status == 401)
+            let text = try await daemon.order("GET", "/metrics", key: secret.text).body
+            let lines = text.split(separator: "\n")
+            #expect(lines.contains("sippushd_http_requests_total 4"))
+            #expect(lines.contains("sippushd_http_refused_total 3"))
+            #expect(lines.contains("sippushd_store_failures_total 0"))
+            #expect(lines.contains("sippushd_bindings 0"))
+        }
+    }
+
+    @Test func `calls, buckets, providers and explanations answer`() async throws {
+        try await withAdmin { daemon async throws in
+            #expect(try await daemon.order("GET", "/v1/held").body == #"{"calls":[]}"#)
+            #expect(try await daemon.order("DELETE", "/v1/held/7").status == 404)
+            #expect(try await daemon.order("DELETE", "/v1/held/7?status=200").status == 400)
+            #expect(try await daemon.order("GET", "/v1/users/100@example.net/bucket").body == "[]")
+            #expect(try await daemon.order("DELETE", "/v1/users/100@example.net/bucket").body == #"{"removed":0}"#)
+            #expect(try await daemon.order("GET", "/v1/users/100/bucket").status == 404)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/disable").status == 200)
+            #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false"#))
+            #expect(try await daemon.order("POST", "/v1/providers/apns/enable").status == 409)
+            #expect(try await daemon.order("POST", "/v1/providers/none/enable").status == 404)
+            #expect(try await daemon.order("GET", "/v1/explain/100@example.net").body.contains(#""isKnown":true"#))
+            #expect(try await daemon.order("POST", "/v1/feedback/pull").status == 409)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Glibc
+import StoreTesting
+import Testing
+
+/// Threat T14: a body of many small chunks costs no more memory than a body may have.
+@Suite("Memory of small chunks", .timeLimit(.minutes(1)))
+struct ChunkMemoryTests {
+    /// Sanitizers keep what was freed.
+    private static var isSanitized: Bool {
+        unsafe dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
+    }
+
+    private static let limit = 8 << 10
+
+    /// A request of 16 MiB, most of it chunks of one byte.
+    private static func request(_ end: String) -> [UInt8] {
+        let head = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        // Not one by one, which would hold up the other tests.
+        var chunks = Array("1\r\nx\r\n".utf8)
+        let size = (16 << 20) / chunks.count * chunks.count
+        while chunks.count < size { chunks += chunks }
+        return Array(head.utf8) + chunks[..<size] + end.utf8
+    }
+
+    @Test(.disabled(if: isSanitized), arguments: [2])
+    func `16 MiB of one-byte chunks take less than 8`(connections: Int) async throws {
+        let folder = try StoreFolder()
+        try await DaemonProgram.with(settings: DaemonProgram.settings(folder), in: folder) { program in
+            // What is made once.
+            _ = try await RunningDaemon.answer(
+                Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8), from: program.api)
+            let before = try program.memory()
+            let request = Self.request("0\r\n\r\n")
+            try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<connections {
+                    group.addTask { try await RunningDaemon.answer(request, from: program.api, room: 32 << 20) }
+                }
+                for try await answer in group { #expect(RunningDaemon.statuses(answer) == [413]) }
+            }
+            let after = try program.memory()
+            #expect(after.now - before.now <= Self.limit, "\(before), \(after)")
+            #expect(after.peak - before.peak <= Self.limit, "\(before), \(after)")
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Crypto
+import Foundation
+import HTTPServer
+import StoreTesting
+import Testing
+
+@testable import HTTPServices
+@testable import ProxyDaemon
+
+/// What a daemon holds, to compare before and after requests that must change nothing.
+struct DaemonContent: Equatable {
+    let bindings: Int
+    /// Rows of each table.
+    let rows: [String: Int64]
+}
+
+extension RunningDaemon {
+    static let app = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    static let apiToken = "api-token-1"
+    static let registration = "/api/v1.0/orgs/org-1/pushdeviceregistration/devices"
+
+    /// Names an app that may register devices, and lets one source have as many connections as a table has rows.
+    static func forHostileInput(_ settings: inout DaemonSettings) {
+        var app = MobileAppSettings()
+        app.id = Self.app
+        app.organisation = "org-1"
+        app.tokenHashes = [Self.hash(of: Self.apiToken)]
+        app.googleParam = "my-project"
+        settings.api.mobileApps["shop"] = app
+        settings.api.http.connectionsPerSource = 1000
+    }
+
+    static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
+
+    func content(_ folder: StoreFolder) async throws -> DaemonContent {
+        // What the daemon notes of itself is nobody's request.
+        DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts().filter { $0.key != "meta" })
+    }
+
+    /// Answers of one connection: more than one says that one request was read as two.
+    static func statuses(_ answer: String) -> [Int] {
+        answer.components(separatedBy: "HTTP/1.1 ").dropFirst().compactMap { Int($0.prefix(3)) }
+    }
+
+    /// Sends every request on a connection of its own, all at once, and gives the answers in their order.
+    func answers(_ requests: [[UInt8]]) async throws -> [String] {
+        try await withThrowingTaskGroup(of: (Int, String).self) { group in
+            for (index, request) in requests.enumerated() {
+                group.addTask { (index, try await answer(request)) }
+            }
+            var answers = Array(repeating: "", count: requests.count)
+            for try await (index, answer) in group { answers[index] = answer }
+            return answers
+        }
+    }
+
+    /// The bytes of a POST with a body.
+    static func post(_ target: String, _ body: [UInt8], _ fields: [String] = []) -> [UInt8] {
+        let head =
+            (["POST \(target) HTTP/1.1", "Host: a", "Connection: close", "Content-Length: \(body.count)"] + fields)
+            .joined(separator: "\r\n")
+        return Array((head + "\r\n\r\n").utf8) + body
+    }
+
+    /// What no answer may hold: it would come from a file, or from what was sent.
+    static func leaks(_ answer: String) -> Bool {
+        ["root:", "/etc/", "/tmp/", "SQLite format", "PRIVATE KEY", "Fatal error", ".swift", "api-token-1"]
+            .contains { answer.contains($0) }
+    }
+
+    /// It lives, and serves.
+    func expectAlive() async throws {
+        for target in ["/healthz", "/readyz"] {
+            let status = try await get(target)
+            #expect(status == 200)
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import Addressing
+import Foundation
+import HTTPServices
+import LoopTesting
+import ProviderTesting
+import ProxyDaemon
+import Testing
+
+extension RunningDaemonSuites {
+    /// Threat T12 from outside: callback URLs that lead inside, to a server that listens there.
+    @Suite("Callback URLs that lead inside", .timeLimit(.minutes(1)))
+    struct InsideURLTests {
+        /// `{port}` is where a server on 127.0.0.1 would answer, `{own}` the API's own port.
+        private static let urls = [
+            // Plainly, and in other spellings of numbers.
+            "http://127.0.0.1:{port}/", "https://127.0.0.1:{port}/", "http://127.1:{port}/", "http://127.0.1:{port}/",
+            "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://0x7f.0.0.1:{port}/",
+            "http://0177.0.0.1:{port}/", "http://017700000001:{port}/", "http://127.0.0.1.:{port}/",
+            "http://127.0.0.01:{port}/", "http://0:{port}/", "http://0.0.0.0:{port}/", "http://127.127.127.127:{port}/",
+            // IPv6, with an IPv4 address inside.
+            "http://[::1]:{port}/", "http://[::]:{port}/", "http://[::ffff:127.0.0.1]:{port}/",
+            "http://[::ffff:7f00:1]:{port}/", "http://[::127.0.0.1]:{port}/", "http://[64:ff9b::7f00:1]:{port}/",
+            "http://[2002:7f00:1::]:{port}/", "http://[0:0:0:0:0:ffff:7f00:0001]:{port}/",
+            "http://[fe80::1%25lo]:{port}/",
+            // Names.
+            "http://localhost:{port}/", "http://LOCALHOST:{port}/", "http://localhost.:{port}/",
+            "http://ip6-localhost:{port}/",
+            // Who is asked, and who seems to be.
+            "http://example.com@127.0.0.1:{port}/", "http://u:p@127.0.0.1:{port}/",
+            "http://127.0.0.1:{port}@example.com/", "http://example.com#@127.0.0.1:{port}/",
+            "http://127.0.0.1:{port}\\@example.com/", "http:\\\\127.0.0.1:{port}\\", "http:/127.0.0.1:{port}/",
+            "http:127.0.0.1:{port}", "//127.0.0.1:{port}/", "127.0.0.1:{port}",
+            // Upper case, encoded, other scripts.
+            "HTTP://127.0.0.1:{port}/", "http://%31%32%37.0.0.1:{port}/", "http://127%2e0%2e0%2e1:{port}/",
+            "http://①②⑦.0.0.1:{port}/", "http://127。0。0。1:{port}/",
+            // Other schemes.
+            "file:///etc/passwd", "FILE:///etc/passwd", "file://localhost/etc/passwd", "gopher://127.0.0.1:{port}/_GET",
+            "ftp://127.0.0.1:{port}/", "dict://127.0.0.1:{port}/", "ldap://127.0.0.1:{port}/", "unix:///run/x.sock",
+            "javascript:alert(1)", "data:text/plain,x",
+            // Addresses of clouds and of ourselves.
+            "http://169.254.169.254/latest/meta-data", "http://[fd00:ec2::254]/latest/meta-data",
+            "http://metadata.google.internal/", "http://127.0.0.1:{own}/v1/dead-tokens", "http://0.0.0.0:{own}/healthz",
+            // Ports and lengths.
+            "http://127.0.0.1:0{port}/", "http://127.0.0.1:+{port}/", "http://127.0.0.1:65536/", "http://:{port}/",
+            "http://127.0.0.1:{port}/\u{9}x",
+        ]
+
+        /// What a header field cannot hold ends the whole request.
+        private static let broken = [
+            "http://a/\nX-Injected: y", "http://a/\rX-Injected: y", "http://a/\r", "http://a/\0",
+        ]
+
+        private static func registration(_ number: Int, _ url: String) -> [UInt8] {
+            RunningDaemon.post(
+                RunningDaemon.registration,
+                Array(
+                    """
+                    {"MobileAppId":"\(RunningDaemon.app)","UserId":"u\(number)","ApiToken":"\(RunningDaemon.apiToken)",\
+                    "FcmDeviceToken":"t"}
+                    """.utf8), ["x-ms-callback-url: \(url)"])
+        }
+
+        @Test func `there are enough of them`() { #expect(Self.urls.count >= 30) }
+
+        @Test func `nobody inside hears of any`() async throws {
+            try await withLoop { loop in
+                let inside = FakeProvider(loop) { _, _ in .answer(202) }
+                let port = try await inside.listen().split(separator: ":").last ?? ""
+                // Where webhooks may go, in the same run: else nothing would prove that they are sent at all.
+                let allowed = FakeProvider(loop) { _, _ in .answer(202) }
+                let good = try await allowed.listen(at: IPAddress(v4: 0x7f00_0002))
+                try await RunningDaemon.with({ settings in
+                    RunningDaemon.forHostileInput(&settings)
+                    settings.api.deviceRegistration.allowsPlainWebhooks = true
+                    settings.api.deviceRegistration.privateReceivers = [AddressBlock("127.0.0.2/32")].compactMap(\.self)
+                }) { daemon in
+                    let urls = Self.urls.map {
+                        $0.replacing("{port}", with: port).replacing("{own}", with: "\(daemon.api.port)")
+                    }
+                    let answers = try await daemon.answers(
+                        urls.enumerated().map { Self.registration($0.offset, $0.element) })
+                    for (url, answer) in zip(urls, answers) {
+                        #expect([[202], [400]].contains(RunningDaemon.statuses(answer)), "\(url): \(answer)")
+                        #expect(!RunningDaemon.leaks(answer), "\(url)")
+                    }
+                    for answer in try await daemon.answers(Self.broken.map { Self.registration(0, $0) }) {
+                        #expect(RunningDaemon.statuses(answer) == [400])
+                    }
+                    _ = try await daemon.answers([Self.registration(urls.count, "\(good)/hook")])
+                    let request = try await allowed.requests.next()
+                    #expect(request.path == "/hook")
+                    try await daemon.expectAlive()
+                    // The providers are off, so each has failed, and nobody has a device now.
+                    let count = await daemon.bindingCount()
+                    #expect(count == 0)
+                }
+                let counts = await (inside.connectionCount, allowed.connectionCount)
+                #expect(counts == (0, 1))
+                await inside.close()
+                await allowed.close()
+            }
+        }
+    }
+}

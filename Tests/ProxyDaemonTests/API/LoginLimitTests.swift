@@ -1,0 +1,144 @@
+import Foundation
+import ProxyCore
+import ProxyDaemon
+import Telemetry
+import TestSupport
+import Testing
+
+@testable import HTTPServices
+
+extension RunningDaemonSuites {
+    /// Threats T7 and T8.
+    @Suite("Wrong passwords and keys", .timeLimit(.minutes(1)))
+    struct LoginLimitTests {
+        private let right = "se%20cret%2B1"
+
+        private func report(
+            _ daemon: RunningDaemon, _ user: String, password: String, domain: String = "example.net"
+        ) async throws -> String {
+            let target =
+                "/v1/push-tokens?username=\(user)@\(domain)&password=\(password)&selector=S:1&token_msgs=T2sx&appid_msgs=a"
+            return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        }
+
+        private func head(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
+
+        @Test func `after ten wrong passwords a source has to wait, and the right one is not looked at`() async throws {
+            try await RunningDaemon.with { daemon in
+                for number in 0..<10 {
+                    let answer = try await report(daemon, "100", password: "wrong\(number)")
+                    #expect(head(answer) == "401")
+                }
+                for user in ["100", "101"] {
+                    let answer = try await report(daemon, user, password: right)
+                    #expect(head(answer) == "429")
+                    let field = answer.split(separator: "\r\n").first { $0.hasPrefix("Retry-After: ") }
+                    let seconds = field.flatMap { Int($0.dropFirst("Retry-After: ".count)) } ?? 0
+                    #expect((1...7).contains(seconds))
+                    #expect(answer.contains("application/problem+json"))
+                }
+                let count = await daemon.bindingCount()
+                #expect(count == 0)
+                // Keys cannot be guessed.
+                let status = try await daemon.get(
+                    "/v1/push-tokens/100/S:1?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
+                #expect(status == 200)
+                #expect(!daemon.log.lines.contains { $0.contains("wrong") || $0.contains("cret") })
+            }
+        }
+
+        @Test func `success gives no tries back, but lets the user in where it was shown`() async throws {
+            try await RunningDaemon.with { daemon in
+                for number in 0..<10 {
+                    let wrong = try await report(daemon, "10\(number + 1)", password: "x")
+                    #expect(head(wrong) == "401")
+                    guard number < 9 else { continue }
+                    let good = try await report(daemon, "100", password: right)
+                    #expect(head(good) == "200")
+                }
+                let stranger = try await report(daemon, "101", password: right)
+                #expect(head(stranger) == "429")
+                let known = try await report(daemon, "100", password: right)
+                #expect(head(known) == "200")
+            }
+        }
+
+        @Test func `a user is protected from many sources`() async throws {
+            try await RunningDaemon.with({
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 5
+            }) { daemon in
+                for user in ["100", "nobody"] {
+                    for _ in 0..<5 {
+                        let answer = try await report(daemon, user, password: "x")
+                        #expect(head(answer) == "401")
+                    }
+                    // In another spelling, it is the same user.
+                    for domain in ["example.net", "EXAMPLE.net"] {
+                        let answer = try await report(daemon, user, password: right, domain: domain)
+                        #expect(head(answer) == "429")
+                    }
+                }
+                let other = try await report(daemon, "101", password: "x")
+                #expect(head(other) == "401")
+            }
+        }
+
+        @Test func `wrong keys are counted, and the right one opens all the same`() async throws {
+            try await RunningDaemon.with { daemon in
+                var statuses: [Int] = []
+                for _ in 0..<12 {
+                    statuses.append(
+                        try await daemon.get("/v1/dead-tokens", key: try APIKeySecret.make().text))
+                }
+                #expect(statuses == Array(repeating: 401, count: 10) + [429, 429])
+                let none = try await daemon.get("/v1/dead-tokens")
+                #expect(none == 401)
+                let right = try await daemon.get("/v1/dead-tokens", key: RunningDaemon.readerKey)
+                #expect(right == 200)
+                let password = try await report(daemon, "100", password: right == 200 ? self.right : "")
+                #expect(head(password) == "429")
+            }
+        }
+
+        @Test func `the limit can be switched off`() async throws {
+            try await RunningDaemon.with({
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 0
+            }) { daemon in
+                for _ in 0..<50 {
+                    let answer = try await report(daemon, "100", password: "x")
+                    #expect(head(answer) == "401")
+                }
+            }
+        }
+
+        // MARK: Who exists
+
+        @Test func `known and unknown users and domains are answered alike, and as fast`() async throws {
+            try await RunningDaemon.with({
+                $0.limits.wrongLoginsPerSource = 0
+                $0.limits.wrongLoginsPerUser = 0
+            }) { daemon in
+                let asked = [("100", "example.net"), ("999", "example.net"), ("100", "example.com")]
+                var times: [[Duration]] = [[], [], []]
+                var answers: Set<String> = []
+                for _ in 0..<200 {
+                    for (index, (user, domain)) in asked.enumerated() {
+                        let start = ContinuousClock.now
+                        let answer = try await report(daemon, user, password: "guess", domain: domain)
+                        times[index].append(ContinuousClock.now - start)
+                        answers.insert(
+                            answer.split(separator: "\r\n").filter { !$0.hasPrefix("Date: ") }.joined(separator: "\n"))
+                    }
+                }
+                #expect(answers.count == 1)
+                let medians = times.map { $0.sorted()[100] }
+                for median in medians.dropFirst() {
+                    let difference = median - medians[0]
+                    #expect(difference < .milliseconds(1) && difference > .milliseconds(-1), "\(medians)")
+                }
+            }
+        }
+    }
+}

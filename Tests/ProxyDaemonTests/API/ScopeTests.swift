@@ -1,0 +1,133 @@
+import Addressing
+import Foundation
+import HTTPClient
+import JSON
+import LoopTesting
+import ProxyCore
+import ProxyDaemon
+import Testing
+
+@testable import Control
+@testable import HTTPServices
+
+extension RunningDaemonSuites {
+    /// Every route of both APIs against keys of every scope.
+    @Suite("Scopes", .timeLimit(.minutes(2)))
+    struct ScopeTests {
+        /// What the routes that begin like that are for; the longest beginning counts.
+        private static let scopes: [(prefix: String, scope: APIScope?)] = [
+            ("/healthz", nil), ("/readyz", nil), ("/version", nil), ("/openapi.json", nil),
+            ("/api/v1.0/orgs/", nil),
+            ("/v1/dead-tokens", .tokensRead),
+            ("/v1/push-tokens", .tokensReport), ("/v1/account-removals", .tokensReport), ("/token", .tokensReport),
+            ("/pushToken", .tokensReport),
+            ("/api/v1/notifications", .pushes), ("/pnm2", .pushes),
+            ("/v1/pushes/", .lifecycle), ("/v1/push-statistics", .lifecycle), ("/api/v1/pushes", .lifecycle),
+            ("/api/v1/pushes/all_read", .lifecycleReport), ("/api/v1/pushes/{push}/received", .lifecycleReport),
+            ("/api/v1/pushes/{push}/follow", .lifecycleReport), ("/api/v1/pushes/{push}/read", .lifecycleReport),
+            ("/api/v1/devices", .lifecycleReport),
+            ("/metrics", .metrics),
+            ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/providers", .admin), ("/v1/explain", .admin),
+            ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
+        ]
+
+        private struct Operation {
+            let method: String
+            let path: String
+            let scope: APIScope?
+        }
+
+        private func operations(_ daemon: RunningDaemon, _ endpoint: Endpoint) async throws -> [Operation] {
+            let answer = try await daemon.answer(
+                "GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", from: endpoint)
+            let start = try #require(answer.firstRange(of: "\r\n\r\n")).upperBound
+            guard case .object(let paths)? = try JSONValue(Array(answer[start...].utf8))["paths"] else { return [] }
+            return paths.flatMap { path -> [Operation] in
+                guard case .object(let operations) = path.value else { return [] }
+                return operations.map { operation in
+                    Operation(
+                        method: operation.key.uppercased(), path: path.key,
+                        scope: operation.value["x-scope"]?.string.flatMap { APIScope(rawValue: $0) })
+                }
+            }
+        }
+
+        private func secret(_ scope: APIScope) throws -> APIKeySecret {
+            let number = APIScope.allCases.firstIndex(of: scope) ?? 0
+            return try #require(APIKeySecret("spd_" + String(repeating: "s", count: 42) + "\(number)"))
+        }
+
+        @Test func `each route lets in the keys it names, and no others`() async throws {
+            try await RunningDaemon.with({ settings in
+                settings.admin.listen = [Endpoint(.loopbackV4, 0)]
+                settings.api.notifications.enabled = true
+                settings.limits.wrongLoginsPerSource = 0
+            }) { daemon in
+                for scope in APIScope.allCases {
+                    let key = APIKeyRequest(name: scope.rawValue, secret: try secret(scope), scopes: [scope])
+                    let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+                    #expect(try await daemon.order("PUT", "/v1/apikeys", body).status == 200)
+                }
+                let admin = try #require(daemon.admin)
+                var count = 0
+                for endpoint in [daemon.api, admin] {
+                    for operation in try await operations(daemon, endpoint) {
+                        count += 1
+                        let entry = Self.scopes.filter { operation.path.hasPrefix($0.prefix) }
+                            .max { $0.prefix.count < $1.prefix.count }
+                        #expect(entry != nil && entry?.scope == operation.scope, "\(operation)")
+                        try await check(operation, daemon, endpoint)
+                    }
+                }
+                #expect(count >= 80)
+            }
+        }
+
+        @Test func `a key that was removed opens nothing any more, not even on a connection that stands`() async throws
+        {
+            try await RunningDaemon.with({ $0.admin.listen = [Endpoint(.loopbackV4, 0)] }) { daemon async throws in
+                let key = APIKeyRequest(name: "x", secret: try secret(.tokensRead), scopes: [.tokensRead])
+                let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+                #expect(try await daemon.order("PUT", "/v1/apikeys", body).status == 200)
+                let text = try secret(.tokensRead).text
+                try await withLoop { loop async throws in
+                    let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
+                    func status() async throws -> Int {
+                        try await session.response(
+                            to: HTTPClientRequest(
+                                method: "GET", url: "http://\(daemon.api)/v1/dead-tokens",
+                                headers: [HTTPHeader("Authorization", "Bearer \(text)")])
+                        ).status
+                    }
+                    #expect(try await status() == 200)
+                    #expect(try await daemon.order("DELETE", "/v1/apikeys/x").status == 200)
+                    #expect(try await status() == 401)
+                    await Bench(loop).run { _ in session.close() }
+                }
+            }
+        }
+
+        private func check(_ operation: Operation, _ daemon: RunningDaemon, _ endpoint: Endpoint) async throws {
+            let path = operation.path.replacing(/\{[A-Za-z]+\}/, with: "x")
+            func status(_ key: String?) async throws -> Int {
+                let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+                let answer = try await daemon.answer(
+                    "\(operation.method) \(path) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n",
+                    from: endpoint)
+                return RunningDaemon.statuses(answer).first ?? 0
+            }
+            guard let scope = operation.scope else {
+                let open = try await status(nil)
+                #expect(open != 401 && open != 403, "\(operation)")
+                return
+            }
+            #expect(try await status(nil) == 401, "\(operation)")
+            for other in APIScope.allCases {
+                let isAllowed =
+                    other == scope || other == .admin || (other == .lifecycle && scope == .lifecycleReport)
+                let found = try await status(try secret(other).text)
+                #expect(found != 401 && (found == 403) != isAllowed, "\(operation) with \(other): \(found)")
+            }
+        }
+    }
+}

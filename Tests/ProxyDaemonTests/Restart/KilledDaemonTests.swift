@@ -1,0 +1,211 @@
+import Bytes
+import Crypto
+import Foundation
+import Glibc
+import JSON
+import LoopTesting
+import Persistence
+import SIPGrammar
+import StoreTesting
+import Testing
+import Timekeeping
+
+@testable import HTTPServices
+
+/// Rule 1 and fault F1 for the whole program: what was answered with success is there after `kill -9`, without a hand.
+@Suite("Restarts after kill -9", .timeLimit(.minutes(5)), .serialized)
+struct KilledDaemonTests {
+    /// What was acknowledged; kills the daemon with the last that is waited for.
+    private actor Journal {
+        private(set) var reported: Set<String> = []
+        private(set) var removed: Set<String> = []
+        /// Asked for and perhaps not answered.
+        private(set) var leaving: Set<String> = []
+        private(set) var registered: Set<String> = []
+        /// Ids of tracked registrations.
+        private(set) var tracked: [String] = []
+        private var left: Int
+        private let full: @Sendable () -> Void
+
+        init(until count: Int, _ full: @escaping @Sendable () -> Void) {
+            left = count
+            self.full = full
+        }
+
+        func report(_ user: String) { note { reported.insert(user) } }
+        func leave(_ user: String) { leaving.insert(user) }
+        func remove(_ user: String) { note { removed.insert(user) } }
+        func register(_ user: String) { note { registered.insert(user) } }
+        func track(_ id: String) { note { tracked.append(id) } }
+
+        private func note(_ change: () -> Void) {
+            change()
+            left -= 1
+            if left == 0 { full() }
+        }
+    }
+
+    private static let rounds = 8
+    private let folder: StoreFolder
+    private let key: APIKeySecret
+
+    init() async throws {
+        folder = try StoreFolder()
+        key = try APIKeySecret.make()
+        let stored = try #require(
+            APIKey(name: "k", hash: key.hash, scopes: [.tokensReport], createdAt: UnixTime(seconds: 0)))
+        try folder.keep([.addKey(stored.stored)])
+    }
+
+    private var settings: String {
+        DaemonProgram.settings(
+            folder,
+            """
+              connections-per-source: 1000
+              mobile-apps:
+                shop:
+                  id: \(RunningDaemon.app)
+                  org: org-1
+                  api-token-sha256: [\(String(decoding: Hex.encode(RunningDaemon.hash(of: RunningDaemon.apiToken)), as: UTF8.self))]
+                  fcm-param: my-project
+            push:
+              acrobits:
+                enabled: true
+                endpoint: http://127.0.0.1:9
+            """)
+    }
+
+    @Test func `reports, removals, registrations and REGISTERs survive`() async throws {
+        for round in 0..<Self.rounds {
+            let daemon = try await DaemonProgram(settings: settings, in: folder)
+            let answers = Mailbox<String>()
+            let journal = Journal(until: Int.random(in: 30...150)) { daemon.kill() }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // A client is through when the daemon has gone; one that fails before takes it along.
+                for number in 0..<4 {
+                    group.addTask {
+                        defer { daemon.kill() }
+                        try await report("r\(round)t\(number)", to: daemon, journal)
+                    }
+                }
+                group.addTask {
+                    defer { daemon.kill() }
+                    try await track("r\(round)", at: daemon, journal)
+                }
+                group.addTask {
+                    defer { daemon.kill() }
+                    try await register("r\(round)s", at: daemon, answers, journal)
+                }
+                let signal = try await daemon.ended()
+                #expect(signal == SIGKILL)
+                // Over UDP nobody sees that.
+                answers.put("")
+                try await group.waitForAll()
+            }
+            let again = try await DaemonProgram(settings: settings, in: folder)
+            let (reported, removed) = await (journal.reported, journal.removed)
+            let leaving = await journal.leaving
+            for user in reported where !leaving.contains(user) {
+                #expect(try again.bindingCount(of: "\(user)@example.net") == 1, "\(user) was reported")
+            }
+            for user in removed {
+                #expect(try again.bindingCount(of: "\(user)@example.net") == 0, "\(user) was removed")
+            }
+            for user in await journal.registered {
+                #expect(try again.bindingCount(of: "\(user)@example.net") == 1, "\(user) has registered")
+            }
+            for id in await journal.tracked { try await expectEnd(of: id, at: again) }
+            again.kill()
+            _ = try await again.ended()
+        }
+        #expect(try folder.integrityProblems().isEmpty)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {
+        let daemon = try await DaemonProgram(settings: settings, in: folder)
+        daemon.terminate()
+        #expect(try await daemon.ended() == 0)
+    }
+
+    @Test func `a daemon that nobody holds any more is ended`() async throws {
+        let id = try await DaemonProgram(settings: settings, in: folder).id
+        let isGone = Glibc.kill(id, 0) < 0 && errno == ESRCH
+        #expect(isGone)
+    }
+
+    // MARK: Clients
+
+    /// One report after the other, each third account removed again, until nobody answers any more.
+    private func report(_ name: String, to daemon: DaemonProgram, _ journal: Journal) async throws {
+        for number in 0... {
+            let user = "\(name)n\(number)"
+            guard
+                try await isTaken(
+                    "/v1/push-tokens/\(user)/S:1?token_msgs=T\(user)&appid_msgs=a", by: daemon, with: key.text)
+            else { return }
+            await journal.report(user)
+            guard number % 3 == 0 else { continue }
+            await journal.leave(user)
+            guard try await isTaken("/v1/account-removals/\(user)/S:1", by: daemon, with: key.text) else { return }
+            await journal.remove(user)
+        }
+    }
+
+    private func isTaken(_ target: String, by daemon: DaemonProgram, with key: String) async throws -> Bool {
+        let answer = try await RunningDaemon.answer(
+            Array(
+                "GET \(target) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\nConnection: close\r\n\r\n".utf8),
+            from: daemon.api)
+        return RunningDaemon.statuses(answer) == [200]
+    }
+
+    private func track(_ name: String, at daemon: DaemonProgram, _ journal: Journal) async throws {
+        for number in 0... {
+            let body = """
+                {"MobileAppId":"\(RunningDaemon.app)","UserId":"\(name)d\(number)",\
+                "ApiToken":"\(RunningDaemon.apiToken)","FcmDeviceToken":"t"}
+                """
+            let answer = try await RunningDaemon.answer(
+                RunningDaemon.post(
+                    RunningDaemon.registration, Array(body.utf8), ["x-ms-track-registration: true"]),
+                from: daemon.api)
+            guard RunningDaemon.statuses(answer) == [202],
+                let id = try Self.json(answer)["RegistrationRequestId"]?.string
+            else { return }
+            await journal.track(id)
+        }
+    }
+
+    private static func json(_ answer: String) throws -> JSONValue {
+        let body = try #require(answer.components(separatedBy: "\r\n\r\n").last)
+        return try JSONValue(Array(body.utf8))
+    }
+
+    /// Accepted is done, sooner or later: what was lost would stay pending for ever.
+    private func expectEnd(of id: String, at daemon: DaemonProgram) async throws {
+        let body = """
+            {"RegistrationRequestIds":["\(id)"],"MobileAppId":"\(RunningDaemon.app)",\
+            "ApiToken":"\(RunningDaemon.apiToken)"}
+            """
+        for _ in 0..<2000 {
+            let answer = try await RunningDaemon.answer(
+                RunningDaemon.post(RunningDaemon.registration + "/status", Array(body.utf8)), from: daemon.api)
+            let status = try Self.json(answer).array?.first?["Status"]?.string
+            if status == "Failed" || status == "Success" { return }
+        }
+        Issue.record("\(id) was accepted and is forgotten")
+    }
+
+    private func register(
+        _ name: String, at daemon: DaemonProgram, _ answers: Mailbox<String>, _ journal: Journal
+    ) async throws {
+        try await ProgramPhone.with(daemon, answers: answers) { phone in
+            for number in 0... {
+                let user = "\(name)n\(number)"
+                let answer = try await phone.register(user)
+                guard !answer.isEmpty else { break }
+                if answer.hasPrefix("SIP/2.0 200") { await journal.register(user) }
+            }
+        }
+    }
+}

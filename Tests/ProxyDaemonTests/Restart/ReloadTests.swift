@@ -1,0 +1,59 @@
+import Crypto
+import Foundation
+import HTTPClient
+import LoopTesting
+import StoreTesting
+import Testing
+
+/// SIGHUP, to the whole program.
+@Suite("Reading certificates again", .timeLimit(.minutes(1)))
+struct ReloadTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private var settings: String {
+        DaemonProgram.settings(
+            folder,
+            """
+              cert-file: \(folder.folder)/cert.pem
+              key-file: \(folder.folder)/key.pem
+            """)
+    }
+
+    private func renew(_ name: String) throws {
+        let made = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        for file in ["cert.pem", name] {
+            try Data(made.certificate).write(to: URL(filePath: "\(folder.folder)/\(file)"))
+        }
+        try Data(made.key).write(to: URL(filePath: folder.folder + "/key.pem"))
+    }
+
+    @Test func `new connections get the new certificate, and without one the old`() async throws {
+        try renew("first.pem")
+        try await DaemonProgram.with(settings: settings, in: folder) { try await check($0) }
+    }
+
+    private func check(_ daemon: DaemonProgram) async throws {
+        try await withLoop { loop async throws in
+            let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
+            /// Whether a new connection is served by whoever has that certificate.
+            func isServed(_ name: String) async throws -> Bool {
+                var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
+                request.authorityFile = "\(folder.folder)/\(name)"
+                request.headers = [HTTPHeader("Connection", "close")]
+                return (try? await session.response(to: request).status) == 200
+            }
+            #expect(try await isServed("first.pem"))
+            try renew("second.pem")
+            #expect(try await daemon.reload().count == 1)
+            #expect(try await isServed("second.pem"))
+            #expect(try await !isServed("first.pem"))
+            try Data("no certificate".utf8).write(to: URL(filePath: folder.folder + "/cert.pem"))
+            let said = try await daemon.reload()
+            #expect(said.contains { $0.contains("certificate not reloaded, the old one stays") }, "\(said)")
+            #expect(try await isServed("second.pem"))
+            await Bench(loop).run { _ in session.close() }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+import Foundation
+import Glibc
+import HTTPClient
+import LoopTesting
+import Storage
+import StoreTesting
+import TestSupport
+import Testing
+
+/// The store of the whole program, and what others do to its files.
+@Suite("The program's store", .timeLimit(.minutes(3)), .serialized)
+struct StoreProgramTests {
+    private let folder: StoreFolder
+
+    init() throws { folder = try StoreFolder() }
+
+    private func settings(_ folder: StoreFolder, control: String = "control.sock") -> String {
+        """
+        domains: [example.net]
+        listen: ["udp:127.0.0.1:0"]
+        store: \(folder.path)
+        control: \(folder.folder)/\(control)
+        auth: "off"
+        trusted: [127.0.0.0/8]
+        api:
+          listen: ["127.0.0.1:0"]
+        push:
+          acrobits:
+            enabled: true
+            endpoint: http://127.0.0.1:9
+        """
+    }
+
+    // MARK: Other processes
+
+    @Test func `a foreign open and close takes nothing of what was acknowledged`() async throws {
+        let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
+        try await ProgramPhone.with(daemon) { phone in
+            #expect(try await phone.register("before").hasPrefix("SIP/2.0 200"))
+            try lookAndLeave()
+            #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
+            #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
+            // SQLite's lock on the file stays as long as a connection of the daemon does, whatever the daemon opens and
+            // closes beside it.
+            #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
+        }
+        daemon.kill()
+        _ = try await daemon.ended()
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { again in
+            let counts = [
+                try again.bindingCount(of: "before@example.net"), try again.bindingCount(of: "after@example.net"),
+            ]
+            #expect(counts == [1, 1])
+        }
+    }
+
+    /// Another process, since SQLite's connections of one process know of each other.
+    private func lookAndLeave() throws {
+        let foreign = Process()
+        foreign.executableURL = URL(filePath: "/usr/bin/python3")
+        foreign.arguments = [
+            "-c",
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM binding').fetchall()",
+            folder.path,
+        ]
+        try foreign.run()
+        foreign.waitUntilExit()
+        #expect(foreign.terminationStatus == 0)
+    }
+
+    @Test func `a write-ahead log that somebody removes costs nothing, and explain goes on`() async throws {
+        let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
+        try await ProgramPhone.with(daemon) { phone in
+            #expect(try await phone.register("before").hasPrefix("SIP/2.0 200"))
+            #expect(try daemon.ask("/v1/explain/before@example.net").status == 200)
+            for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.path + suffix) }
+            #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
+            #expect(try daemon.ask("/v1/explain/before@example.net").status == 200)
+            // Others who look at the file now find the new log, and leave it.
+            try lookAndLeave()
+            #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
+            #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
+        }
+        daemon.kill()
+        _ = try await daemon.ended()
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { again in
+            for user in ["before", "after", "later"] {
+                let count = try again.bindingCount(of: "\(user)@example.net")
+                #expect(count == 1, "\(user)")
+            }
+        }
+        #expect(try folder.integrityProblems().isEmpty)
+    }
+
+    @Test func `a second daemon and commands past the first are refused by file and process`() async throws {
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { daemon in
+            let file = folder.folder + "/second.yaml"
+            try Data(settings(folder, control: "second.sock").utf8).write(to: URL(filePath: file))
+            for arguments in [["serve"], ["user", "list"], ["app", "list"], ["backup", folder.folder + "/copy.db"]] {
+                let ended = try await DaemonProgram.run(arguments + ["--config", file], in: folder)
+                #expect(ended.status == 1, "\(ended)")
+                #expect(ended.complaint.contains("(process \(daemon.id))"), "\(ended)")
+                #expect(ended.complaint.contains("\(folder.path).lock"), "\(ended)")
+            }
+            let written = try await DaemonProgram.run(
+                ["user", "add", "100@example.net", "--password-stdin", "--config", file], input: "secret\n", in: folder)
+            #expect(written.status == 1 && written.complaint.contains("(process \(daemon.id))"), "\(written)")
+        }
+        // What is killed holds nothing.
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
+    }
+
+    @Test func `who removes the lock lets no second daemon in`() async throws {
+        let lock = folder.path + ".lock"
+        let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
+        try FileManager.default.removeItem(atPath: lock)
+        while !FileManager.default.fileExists(atPath: lock) { try await Task.sleep(for: .milliseconds(20)) }
+        let file = folder.folder + "/second.yaml"
+        try Data(settings(folder, control: "second.sock").utf8).write(to: URL(filePath: file))
+        let ended = try await DaemonProgram.run(["serve", "--config", file], in: folder)
+        #expect(ended.status == 1 && ended.complaint.contains("(process \(daemon.id))"), "\(ended)")
+        daemon.terminate()
+        #expect(try await daemon.ended() == 0)
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
+    }
+
+    @Test func `commands that read make no store, and say that there is none`() async throws {
+        let file = try DaemonProgram.write(settings(folder), in: folder)
+        for arguments in [
+            ["user", "list"], ["apikey", "list"], ["app", "list"], ["user", "remove", "x@example.net"],
+        ] {
+            let ended = try await DaemonProgram.run(arguments + ["--config", file], in: folder)
+            #expect(ended.status == (arguments[1] == "list" ? 0 : 1), "\(ended)")
+            #expect(ended.complaint.contains("there is no store at \(folder.path)") || ended.status == 1, "\(ended)")
+        }
+        let left = try FileManager.default.contentsOfDirectory(atPath: folder.folder)
+        #expect(!left.contains { $0.hasPrefix("store.db") }, "\(left)")
+    }
+
+    // MARK: Backup
+
+    @Test func `a backup is taken while the daemon serves, and serves in its place`() async throws {
+        let copy = try StoreFolder()
+        try await DaemonProgram.with(settings: settings(folder), in: folder) { daemon in
+            try await ProgramPhone.with(daemon) { phone in
+                #expect(try await phone.register("kept").hasPrefix("SIP/2.0 200"))
+                let file = folder.folder + "/sippushd.yaml"
+                let ended = try await DaemonProgram.run(["backup", copy.path, "--config", file], in: folder)
+                #expect(ended.status == 0 && ended.output.contains(copy.path), "\(ended)")
+                let own = try await DaemonProgram.run(["backup", folder.path, "--config", file], in: folder)
+                #expect(own.status == 1 && own.complaint.contains("belongs to the store itself"), "\(own)")
+                #expect(try daemon.ask("/v1/explain/kept@example.net").status == 200)
+                // SQLite's lock on the file stays as long as a connection of the daemon does, whatever the daemon opens and
+                // closes beside it.
+                #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
+                #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
+            }
+        }
+        try await DaemonProgram.with(settings: settings(copy), in: copy) { daemon in
+            let counts = [
+                try daemon.bindingCount(of: "kept@example.net"), try daemon.bindingCount(of: "later@example.net"),
+            ]
+            #expect(counts == [1, 0])
+        }
+        // Without a daemon, too.
+        let file = folder.folder + "/sippushd.yaml"
+        let ended = try await DaemonProgram.run(
+            ["backup", folder.folder + "/offline.db", "--config", file], in: folder)
+        #expect(ended.status == 0, "\(ended)")
+        #expect(try StoreFolder.rowCounts(folder.folder + "/offline.db")["binding"] == 2)
+    }
+
+    // MARK: Crashes
+
+    @Test func `a call that kill -9 has ended is explained as such, one that was stopped as stopped`() async throws {
+        for (callID, isKilled) in [("killed@pbx", true), ("stopped@pbx", false)] {
+            let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
+            try await ProgramPhone.with(daemon) { phone in
+                #expect(try await phone.register("bob", push: "abcdef123456").hasPrefix("SIP/2.0 200"))
+                #expect(try await phone.call("bob", callID).hasPrefix("SIP/2.0 100"))
+                while try folder.rowCounts()["open_call"] != 1 { try await Task.sleep(for: .milliseconds(10)) }
+            }
+            if isKilled { daemon.kill() } else { daemon.terminate() }
+            _ = try await daemon.ended()
+            #expect(try folder.rowCounts()["open_call"] == (isKilled ? 1 : 0))
+            try await DaemonProgram.with(settings: settings(folder), in: folder) { again in
+                let file = folder.folder + "/sippushd.yaml"
+                let told = try await DaemonProgram.run(["explain", callID, "--config", file], in: folder)
+                #expect(told.output.hasPrefix("Call \(callID) for bob@example.net"), "\(told)")
+                #expect(told.output.contains(isKilled ? "started again" : "the daemon was stopped"), "\(told)")
+                #expect(try folder.rowCounts()["open_call"] == 0)
+            }
+        }
+    }
+
+    // MARK: A full disk
+
+    @Test func `a full disk is told in a sentence, refuses what cannot be stored, and is over by itself`() async throws
+    {
+        let disk = folder.folder + "/disk"
+        try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
+        guard unsafe mount("tmpfs", disk, "tmpfs", 0, "size=2m") == 0 else {
+            print("skipped: a file system may not be mounted here (\(unsafe String(cString: strerror(errno))))")
+            return
+        }
+        defer { unsafe umount2(disk, Int32(MNT_DETACH)) }
+        let settings = settings(folder).replacing(folder.path, with: disk + "/store.db")
+        let file = try DaemonProgram.write(settings, in: folder)
+        try fill(disk)
+        let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
+        #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
+        try empty(disk)
+        // With room for the lock alone it is SQLite that finds none.
+        try Data("0 none\n".utf8).write(to: URL(filePath: disk + "/store.db.lock"))
+        try fill(disk)
+        let locked = try await DaemonProgram.run(["serve", "--config", file], in: folder)
+        #expect(locked.status == 1 && locked.complaint.contains("the disk is full"), "\(locked)")
+        try empty(disk)
+        try await DaemonProgram.with(settings: settings, in: folder) { daemon in
+            try await ProgramPhone.with(daemon) { phone in
+                #expect(try await phone.register("bob", push: "abcdef123456").hasPrefix("SIP/2.0 200"))
+                try fill(disk)
+                var number = 0
+                var answer = ""
+                repeat {
+                    number += 1
+                    answer = try await phone.register("user\(number)")
+                } while answer.hasPrefix("SIP/2.0 200") && number < 2000
+                #expect(answer.hasPrefix("SIP/2.0 503") && answer.contains("\r\nRetry-After: "), "\(answer)")
+                try await expectFull(daemon)
+                // A call comes as ever; what it leaves is written when there is room.
+                #expect(try await phone.call("bob", "full@pbx").hasPrefix("SIP/2.0 100"))
+                try empty(disk)
+                while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
+                #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
+            }
+            daemon.kill()
+            _ = try await daemon.ended()
+        }
+        let again = try await DaemonProgram(settings: settings, in: folder)
+        #expect(try again.bindingCount(of: "later@example.net") == 1)
+        let bucket = try again.ask("/v1/users/bob@example.net/bucket")
+        #expect(String(decoding: bucket.body, as: UTF8.self).contains("\"callRef\""))
+        again.terminate()
+        #expect(try await again.ended() == 0)
+        // Where there is room to open the store and no more, what is known is served, and nothing new is acknowledged.
+        try Data(repeating: 0, count: 40_960).write(to: URL(filePath: disk + "/reserve"))
+        try fill(disk)
+        try FileManager.default.removeItem(atPath: disk + "/reserve")
+        try await DaemonProgram.with(settings: settings, in: folder) { full in
+            try await expectFull(full)
+            try await ProgramPhone.with(full) { phone in
+                let answer = try await phone.call("bob", "again@pbx")
+                #expect(answer.hasPrefix("SIP/2.0 100"))
+            }
+            try empty(disk)
+            while try full.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
+        }
+    }
+
+    private func expectFull(_ daemon: DaemonProgram) async throws {
+        var ready = try daemon.ask("/readyz")
+        // It looks for room when it has started.
+        while ready.status == 200 {
+            try await Task.sleep(for: .milliseconds(20))
+            ready = try daemon.ask("/readyz")
+        }
+        #expect(ready.status == 503)
+        #expect(String(decoding: ready.body, as: UTF8.self).contains("the disk is full"))
+        let figures = String(decoding: try daemon.ask("/metrics").body, as: UTF8.self)
+        #expect(figures.contains("\nsippushd_store_failing 1\n"))
+    }
+
+    /// Takes all room: what large pieces leave, small ones take, and more files what one file leaves.
+    private func fill(_ disk: String) throws {
+        var number = 0
+        var vain = 0
+        while vain < 3 {
+            let descriptor = unsafe open(disk + "/filler\(number)", O_WRONLY | O_CREAT | O_EXCL, 0o600)
+            guard descriptor >= 0 else { break }
+            defer { close(descriptor) }
+            number += 1
+            var written = 0
+            for size in [65_536, 4096, 1] {
+                let piece = [UInt8](repeating: 0, count: size)
+                while true {
+                    let count = unsafe write(descriptor, piece, size)
+                    guard count > 0 else { break }
+                    written += count
+                }
+            }
+            vain = written > 0 ? 0 : vain + 1
+        }
+        var room = statvfs()
+        #expect(unsafe statvfs(disk, &room) == 0 && room.f_bavail == 0, "the disk is not full")
+    }
+
+    private func empty(_ disk: String) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: disk) where name.hasPrefix("filler") {
+            try FileManager.default.removeItem(atPath: "\(disk)/\(name)")
+        }
+    }
+}
