@@ -64,8 +64,10 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
-        module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
-        module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("HTTP2", ["CNGHTTP2"]),
+        module("HTTPClient", ["Resolver", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Layer 3: rules
         module(
@@ -89,9 +91,8 @@ let package = Package(
         module(
             "PushSending",
             [
-                "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "Resolver", "Reactor", "Crypto", "JSON",
-                "Bytes",
-                "Addressing", "Timekeeping", "Telemetry", "Settings",
+                "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTP1Connections", "HTTPClient",
+                "Resolver", "Reactor", "Crypto", "JSON", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
             "Persistence",
@@ -108,9 +109,9 @@ let package = Package(
         module(
             "HTTPServices",
             [
-                "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPClient",
-                "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
-                "Collections", "Timekeeping", "Telemetry", "Settings",
+                "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration",
+                "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar",
+                "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
             "Control",
@@ -129,8 +130,8 @@ let package = Package(
         program(
             "sippushd",
             [
-                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery", "HTTPClient",
-                "Reactor", "Settings", "Telemetry", "Timekeeping",
+                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
+                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping",
             ]),
         module(
             "PushSandbox",
@@ -142,8 +143,9 @@ let package = Package(
         // Tests
         // What the tests of everything that lives on an event loop share.
         .target(
-            name: "LoopTesting", dependencies: ["HTTPClient", "Reactor", "Addressing"], path: "Tests/LoopTesting",
-            swiftSettings: strict),
+            name: "LoopTesting",
+            dependencies: ["HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Addressing"],
+            path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",
             [
@@ -153,16 +155,19 @@ let package = Package(
         tests("AddressingTests", ["Addressing"]),
         tests("BytesTests", ["Bytes"]),
         tests("CollectionsTests", ["Collections"]),
-        tests("CryptoTests", ["Crypto", "Bytes", "Timekeeping"]),
-        tests("HTTP2Tests", ["HTTP2", "Timekeeping"]),
+        tests("CryptoTests", ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
+        tests("HTTP2Tests", ["HTTP2"]),
         tests(
             "HTTPClientTests",
-            ["TestSupport", "HTTPClient", "HTTP2", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTPClient", "HTTP2", "LoopTesting", "Reactor",
+                "Crypto", "Addressing", "Timekeeping",
+            ]),
         tests(
             "HTTPServerTests",
             [
-                "TestSupport", "HTTPServer", "HTTPClient", "LoopTesting", "Reactor", "Crypto", "Addressing",
-                "Timekeeping",
+                "TestSupport", "HTTPServer", "HTTP1Connections", "HTTPClient", "LoopTesting", "Reactor", "Crypto",
+                "Addressing", "Timekeeping",
             ]),
         tests("JSONTests", ["TestSupport", "JSON", "Bytes"]),
         tests(
@@ -205,16 +210,16 @@ let package = Package(
             [
                 "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration",
-                "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
-                "Addressing", "Timekeeping", "Telemetry",
+                "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage",
+                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests(
             "ProxyDaemonTests",
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage", "JSON",
-                "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
+                "SIPMessage", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         .target(
             name: "ProviderTesting",

@@ -50,8 +50,10 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
-        module("HTTP2", ["CNGHTTP2", "Timekeeping"]),
-        module("HTTPClient", ["CCurl", "HTTP2", "Resolver", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("HTTP2", ["CNGHTTP2"]),
+        module("HTTPClient", ["Resolver", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module(
             "PushDelivery",
             ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
@@ -78,8 +80,9 @@ let package = Package(
         .target(
             name: "Benchmarks",
             dependencies: [
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer", "Reactor",
-                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTPClient",
+                "HTTPServer",
+                "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
         // Not a library at all: a malloc that counts. Only the benchmarks' program may link it.
         .target(name: "CAllocationCount"),

@@ -22,7 +22,6 @@ extension HTTP2Client {
         headStream = index
         head.removeAll(keepingCapacity: true)
         streams[index].status = 0
-        streams[index].firstByte = now
     }
 
     /// - Returns: whether it is still within the limit.

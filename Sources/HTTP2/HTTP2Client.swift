@@ -1,5 +1,4 @@
 import CNGHTTP2
-package import Timekeeping
 
 /// The client's side of one HTTP/2 connection: requests and bytes in, outcomes and bytes out.
 ///
@@ -22,7 +21,6 @@ package final class HTTP2Client {
         /// Lines of `name: value`, each with a line feed behind it.
         package let head: [UInt8]
         package let body: [UInt8]
-        package let firstByte: Instant
     }
 
     package enum Outcome: Sendable {
@@ -67,7 +65,6 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        var firstByte = Instant.distantPast
         /// How many bytes the connection had sent before this request.
         var offset = 0
     }
@@ -84,7 +81,6 @@ package final class HTTP2Client {
     var head: [UInt8] = []
     /// The stream they belong to; `nil` for those nobody wants.
     var headStream: Int?
-    var now = Instant.distantPast
 
     /// Bytes made so far, whether taken or not.
     private(set) package var producedCount = 0
@@ -235,8 +231,7 @@ package final class HTTP2Client {
     /// Takes bytes of the connection.
     ///
     /// - Returns: whether the connection may go on.
-    package func received(_ bytes: Span<UInt8>, now: Instant) -> Bool {
-        self.now = now
+    package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
         }
@@ -317,9 +312,7 @@ package final class HTTP2Client {
         } else if stream.isHeadTooLong {
             outcome = .malformed(code)
         } else if stream.hasEnded, stream.hasFinalHead {
-            outcome = .answered(
-                Response(
-                    status: stream.status, head: stream.head, body: stream.answer, firstByte: stream.firstByte))
+            outcome = .answered(Response(status: stream.status, head: stream.head, body: stream.answer))
         } else if code == .refusedStream, !stream.hasFinalHead {
             outcome = .refused
         } else if stream.wasReset || goAway != nil {

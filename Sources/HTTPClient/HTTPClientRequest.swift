@@ -28,7 +28,7 @@ package struct HTTPClientRequest: Sendable {
     /// For the whole exchange, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
-    static let standardConnectTimeout: Duration = .seconds(5)
+    package static let standardConnectTimeout: Duration = .seconds(5)
     /// A longer response body fails the request.
     package var responseLimit = 1 << 20
     /// Certificate authorities in a PEM file, instead of the system's.

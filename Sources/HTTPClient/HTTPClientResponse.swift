@@ -1,34 +1,27 @@
 /// An answer, complete: also those with status 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
-    package enum Version: Sendable, Hashable {
-        case http1, http2
-    }
-
-    /// When things happened, counted from the start of the request.
-    package struct Timings: Sendable, Hashable {
-        /// The connection stood and the request began to leave; includes waiting for a connection or stream.
-        package let requestSent: Duration
-        package let firstByte: Duration
-        package let total: Duration
-    }
-
     package let status: Int
-    package let version: Version
+    package let version: HTTPClientRequest.Version
     package let body: [UInt8]
-    package let timings: Timings
+    /// From the start of the request, with all waiting, to the last byte.
+    package let duration: Duration
     /// Whether a connection had to be made.
     package let isNewConnection: Bool
-    /// Header lines as they came, at most 16 KiB.
+    /// Header lines as they came.
     private let head: [UInt8]
 
-    init(
-        status: Int, version: Version, head: [UInt8], body: [UInt8], timings: Timings, isNewConnection: Bool
+    /// Bytes of header lines; more fail the request.
+    package static let headLimit = 16 << 10
+
+    package init(
+        status: Int, version: HTTPClientRequest.Version, head: [UInt8], body: [UInt8], duration: Duration,
+        isNewConnection: Bool
     ) {
         self.status = status
         self.version = version
         self.head = head
         self.body = body
-        self.timings = timings
+        self.duration = duration
         self.isNewConnection = isNewConnection
     }
 

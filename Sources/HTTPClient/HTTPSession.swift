@@ -1,11 +1,6 @@
-import CCurl
 package import Reactor
-package import Resolver
 
-/// HTTP requests from one loop: connections are kept, shared by HTTP/2 requests, and grouped as the requests say.
-///
-/// Requests over TLS with version `http2` go over ``HTTP2Connection`` where the server speaks it, as all push providers do;
-/// all others go over libcurl, which speaks HTTP/1.1 here and no HTTP/2.
+/// HTTP requests from one loop: connections are kept, shared, and grouped as the requests say.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class HTTPSession: @unchecked Sendable {
@@ -35,24 +30,25 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
+    /// How long a connection without requests is kept. Providers ask for connections that are kept.
+    package static let idleSeconds = 3600
+
     package let loop: EventLoop
     private let limits: Limits
     private let names: HostNames
+    private let transports: [any HTTPTransport.Type]
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
     /// Groups come from configuration; beyond that many, requests share one.
     private static let groupLimit = 256
 
-    /// Once per process, before the first handle.
-    private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
-
-    /// Without a resolver it makes one of its own when it needs it. libcurl resolves by itself.
-    package init(on loop: EventLoop, limits: Limits = Limits(), resolver: DNSResolver? = nil) {
-        precondition(Self.isLibraryReady, "libcurl could not be initialised")
+    /// Each request goes over the first of the transports that takes it.
+    package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
-        names = HostNames(on: loop, resolver)
+        self.transports = transports
+        names = HostNames(on: loop)
     }
 
     deinit {
@@ -79,10 +75,10 @@ package final class HTTPSession: @unchecked Sendable {
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
         loop.checkThread()
         let exchange = HTTPExchange(request, loop: loop, completion)
-        if request.isWellFormed {
-            group(request.group).send(exchange)
-        } else {
-            exchange.finishLater(HTTPClientError(.invalidRequest, detail: "malformed method, URL or header"))
+        do throws(HTTPClientError) {
+            try group(of: request).send(exchange)
+        } catch {
+            exchange.finishLater(error)
         }
         return exchange
     }
@@ -91,8 +87,7 @@ package final class HTTPSession: @unchecked Sendable {
     /// ``close()``: so the first request need not wait for a handshake. The request itself is not sent.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
-        guard request.isWellFormed else { return }
-        group(request.group).keepWarm(request)
+        try? group(of: request).keepWarm(request)
     }
 
     /// Ends all requests with `cancelled` and closes all connections.
@@ -103,10 +98,16 @@ package final class HTTPSession: @unchecked Sendable {
         for group in groups.values { group.close(HTTPClientError(.cancelled)) }
     }
 
-    private func group(_ name: String) -> RequestGroup {
-        if let recent, recent.name == name { return recent.group }
-        let name = groups.count < Self.groupLimit || groups[name] != nil ? name : ""
-        let group = groups[name] ?? RequestGroup(on: loop, limits: limits, names: names)
+    private func group(of request: HTTPClientRequest) throws(HTTPClientError) -> RequestGroup {
+        guard request.isWellFormed else {
+            throw HTTPClientError(.invalidRequest, detail: "malformed method, URL or header")
+        }
+        if let recent, recent.name == request.group { return recent.group }
+        let name = groups.count < Self.groupLimit || groups[request.group] != nil ? request.group : ""
+        let group =
+            if let known = groups[name] { known } else {
+                try RequestGroup(on: loop, limits: limits, names: names, transports)
+            }
         groups[name] = group
         recent = (name, group)
         return group

@@ -1,20 +1,19 @@
-import Addressing
+package import Addressing
 import Reactor
 import Resolver
 
-/// The addresses of servers: numeric ones at once, others by the resolver, which is made when first needed unless one
-/// was given.
-final class HostNames {
+/// The addresses of servers: numeric ones at once, others by a resolver, which is made when it is first needed. libcurl
+/// looks names up by itself.
+package final class HostNames {
     private let loop: EventLoop
     private var resolver: DNSResolver?
 
-    init(on loop: EventLoop, _ resolver: DNSResolver?) {
-        self.loop = loop
-        self.resolver = resolver
-    }
+    init(on loop: EventLoop) { self.loop = loop }
 
     /// The completion is called once, on the loop, perhaps from within.
-    func resolve(_ target: RequestTarget, completion: @escaping (Result<[Endpoint], HTTPClientError>) -> Void) {
+    package func resolve(
+        _ target: RequestTarget, completion: @escaping (Result<[Endpoint], HTTPClientError>) -> Void
+    ) {
         if let address = IPAddress(target.host) { return completion(.success([Endpoint(address, target.port)])) }
         if resolver == nil { resolver = try? DNSResolver(on: loop) }
         guard let resolver else {

@@ -6,80 +6,76 @@ final class RequestGroup {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
-    private var curl: ConnectionGroup?
-    private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// Where the last request went: most likely the next one goes there too.
-    private var recent: HTTP2Origin?
+    private let kinds: [any HTTPTransport.Type]
+    /// Of the first kinds: each is made when it is needed.
+    private var transports: [any HTTPTransport] = []
+    /// Of all requests under way.
+    private var deadlines = DeadlineQueue<HTTPExchange>()
+    private var timer: LoopTimer?
+    private var sentCount = 0
 
-    init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
+    init(
+        on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames, _ kinds: [any HTTPTransport.Type]
+    ) throws(HTTPClientError) {
         self.loop = loop
         self.limits = limits
         self.names = names
-    }
-
-    var activeCount: Int { origins.values.reduce(curl?.activeCount ?? 0) { $0 + $1.activeCount } }
-
-    func send(_ exchange: HTTPExchange) {
-        guard activeCount < limits.requests else {
-            exchange.finishLater(HTTPClientError(.failed, detail: "too many requests under way"))
-            return
-        }
-        if let origin = origin(for: exchange.request), origin.speaksHTTP2 {
-            origin.send(exchange)
-        } else {
-            sendByLibcurl(exchange, exchange.request)
+        self.kinds = kinds
+        do throws(SystemError) {
+            timer = try LoopTimer(on: loop) { [weak self] in self?.deadlineCame() }
+        } catch {
+            throw HTTPClientError(.failed, detail: error.description)
         }
     }
 
-    func keepWarm(_ request: HTTPClientRequest) { origin(for: request)?.keepWarm() }
+    func send(_ exchange: HTTPExchange) throws(HTTPClientError) {
+        guard deadlines.count < limits.requests else {
+            throw HTTPClientError(.failed, detail: "too many requests under way")
+        }
+        let end = exchange.started + exchange.request.timeout
+        exchange.joined(self, number: sentCount, deadline: deadlines.schedule(exchange, at: end))
+        sentCount += 1
+        if timer?.deadline.map({ end < $0 }) ?? true { timer?.arm(at: end) }
+        offer(exchange, from: 0)
+    }
+
+    /// To one transport after the other, until one takes it.
+    func offer(_ exchange: HTTPExchange, from first: Int) {
+        do throws(HTTPClientError) {
+            for index in first..<kinds.count {
+                exchange.transport = index
+                if try transport(index).send(exchange) { return }
+            }
+            throw HTTPClientError(.invalidRequest, detail: "no client for such a server")
+        } catch {
+            exchange.finishLater(error)
+        }
+    }
+
+    private func transport(_ index: Int) throws(HTTPClientError) -> any HTTPTransport {
+        while transports.count <= index {
+            transports.append(try kinds[transports.count].init(on: loop, limits: limits, names: names))
+        }
+        return transports[index]
+    }
+
+    func takeBack(_ exchange: HTTPExchange) { transports[exchange.transport].takeBack(exchange) }
+
+    func forget(_ deadline: DeadlineID) { deadlines.cancel(deadline) }
+
+    func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
     /// Ends all requests; their completions are called with the error.
     func close(_ error: HTTPClientError) {
-        let origins = origins
-        self.origins = [:]
-        recent = nil
-        for origin in origins.values { origin.close(error) }
-        curl?.failAll(error)
-        curl = nil
+        for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }
 
-    // MARK: HTTP/2
-
-    private func origin(for request: HTTPClientRequest) -> HTTP2Origin? {
-        guard request.version == .http2, request.unixSocketPath == nil else { return nil }
-        if let recent, recent.key.fits(request) { return recent }
-        guard let key = HTTP2Origin.Key(request) else { return nil }
-        if let origin = origins[key] {
-            recent = origin
-            return origin
+    private func deadlineCame() {
+        let now = loop.now
+        while let exchange = deadlines.popExpired(now: now) {
+            takeBack(exchange)
+            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time")))
         }
-        if origins.count >= limits.connections { origins = origins.filter { !$0.value.isForgettable } }
-        guard origins.count < limits.connections,
-            let origin = HTTP2Origin(
-                key, on: loop, limits: limits, names: names, withoutHTTP2: { [weak self] in self?.take($0) })
-        else { return nil }
-        origins[key] = origin
-        recent = origin
-        return origin
-    }
-
-    // MARK: HTTP/1.1, by libcurl
-
-    /// The server does not speak HTTP/2 after all.
-    private func take(_ exchange: HTTPExchange) {
-        var request = exchange.request
-        request.timeout = max(.milliseconds(1), request.timeout - (loop.now - exchange.started))
-        sendByLibcurl(exchange, request)
-    }
-
-    private func sendByLibcurl(_ exchange: HTTPExchange, _ request: HTTPClientRequest) {
-        if curl == nil { curl = try? ConnectionGroup(on: loop, limits: limits) }
-        guard let curl else { return exchange.finishLater(HTTPClientError(.failed, detail: "out of memory")) }
-        let easy = curl.start(request) { exchange.finish($0) }
-        if let easy {
-            exchange.started(easy, in: curl)
-        } else {
-            exchange.finishLater(HTTPClientError(.invalidRequest, detail: "refused by libcurl"))
-        }
+        if let next = deadlines.nextDeadline { timer?.arm(at: next) }
     }
 }

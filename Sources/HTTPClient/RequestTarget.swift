@@ -1,24 +1,26 @@
-/// What an `https` URL says about where to connect; only the plain form of it, all else is for libcurl to judge.
-struct RequestTarget: Hashable {
+/// What a URL says about where to connect; only the plain form of it, all else is for libcurl to judge.
+package struct RequestTarget: Hashable {
+    package let isSecure: Bool
+    package let hasUser: Bool
     /// Without brackets.
-    let host: String
-    let port: UInt16
+    package let host: String
+    package let port: UInt16
     /// Host and port as the URL writes them.
-    let authority: String
+    package let authority: String
     /// The URL up to its path.
-    let beginning: String
+    package let beginning: String
 
-    private static let scheme = "https://"
-    private static let standardPort: UInt16 = 443
-
-    /// `nil` for another scheme, a user name, or a host or port that looks like none.
-    init?(_ url: String) {
+    /// `nil` for another scheme, or a host or port that looks like none.
+    package init?(_ url: String) {
         let bytes = url.utf8
-        guard bytes.starts(with: Self.scheme.utf8) else { return nil }
-        let rest = bytes.dropFirst(Self.scheme.utf8.count)
+        isSecure = bytes.starts(with: "https://".utf8)
+        let scheme = isSecure ? "https://" : "http://"
+        guard bytes.starts(with: scheme.utf8) else { return nil }
+        let rest = bytes.dropFirst(scheme.utf8.count)
         let end = rest.firstIndex { $0.endsAuthority } ?? rest.endIndex
-        let authority = rest[..<end]
-        guard !authority.contains(UInt8(ascii: "@")) else { return nil }
+        let user = rest[..<end].lastIndex(of: UInt8(ascii: "@"))
+        hasUser = user != nil
+        let authority = user.map { rest[..<end][$0...].dropFirst() } ?? rest[..<end]
         let host: Substring.UTF8View
         let tail: Substring.UTF8View
         if authority.first == UInt8(ascii: "[") {
@@ -32,7 +34,7 @@ struct RequestTarget: Hashable {
         }
         guard !host.isEmpty else { return nil }
         if tail.isEmpty {
-            port = Self.standardPort
+            port = isSecure ? 443 : 80
         } else {
             guard tail.first == UInt8(ascii: ":"), let port = UInt16(Substring(tail.dropFirst())), port > 0 else {
                 return nil
@@ -44,8 +46,11 @@ struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
+    /// Host and port.
+    package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
+
     /// Whether the URL goes to the same place by the same words.
-    func begins(_ url: String) -> Bool {
+    package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span
         guard url.count >= beginning.count else { return false }

@@ -129,13 +129,5 @@ extension HTTPClientError {
     func sentence(about url: String) -> String { "\(Self.server(of: url)): \(sentence)" }
 
     /// Host and port; never the path, which may hold a token.
-    static func server(of url: String) -> String {
-        let parts = url.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[1].isEmpty else { return "the server" }
-        let authority = parts[2].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        let host = authority.split(separator: "@").last ?? authority
-        let hasPort =
-            host.last != "]" && host.drop { $0 != "]" }.contains(":") || !host.contains("]") && host.contains(":")
-        return hasPort ? "\(host)" : "\(host):\(url.hasPrefix("https:") ? 443 : 80)"
-    }
+    static func server(of url: String) -> String { RequestTarget(url)?.server ?? "the server" }
 }

@@ -1,6 +1,8 @@
 package import Addressing
 package import Bytes
 import Crypto
+import HTTP1Connections
+import HTTP2Connections
 import HTTPClient
 package import PushDelivery
 package import Reactor
@@ -50,7 +52,7 @@ package final class PushService: @unchecked Sendable {
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connectionLimit
         limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 1
-        http = HTTPSession(on: loop, limits: limits)
+        http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
         makers = try CredentialMakers(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
         dispatcher = PushDispatcher(
@@ -173,7 +175,7 @@ package final class PushService: @unchecked Sendable {
         switch result {
         case .success(let response):
             dispatcher.answered(
-                slot, of: id, with: ProviderAnswer(response), after: response.timings.total, now: now)
+                slot, of: id, with: ProviderAnswer(response), after: response.duration, now: now)
         case .failure(let error):
             let words = error.sentence(about: url)
             dispatcher.unanswered(slot, of: id, error.pushOutcome(words), words, now: now)

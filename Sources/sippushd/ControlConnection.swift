@@ -1,4 +1,5 @@
 import Foundation
+import HTTP1Connections
 import HTTPClient
 import HTTPServices
 import ProxyDaemon

@@ -3,6 +3,7 @@ import Crypto
 import HTTP2
 import HTTPClient
 import LoopTesting
+import ProviderTesting
 import Reactor
 import Testing
 
@@ -206,13 +207,14 @@ struct HTTP2MessageTests {
         }
     }
 
-    @Test func `a server that does not offer HTTP/2 is served by HTTP/1.1, and remembered`() async throws {
+    @Test func `a server that does not offer HTTP/2 is served by HTTP/1.1 in the same time, and remembered`()
+        async throws
+    {
         try await withLoop { serverLoop in
             try await withLoop { loop in
                 let identity = try TestIdentity(hosts: ["127.0.0.1"])
                 defer { identity.remove() }
-                let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-                let server = ScriptedServer(serverLoop, [.answer(answer), .answer(answer)])
+                let server = FakeProvider(serverLoop) { _, count in count < 2 ? .answer(200, "ok") : .silence }
                 let url = try await server.listen(tls: identity.context(protocols: ["http/1.1"]))
                 let session = HTTPSession(on: loop)
                 var request = HTTPClientRequest(url: url + "/")
@@ -224,6 +226,10 @@ struct HTTP2MessageTests {
                 // Ours, which found out, and libcurl's, which was kept.
                 let count = await server.connectionCount
                 #expect(count == 2)
+                request.group = "another that finds out"
+                request.timeout = .milliseconds(50)
+                let late = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
+                #expect(late?.code == .timeout)
                 loop.post { session.close() }
                 await server.close()
             }

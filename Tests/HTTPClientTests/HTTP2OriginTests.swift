@@ -139,7 +139,7 @@ struct HTTP2OriginTests {
             fixture.send("0", "1")
             let responses = try await [fixture.answered(), fixture.answered()]
             #expect(responses.map(\.isNewConnection) == [true, false])
-            #expect(responses.allSatisfy { $0.version == .http2 && $0.timings.firstByte <= $0.timings.total })
+            #expect(responses.allSatisfy { $0.version == .http2 && $0.duration > .zero })
         }
     }
 

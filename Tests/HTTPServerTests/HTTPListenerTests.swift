@@ -1,6 +1,7 @@
 import Addressing
 import Crypto
 import Foundation
+import HTTP1Connections
 import HTTPClient
 import HTTPServer
 import LoopTesting

@@ -1,7 +1,13 @@
+import HTTP1Connections
+import HTTP2Connections
 package import HTTPClient
-import Reactor
+package import Reactor
 
 extension HTTPSession {
+    package convenience init(on loop: EventLoop, limits: Limits = Limits()) {
+        self.init(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
+    }
+
     /// Sends the request from any task. Cancelling the task cancels the request.
     package nonisolated func response(
         to request: HTTPClientRequest

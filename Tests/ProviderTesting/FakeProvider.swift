@@ -1,10 +1,13 @@
 package import Addressing
+package import Crypto
 package import LoopTesting
 package import Reactor
 
 /// An HTTP/1.1 server that answers as a test says and tells what it was asked.
 package actor FakeProvider {
     package struct Request: Sendable {
+        /// As it came.
+        package let text: String
         package let path: String
         /// Names in lower case.
         package let headers: [String: String]
@@ -13,6 +16,8 @@ package actor FakeProvider {
 
     package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
+        /// Right or wrong.
+        case bytes(String, closes: Bool = false)
         case silence
         case close
     }
@@ -35,10 +40,16 @@ package actor FakeProvider {
     }
 
     /// Gives the URL's beginning.
-    package func listen(at address: IPAddress = .loopbackV4) throws -> String {
-        let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, limit: 100) { self.accept($0) }
+    package func listen(at address: IPAddress = .loopbackV4, tls: TLSContext? = nil) throws -> String {
+        let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, tls: tls, limit: 100) {
+            self.accept($0)
+        }
         self.listener = listener
-        return "http://\(listener.local)"
+        return "\(tls == nil ? "http" : "https")://\(listener.local)"
+    }
+
+    package func listen(unixPath: String) throws {
+        listener = try StreamListener(unixPath: unixPath, on: loop, limit: 100) { self.accept($0) }
     }
 
     package func requestCount() -> Int { count }
@@ -71,6 +82,9 @@ package actor FakeProvider {
         case .answer(let status, let body, let headers):
             let text = "HTTP/1.1 \(status) X\r\n\(headers)content-length: \(body.utf8.count)\r\n\r\n\(body)"
             connection.send(Array(text.utf8))
+        case .bytes(let text, let closes):
+            connection.send(Array(text.utf8))
+            if closes { connection.close(flushing: true) }
         case .silence: break
         case .close: connection.close()
         }
@@ -90,6 +104,7 @@ extension FakeProvider.Request {
             headers[pair[0].lowercased()] = pair.count == 2 ? String(pair[1].drop { $0 == " " }) : ""
         }
         guard parts[1].utf8.count >= headers["content-length"].flatMap({ Int($0) }) ?? 0 else { return nil }
+        self.text = text
         path = lines.first.map { String($0.split(separator: " ")[1]) } ?? ""
         self.headers = headers
         body = String(parts[1])

@@ -1,4 +1,5 @@
 import Foundation
+import HTTP2Connections
 import HTTPClient
 import Reactor
 import Timekeeping
@@ -74,7 +75,7 @@ final class PushLoad {
         self.url = url
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = 1
-        session = HTTPSession(on: loop, limits: limits)
+        session = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self])
         template = HTTPClientRequest(
             method: "POST", url: url,
             headers: [
@@ -111,7 +112,7 @@ final class PushLoad {
         underWay -= 1
         switch result {
         case .success(let response):
-            latency.add(response.timings.total)
+            latency.add(response.duration)
             if response.status != 200 { fail("status \(response.status)") }
         case .failure(let error): fail("\(error)")
         }

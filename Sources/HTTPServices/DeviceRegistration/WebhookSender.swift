@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import Collections
+import HTTP1Connections
 import HTTPClient
 import JSON
 import Persistence
@@ -57,7 +58,7 @@ final class WebhookSender: @unchecked Sendable {
         self.resolve = resolve
         rules = CallbackGuard(allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers)
         authorityFile = settings.webhookAuthorityFile
-        http = HTTPSession(on: loop)
+        http = HTTPSession(on: loop, over: [HTTP1Transport.self])
     }
 
     func send(_ outcome: DeviceOutcome, to callback: DeviceCallback) {

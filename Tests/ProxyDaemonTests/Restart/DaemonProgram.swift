@@ -1,6 +1,7 @@
 import Addressing
 import Foundation
 import Glibc
+import HTTP1Connections
 import HTTPClient
 import LoopTesting
 import StoreTesting

@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import Glibc
 import HTTP2
+import HTTPClient
 import Reactor
 import Timekeeping
 
@@ -54,7 +55,7 @@ final class HTTP2Connection: @unchecked Sendable {
         limits = origin.limits
         var clientLimits = HTTP2Client.Limits()
         clientLimits.streams = limits.streams
-        clientLimits.head = EasyHandle.headLimit
+        clientLimits.head = HTTPClientResponse.headLimit
         guard let client = HTTP2Client(limits: clientLimits) else {
             throw SystemError(call: "nghttp2_session_client_new", code: ENOMEM)
         }
@@ -114,7 +115,6 @@ final class HTTP2Connection: @unchecked Sendable {
         exchanges[index] = exchange
         exchange.connection = self
         exchange.stream = index
-        exchange.sent = now
         exchange.tries += 1
         if wasIdle { becameBusy(now: now) }
         return true
@@ -152,7 +152,7 @@ final class HTTP2Connection: @unchecked Sendable {
         guard state == .open, let origin else { return }
         let now = loop.now
         heard(now: now)
-        let goesOn = client.received(bytes, now: now)
+        let goesOn = client.received(bytes)
         origin.settle { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
         // A GOAWAY after which all is answered, or the end of understanding.
@@ -172,7 +172,7 @@ final class HTTP2Connection: @unchecked Sendable {
             if case .refused = event.outcome {
                 refused.append(exchange)
             } else {
-                origin.finish(exchange, outcome(of: exchange, event.outcome, now: now))
+                exchange.finish(outcome(of: exchange, event.outcome, now: now))
             }
         }
         if client.openCount == 0 { becameIdle(now: now) }
@@ -198,13 +198,10 @@ final class HTTP2Connection: @unchecked Sendable {
     ) -> Result<HTTPClientResponse, HTTPClientError> {
         switch outcome {
         case .answered(let response):
-            let timings = HTTPClientResponse.Timings(
-                requestSent: exchange.sent - exchange.started, firstByte: response.firstByte - exchange.started,
-                total: now - exchange.started)
             return .success(
                 HTTPClientResponse(
                     status: response.status, version: .http2, head: response.head, body: response.body,
-                    timings: timings, isNewConnection: exchange.opensConnection))
+                    duration: now - exchange.started, isNewConnection: exchange.opensConnection))
         case .refused: return .failure(HTTPClientError(.reset, detail: "refused"))
         case .reset(let code):
             return .failure(HTTPClientError(.reset, detail: ending("stream ended with \(code)")))

@@ -1,6 +1,6 @@
 import Addressing
 import Crypto
-import HTTP2
+import HTTPClient
 import Reactor
 import Timekeeping
 
@@ -19,7 +19,7 @@ final class HTTP2Origin: @unchecked Sendable {
         let keyFile: String?
 
         init?(_ request: HTTPClientRequest) {
-            guard let target = RequestTarget(request.url) else { return nil }
+            guard let target = RequestTarget(request.url), target.isSecure, !target.hasUser else { return nil }
             self.target = target
             address = request.address
             authorityFile = request.authorityFile
@@ -38,15 +38,10 @@ final class HTTP2Origin: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
-    private let withoutHTTP2: (HTTPExchange) -> Void
 
     var waiting = ExchangeQueue()
     /// In the order they were opened; those that take no more requests stay until theirs are answered.
     var connections: [HTTP2Connection] = []
-    private(set) var activeCount = 0
-    private var sentCount = 0
-    private var deadlines = DeadlineQueue<HTTPExchange>()
-    private var deadlineTimer: LoopTimer?
     private var isFlushDue = false
     /// Requests are being finished; what their completions send is written right after.
     private var isSettling = false
@@ -71,119 +66,76 @@ final class HTTP2Origin: @unchecked Sendable {
     /// Bytes that wait to be sent on a connection before it takes further requests.
     private static let outputLimit = 1 << 20
 
-    /// `nil` for lack of memory. `withoutHTTP2` takes the requests when the server speaks HTTP/1.1 only.
-    init?(
-        _ key: Key, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames,
-        withoutHTTP2: @escaping (HTTPExchange) -> Void
-    ) {
+    /// `nil` for lack of memory.
+    init?(_ key: Key, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
         self.loop = loop
         self.limits = limits
         self.names = names
-        self.withoutHTTP2 = withoutHTTP2
         warmPause = limits.firstWarmPause
-        do throws(SystemError) {
-            deadlineTimer = try LoopTimer(on: loop) { [weak self] in self?.deadlineCame() }
-            warmTimer = try LoopTimer(on: loop) { [weak self] in self?.flush() }
-        } catch {
-            return nil
-        }
+        warmTimer = try? LoopTimer(on: loop) { [weak self] in self?.flush() }
+        guard warmTimer != nil else { return nil }
     }
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
     /// Nothing is lost when this object goes.
-    var isForgettable: Bool { activeCount == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 }
+    var isForgettable: Bool {
+        waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2
+    }
 
     // MARK: Requests
 
     func send(_ exchange: HTTPExchange) {
-        let now = loop.now
-        let end = now + exchange.request.timeout
-        exchange.origin = self
-        exchange.number = sentCount
-        sentCount += 1
-        exchange.started = now
-        exchange.deadline = deadlines.schedule(exchange, at: end)
-        activeCount += 1
-        if deadlineTimer?.deadline.map({ end < $0 }) ?? true { deadlineTimer?.arm(at: end) }
         waiting.append(exchange)
         flushSoon()
     }
 
-    /// Takes a request back without calling its completion.
-    func cancel(_ exchange: HTTPExchange) {
-        takeBack(exchange)
+    /// Out of the queue or off its stream.
+    func takeBack(_ exchange: HTTPExchange) {
+        if let connection = exchange.connection as? HTTP2Connection {
+            connection.cancel(exchange.stream)
+        } else {
+            waiting.noteEnd()
+        }
         flushSoon()
     }
 
-    /// Out of the queue or off its stream.
-    private func takeBack(_ exchange: HTTPExchange) {
-        let connection = exchange.connection
-        forget(exchange)
-        if let connection { connection.cancel(exchange.stream) } else { waiting.noteEnd() }
-    }
-
-    /// Ends all requests and connections.
-    func close(_ error: HTTPClientError) {
+    /// Closes all connections.
+    ///
+    /// - Returns: the requests that waited or were under way.
+    func close() -> [HTTPExchange] {
         isClosed = true
         isKeptWarm = false
         opening = nil
         let connections = connections
         self.connections = []
-        let ended = waiting.removeAll() + connections.flatMap { $0.close() }
-        for exchange in ended { finish(exchange, .failure(error)) }
-    }
-
-    func finish(_ exchange: HTTPExchange, _ outcome: Result<HTTPClientResponse, HTTPClientError>) {
-        guard exchange.origin != nil else { return }
-        forget(exchange)
-        exchange.finish(outcome)
-    }
-
-    private func forget(_ exchange: HTTPExchange) {
-        deadlines.cancel(exchange.deadline)
-        exchange.origin = nil
-        exchange.connection = nil
-        activeCount -= 1
+        return waiting.removeAll() + connections.flatMap { $0.close() }
     }
 
     func failWaiting(_ error: HTTPClientError) {
-        for exchange in waiting.removeAll() { finish(exchange, .failure(error)) }
+        for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
     /// Requests that no server has looked at wait again, before the others.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
-        for exchange in exchanges where exchange.origin != nil {
+        for exchange in exchanges where exchange.isUnderWay {
             if exchange.tries < tryLimit, !isClosed {
                 exchange.connection = nil
                 again.append(exchange)
             } else {
-                finish(exchange, .failure(error))
+                exchange.finish(.failure(error))
             }
         }
         waiting.prepend(again.sorted { $0.number < $1.number })
         flushSoon()
     }
 
-    private func deadlineCame() {
-        let now = loop.now
-        while let exchange = deadlines.popExpired(now: now) {
-            takeBack(exchange)
-            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time")))
-        }
-        if let next = deadlines.nextDeadline { deadlineTimer?.arm(at: next) }
-        flush()
-    }
-
     /// The server turned out to speak HTTP/1.1 only: whoever speaks it takes the requests.
     func handOver() {
         withoutHTTP2Until = loop.now + Self.withoutHTTP2Time
-        for exchange in waiting.removeAll() {
-            forget(exchange)
-            withoutHTTP2(exchange)
-        }
+        for exchange in waiting.removeAll() { exchange.passOn() }
     }
 
     // MARK: Writing
@@ -240,7 +192,7 @@ final class HTTP2Origin: @unchecked Sendable {
     ) {
         connections.removeAll { $0 === connection }
         noteEnd(of: connection)
-        for exchange in written { finish(exchange, .failure(error)) }
+        for exchange in written { exchange.finish(.failure(error)) }
         // Once, since a server that takes connections and drops them would be asked without end.
         sendAgain(unwritten, tryLimit: 2, error)
         // It never got to work: the next one would not either.

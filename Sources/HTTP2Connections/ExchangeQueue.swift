@@ -1,3 +1,5 @@
+import HTTPClient
+
 /// Exchanges that wait for a connection, in their order. Those that end meanwhile stay until their turn, or until they
 /// are many.
 struct ExchangeQueue {
@@ -55,4 +57,8 @@ struct ExchangeQueue {
         }
         start = 0
     }
+}
+
+extension HTTPExchange {
+    var isWaiting: Bool { isUnderWay && connection == nil }
 }

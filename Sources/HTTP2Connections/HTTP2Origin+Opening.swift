@@ -1,5 +1,6 @@
 import Addressing
 import Crypto
+import HTTPClient
 import Reactor
 import Timekeeping
 

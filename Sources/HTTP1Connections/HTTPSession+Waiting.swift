@@ -1,3 +1,4 @@
+package import HTTPClient
 import Reactor
 
 extension HTTPSession {
@@ -9,7 +10,7 @@ extension HTTPSession {
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
         }
-        let session = HTTPSession(on: loop)
+        let session = HTTPSession(on: loop, over: [HTTP1Transport.self])
         var outcome: Result<HTTPClientResponse, HTTPClientError>?
         session.send(request) { result in
             outcome = result

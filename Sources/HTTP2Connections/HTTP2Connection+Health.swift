@@ -1,12 +1,10 @@
 import HTTP2
+import HTTPClient
 import Reactor
 import Timekeeping
 
 /// Signs of life: PINGs when the server is silent, and what follows from silence.
 extension HTTP2Connection {
-    /// How long a connection without requests is kept. Providers ask for connections that are kept.
-    private static let idleLimit: Duration = .seconds(3600)
-
     /// Any byte of the server is a sign of life.
     func heard(now: Instant) {
         lastHeard = now
@@ -42,7 +40,7 @@ extension HTTP2Connection {
             client.ping()
             write()
         }
-        if client.openCount == 0, now >= idleSince + Self.idleLimit, origin?.isKeptWarm == false {
+        if client.openCount == 0, now >= idleSince + .seconds(HTTPSession.idleSeconds), origin?.isKeptWarm == false {
             retire()
             origin?.flushSoon()
         }

@@ -1,4 +1,5 @@
 import HTTP2
+import HTTPClient
 
 extension HTTPClientRequest {
     /// Writes the head as HTTP/2 wants it (RFC 9113 section 8.3), for a URL that goes to `target`.

@@ -1,6 +1,6 @@
 import Addressing
 import CCurl
-import Glibc
+import HTTPClient
 
 /// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
 ///
@@ -16,13 +16,10 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Set by whoever waits for the answer.
-    var completion: ((Result<HTTPClientResponse, HTTPClientError>) -> Void)?
+    /// What it is used for now.
+    var exchange: HTTPExchange?
 
-    static let headLimit = 16 << 10
     private static let keepAliveIdle = 60
-    /// How long an unused connection may wait for the next request. Providers ask for connections that are kept.
-    private static let connectionAge = 3600
 
     init?() {
         guard let raw = unsafe curl_easy_init() else { return nil }
@@ -41,7 +38,6 @@ final class EasyHandle {
     private struct Profile: Equatable {
         let method: String
         let hasBody: Bool
-        let timeout: Duration
         let connectTimeout: Duration
         let authorityFile: String?
         let certificateFile: String?
@@ -52,7 +48,6 @@ final class EasyHandle {
         init(_ request: HTTPClientRequest) {
             method = request.method
             hasBody = !request.body.isEmpty
-            timeout = request.timeout
             connectTimeout = request.connectTimeout
             authorityFile = request.authorityFile
             certificateFile = request.certificateFile
@@ -92,7 +87,7 @@ final class EasyHandle {
     private func setFixedOptions() -> Bool {
         set(CURLOPT_NOSIGNAL, 1) && set(CURLOPT_FOLLOWLOCATION, 0) && set(CURLOPT_TCP_NODELAY, 1)
             && set(CURLOPT_TCP_KEEPALIVE, 1)
-            && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, Self.connectionAge)
+            && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
             // What the environment says about proxies is meant for interactive tools.
             && set(CURLOPT_PROXY, "")
@@ -110,8 +105,7 @@ final class EasyHandle {
         if let file = profile.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
         if let path = profile.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
         if let address = profile.address { guard connect(to: address) else { return false } }
-        return set(CURLOPT_TIMEOUT_MS, profile.timeout.milliseconds)
-            && set(CURLOPT_CONNECTTIMEOUT_MS, profile.connectTimeout.milliseconds)
+        return set(CURLOPT_CONNECTTIMEOUT_MS, profile.connectTimeout.milliseconds)
     }
 
     private func connect(to address: IPAddress) -> Bool {
@@ -171,18 +165,15 @@ final class EasyHandle {
 
     /// What came of the request, once libcurl has finished it.
     func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
-        let sent = microseconds(CURLINFO_PRETRANSFER_TIME_T)
         guard code == CURLE_OK else {
+            let wasSent = microseconds(CURLINFO_PRETRANSFER_TIME_T) > .zero
             let detail = unsafe String(cString: curl_easy_strerror(code))
-            return .failure(HTTPClientError(errorCode(code, wasSent: sent > .zero), detail: detail))
+            return .failure(HTTPClientError(errorCode(code, wasSent: wasSent), detail: detail))
         }
-        let timings = HTTPClientResponse.Timings(
-            requestSent: sent, firstByte: microseconds(CURLINFO_STARTTRANSFER_TIME_T),
-            total: microseconds(CURLINFO_TOTAL_TIME_T))
         return .success(
             HTTPClientResponse(
                 status: long(CURLINFO_RESPONSE_CODE), version: .http1, head: head, body: body,
-                timings: timings, isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
+                duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
@@ -218,7 +209,7 @@ final class EasyHandle {
 
     /// Forgets the answer and who waited for it.
     func clear() {
-        completion = nil
+        exchange = nil
         body = []
     }
 
@@ -227,7 +218,7 @@ final class EasyHandle {
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
         // A status line begins a new head: what came before was an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
-        guard head.count + line.count <= Self.headLimit else { return 0 }
+        guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
         return line.count
     }

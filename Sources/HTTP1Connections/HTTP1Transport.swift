@@ -1,14 +1,14 @@
 import CCurl
-import Glibc
-import Reactor
+package import HTTPClient
+package import Reactor
 import Timekeeping
 
 /// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
 ///
 /// libcurl calls back from within the calls made here only, all on the loop's thread; what waits for answers is never
-/// called from within libcurl.
+/// called from within libcurl. It looks names up by itself.
 @safe
-final class ConnectionGroup {
+package final class HTTP1Transport: HTTPTransport {
     private let loop: EventLoop
     private let raw: UnsafeMutableRawPointer
     private var timer: LoopTimer?
@@ -20,15 +20,23 @@ final class ConnectionGroup {
     /// Handles kept for later requests.
     private static let idleLimit = 256
 
-    init(on loop: EventLoop, limits: HTTPSession.Limits) throws(SystemError) {
+    /// Once per process, before the first handle.
+    private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError) {
+        precondition(Self.isLibraryReady, "libcurl could not be initialised")
         self.loop = loop
-        guard let raw = unsafe curl_multi_init() else { throw SystemError(call: "curl_multi_init", code: ENOMEM) }
+        guard let raw = unsafe curl_multi_init() else { throw HTTPClientError(.failed, detail: "out of memory") }
         unsafe self.raw = raw
         unsafe multi_set_long(raw, CURLMOPT_MAX_HOST_CONNECTIONS, limits.connectionsPerHost)
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
-        // libcurl begins to send when its timer comes: before more to send is read.
-        timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
+        do throws(SystemError) {
+            // libcurl begins to send when its timer comes: before more to send is read.
+            timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
+        } catch {
+            throw HTTPClientError(.failed, detail: error.description)
+        }
         watches = FileWatches(on: loop, turn: .first) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
@@ -49,40 +57,34 @@ final class ConnectionGroup {
 
     // MARK: Requests
 
-    var activeCount: Int { active.count }
-
-    /// Starts the request; `nil` when it cannot be started, after which the completion is not called.
-    func start(
-        _ request: HTTPClientRequest, _ completion: @escaping (Result<HTTPClientResponse, HTTPClientError>) -> Void
-    ) -> EasyHandle? {
-        guard let easy = idle.popLast() ?? EasyHandle() else { return nil }
-        guard easy.prepare(request) else { return nil }
-        easy.completion = completion
+    package func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool {
+        guard let easy = idle.popLast() ?? EasyHandle() else { throw HTTPClientError(.failed, detail: "out of memory") }
+        guard easy.prepare(exchange.request), unsafe curl_multi_add_handle(raw, easy.raw) == CURLM_OK else {
+            throw HTTPClientError(.invalidRequest, detail: "refused by libcurl")
+        }
+        easy.exchange = exchange
+        exchange.connection = easy
         active[ObjectIdentifier(easy)] = easy
-        guard unsafe curl_multi_add_handle(raw, easy.raw) == CURLM_OK else {
-            active[ObjectIdentifier(easy)] = nil
-            return nil
-        }
-        return easy
+        return true
     }
 
-    /// Takes back a request that is under way, without calling its completion.
-    func cancel(_ easy: EasyHandle) {
-        guard active.removeValue(forKey: ObjectIdentifier(easy)) != nil else { return }
-        unsafe curl_multi_remove_handle(raw, easy.raw)
-        retire(easy)
+    package func takeBack(_ exchange: HTTPExchange) {
+        if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
-    /// Ends all requests; their completions are called with the error.
-    func failAll(_ error: HTTPClientError) {
-        for easy in active.values {
-            let completion = easy.completion
-            cancel(easy)
-            completion?(.failure(error))
-        }
+    /// Its connections are not worth it.
+    package func keepWarm(_ request: HTTPClientRequest) {}
+
+    package func close() -> [HTTPExchange] {
+        let easies = active.values
+        let exchanges = easies.compactMap(\.exchange)
+        for easy in easies { retire(easy) }
+        return exchanges
     }
 
     private func retire(_ easy: EasyHandle) {
+        guard active.removeValue(forKey: ObjectIdentifier(easy)) != nil else { return }
+        unsafe curl_multi_remove_handle(raw, easy.raw)
         easy.clear()
         if idle.count < Self.idleLimit { idle.append(easy) }
     }
@@ -107,17 +109,11 @@ final class ConnectionGroup {
             unsafe easy_private(handle, &context)
             guard let context = unsafe context else { continue }
             let easy = unsafe Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
-            finish(easy, code)
+            let outcome = easy.outcome(code)
+            let exchange = easy.exchange
+            retire(easy)
+            exchange?.finish(outcome)
         }
-    }
-
-    private func finish(_ easy: EasyHandle, _ code: CURLcode) {
-        guard active.removeValue(forKey: ObjectIdentifier(easy)) != nil else { return }
-        let outcome = easy.outcome(code)
-        let completion = easy.completion
-        unsafe curl_multi_remove_handle(raw, easy.raw)
-        retire(easy)
-        completion?(outcome)
     }
 
     // MARK: Callbacks
@@ -144,7 +140,7 @@ private func socketCallback(
     _ socketContext: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let context = unsafe context else { return 0 }
-    unsafe Unmanaged<ConnectionGroup>.fromOpaque(context).takeUnretainedValue().socketChanged(descriptor, what)
+    unsafe Unmanaged<HTTP1Transport>.fromOpaque(context).takeUnretainedValue().socketChanged(descriptor, what)
     return 0
 }
 
@@ -152,6 +148,6 @@ private func timerCallback(
     _ multi: UnsafeMutableRawPointer?, _ milliseconds: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let context = unsafe context else { return 0 }
-    unsafe Unmanaged<ConnectionGroup>.fromOpaque(context).takeUnretainedValue().timerChanged(milliseconds)
+    unsafe Unmanaged<HTTP1Transport>.fromOpaque(context).takeUnretainedValue().timerChanged(milliseconds)
     return 0
 }

@@ -1,0 +1,50 @@
+package import HTTPClient
+package import Reactor
+
+/// The servers that the requests of one group go to by HTTP/2.
+package final class HTTP2Transport: HTTPTransport {
+    private let loop: EventLoop
+    private let limits: HTTPSession.Limits
+    private let names: HostNames
+    private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
+    /// Where the last request went: most likely the next one goes there too.
+    private var recent: HTTP2Origin?
+
+    package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
+        self.loop = loop
+        self.limits = limits
+        self.names = names
+    }
+
+    package func send(_ exchange: HTTPExchange) -> Bool {
+        guard let origin = origin(for: exchange.request), origin.speaksHTTP2 else { return false }
+        origin.send(exchange)
+        return true
+    }
+
+    package func takeBack(_ exchange: HTTPExchange) { origin(for: exchange.request)?.takeBack(exchange) }
+
+    package func keepWarm(_ request: HTTPClientRequest) { origin(for: request)?.keepWarm() }
+
+    package func close() -> [HTTPExchange] {
+        recent = nil
+        return origins.values.flatMap { $0.close() }
+    }
+
+    private func origin(for request: HTTPClientRequest) -> HTTP2Origin? {
+        guard request.version == .http2, request.unixSocketPath == nil else { return nil }
+        if let recent, recent.key.fits(request) { return recent }
+        guard let key = HTTP2Origin.Key(request) else { return nil }
+        if let origin = origins[key] {
+            recent = origin
+            return origin
+        }
+        if origins.count >= limits.connections { origins = origins.filter { !$0.value.isForgettable } }
+        guard origins.count < limits.connections,
+            let origin = HTTP2Origin(key, on: loop, limits: limits, names: names)
+        else { return nil }
+        origins[key] = origin
+        recent = origin
+        return origin
+    }
+}
