@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import TestSupport
 import Testing
 
 private func key(_ pem: String, _ algorithm: ProviderKey.Algorithm) throws(CryptoError) -> ProviderKey {

@@ -3,6 +3,7 @@ package import Crypto
 import JSON
 package import PushSandbox
 package import Reactor
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -26,7 +27,7 @@ package actor Providers {
     package func listen(
         _ certificate: SelfSignedCertificate, plans: [String: String] = [:], apps: SelfSignedCertificate? = nil
     ) throws -> String {
-        let key = try ProviderKey(.bytes(Array(TestFolder.appleKey.utf8)), for: .es256)
+        let key = try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
         let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
         for (token, plan) in plans {
             _ = semantics.answer(

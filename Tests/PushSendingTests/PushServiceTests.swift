@@ -8,6 +8,7 @@ import PushSending
 import Reactor
 import Settings
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -59,7 +60,7 @@ struct PushServiceTests {
             let header = try JSONValue(try #require(Base64.url.decode(parts[0])))
             #expect(header == (try JSONValue(Array(#"{"alg":"ES256","kid":"ABC123DEFG"}"#.utf8))))
             #expect(try JSONValue(try #require(Base64.url.decode(parts[1])))["iss"]?.string == "DEF123GHIJ")
-            let key = try ProviderKey(.bytes(Array(TestFolder.appleKey.utf8)), for: .es256)
+            let key = try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
             let signature = try #require(Base64.url.decode(parts[2]))
             #expect(key.isValid(signature, for: parts[0] + Array(".".utf8) + parts[1]))
 
@@ -131,7 +132,7 @@ struct PushServiceTests {
             #expect(claims["scope"]?.string == "https://www.googleapis.com/auth/firebase.messaging")
             let (issued, end) = (try #require(claims["iat"]?.integer), try #require(claims["exp"]?.integer))
             #expect(end - issued == 3600)
-            let key = try ProviderKey(.bytes(Array(TestFolder.googleKey.utf8)), for: .rs256)
+            let key = try ProviderKey(.bytes(Array(TestKeys.rsa2048.utf8)), for: .rs256)
             #expect(key.isValid(try #require(Base64.url.decode(parts[2])), for: parts[0] + Array(".".utf8) + parts[1]))
         }
     }
