@@ -1,6 +1,7 @@
 package import Addressing
 import Bytes
 package import SIPGrammar
+import SIPMessage
 
 /// Requests as phones and PBXs write them, for tests.
 package enum SIPText {
@@ -93,6 +94,17 @@ package enum SIPText {
         ]
         if let contact { rows.append("Contact: <\(contact)>") }
         return bytes(rows)
+    }
+
+    /// Reads a request as the daemon does; `nil` when it is none.
+    package static func readRequest(_ bytes: [UInt8]) -> SIPRequest? {
+        guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else { return nil }
+        return request
+    }
+
+    package static func readResponse(_ bytes: [UInt8]) -> SIPResponse? {
+        guard case .response(let response) = MessageReader().read(bytes.span, isStream: false) else { return nil }
+        return response
     }
 
     package static func bytes(_ rows: [String], body: String = "") -> [UInt8] {

@@ -18,8 +18,7 @@ struct CancelSourceTests {
 
     @Test(arguments: [false, true])
     func `a call of the PBX is ended by the PBX, and by nobody who has seen its branch`(isRinging: Bool) throws {
-        let bench = EngineBench { $0.trusted = ["10.0.0.2", "10.0.0.3"].compactMap { TrustedPeer($0) } }
-        bench.register()
+        let bench = EngineBench.registered { $0.trusted = ["10.0.0.2", "10.0.0.3"].compactMap { TrustedPeer($0) } }
         bench.invite()
         var ringing: SIPRequest?
         if isRinging {

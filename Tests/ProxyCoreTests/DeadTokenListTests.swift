@@ -10,11 +10,10 @@ import Timekeeping
 @Suite("The list of dead tokens")
 struct DeadTokenListTests {
     @Test func `a contact dropped for its token leaves a dead token in the same transaction`() throws {
-        let bench = EngineBench()
-        bench.register(token: "tok1")
+        let bench = EngineBench.registered(token: "tok1")
         let push = try #require(bench.invite().pushIDs.first)
         let since = bench.now.date + .seconds(5)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: since), now: bench.now)
+        bench.finish(push, .tokenDead(since: since))
         let actions = bench.take()
         let dead = DeadToken(
             token: PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("tok1")), since: since,
@@ -26,19 +25,16 @@ struct DeadTokenListTests {
     }
 
     @Test func `without a time it is dead since we learned it`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: nil), now: bench.now)
+        bench.finish(push, .tokenDead(since: nil))
         #expect(bench.take().deadTokens.map(\.since) == [bench.now.date])
     }
 
     @Test func `a token that was registered later is not dead`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushFinished(
-            push, outcome: .tokenDead(since: bench.now.date + .milliseconds(-1)), now: bench.now)
+        bench.finish(push, .tokenDead(since: bench.now.date + .milliseconds(-1)))
         #expect(bench.take().deadTokens.isEmpty)
         #expect(bench.engine.bindings.count == 1)
     }
@@ -133,8 +129,7 @@ struct FeedbackSearchTests {
         #expect(findings.dropped == 1)
         #expect(story(bench.take()) == ["drop push", "480 invite > pbx"])
         #expect(bench.engine.heldCalls.isEmpty)
-        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-        #expect(bench.engine.buckets.entries(of: bob).isEmpty)
+        #expect(bench.engine.buckets.entries(of: EngineBench.bob).isEmpty)
     }
 
     @Test func `one token of two users drops both contacts`() {

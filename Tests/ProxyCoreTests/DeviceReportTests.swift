@@ -8,8 +8,6 @@ import TestSupport
 import Testing
 import Timekeeping
 
-private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-
 extension EngineBench {
     /// Tells of a device and lets the store write it.
     @discardableResult
@@ -20,7 +18,7 @@ extension EngineBench {
             ReportedDevice(
                 token: PushToken(provider: .fcm, param: ByteString(param), prid: ByteString(token)),
                 label: ByteString(label)),
-            of: bob, ReportTicket(number), now: now)
+            of: EngineBench.bob, ReportTicket(number), now: now)
         let first = take()
         return first + commitAll(in: first)
     }
@@ -35,51 +33,126 @@ extension EngineBench {
         }
         let told = ReportedTokens(
             form: .acrobits, calls: part(calls, "app.voip"), other: part(other, "app"), selector: ByteString(selector))
-        engine.deviceReported(ReportedDevice(told), of: bob, ReportTicket(number), now: now)
+        engine.deviceReported(ReportedDevice(told), of: EngineBench.bob, ReportTicket(number), now: now)
         let first = take()
         return first + commitAll(in: first)
     }
 
     /// The providers take these pushes.
     fileprivate func accept(_ pushes: [PushID]) {
-        for id in pushes { engine.pushFinished(id, outcome: .accepted(nil), now: now) }
+        for id in pushes { finish(id) }
         take()
     }
 
-    /// The caller of the first call gives up.
-    @discardableResult
-    fileprivate func cancel() -> [ProxyAction] {
-        guard let invite = readRequest(inviteText()) else { return [] }
-        return receive(SIPText.hopRequest("CANCEL", for: invite), from: Self.pbx)
-    }
-
     fileprivate func withdraw(_ selection: DeviceSelection, number: UInt64 = 9) -> [ProxyAction] {
-        engine.devicesWithdrawn(selection, of: bob, ReportTicket(number), now: now)
+        engine.devicesWithdrawn(selection, of: EngineBench.bob, ReportTicket(number), now: now)
         let first = take()
         return first + commitAll(in: first)
     }
 }
 
-@Suite struct `Devices that are reported over HTTP` {
-    @Test func `are on disk before the answer, and calls wake them`() {
-        let bench = EngineBench()
-        #expect(story(bench.report()) == ["commit", "report 1 done(1)"])
-        #expect(story(bench.invite()) == ["100 invite > pbx", "push invite tok1"])
+extension PhoneStory.Step {
+    fileprivate static func report(of token: String = "tok1", label: String = "", _ told: String...) -> Self {
+        Self("report of \(token)", told) { $0.said($0.bench.report(token, label: label, number: $0.nextReport())) }
     }
+
+    /// A report that is on the disk.
+    fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
+
+    /// A report in the mediator's form, and a call of which the provider has taken the push.
+    fileprivate static func mediated(isPushed: Bool = true) -> Self {
+        Self("call to a device of the mediator", []) { phone in
+            phone.bench.reportMediated(calls: "C", other: "O")
+            let told = phone.call()
+            if isPushed { phone.give(.accepted(nil)) }
+            return told
+        }.pushes("push invite C:calls&O:other")
+    }
+
+    fileprivate static func withdraw(_ selection: DeviceSelection, _ told: String...) -> Self {
+        Self("\(selection) withdrawn", told) { $0.said($0.bench.withdraw(selection, number: $0.nextReport())) }
+    }
+}
+
+@Suite struct `Devices that are reported over HTTP` {
+    @Test(arguments: [
+        PhoneStory("are on disk before the answer, and calls wake them", .reported, .wakingCall),
+        PhoneStory(
+            "with a new token under the same label replace the old one",
+            .report(label: "a", "commit", "report 1 done(1)"),
+            .report(of: "tok2", label: "a", "commit", "report 2 done(1)"),
+            .call().pushes("push invite tok2")),
+        PhoneStory(
+            "with the same token under a new label move to it", .report(label: "one", "commit", "report 1 done(1)"),
+            .report(label: "two", "commit", "report 2 done(1)"), .devices(1),
+            .withdraw(.label(ByteString("one")), "report 3 done(0)"),
+            .withdraw(.label(ByteString("two")), "commit", "report 4 done(1)")),
+        PhoneStory(
+            "are gone when they are withdrawn, and the call with them", .reported, .wakingCall,
+            .withdraw(.token(ByteString("tok1")), "commit", "drop push", "480 invite > pbx", "report 2 done(1)"),
+            .withdraw(.all, "report 3 done(0)")),
+        PhoneStory(
+            "beyond the user's number are refused", where: { $0.registrar.maxContacts = 1 }, .reported,
+            .report(of: "tok2", "report 2 tooManyDevices")),
+        PhoneStory(
+            "of a provider that is off are refused", where: { $0.configuredProviders = [] },
+            .report("report 1 notSupported")),
+    ])
+    func `are kept and withdrawn`(story: PhoneStory) { #expect(story.faults == []) }
+
+    @Test(arguments: [
+        PhoneStory(
+            "get the call there, once", .reported, .wakingCall,
+            .register(token: nil, commits: true, "drop push", "invite > 0"), .refresh(token: nil).without("invite")),
+        PhoneStory(
+            "do not get a call again that their ordinary contact has", .reported, .register(token: nil),
+            .call("100 invite > pbx", "push invite tok1", "invite > 0"), .refresh(token: nil).without("invite")),
+        PhoneStory(
+            "get no call that was cancelled", .reported, .wakingCall,
+            .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .register(token: nil).without("invite")),
+        PhoneStory(
+            "get no call that nobody waits for any more", .reported, .wakingCall, .pass(31).unseen,
+            .register(token: nil).without("invite")),
+        PhoneStory(
+            "hear of missed calls", .reported, .wakingCall, .pass(31).unseen,
+            .register(token: nil).including("push missed 103 tok1")),
+        PhoneStory(
+            "are not registered by a sign-out", .reported, .register(token: nil), .call().unseen,
+            .refresh(token: nil, expires: 0, commits: true).without("invite"), .devices(1)),
+    ])
+    func `when their user registers without a token`(story: PhoneStory) { #expect(story.faults == []) }
+
+    @Test(arguments: [
+        PhoneStory(
+            "are told so, when they were woken and did not come", where: { $0.configuredProviders = [.acrobits] },
+            .mediated(), .cancel().pushes("push NotifyIncomingCallMissed C:calls&O:other")),
+        PhoneStory(
+            "are told so at the deadline", where: { $0.configuredProviders = [.acrobits] }, .mediated(),
+            .pass(31).pushes("push NotifyIncomingCallMissed C:calls&O:other")),
+        PhoneStory(
+            "are not, when the provider has not taken the push: nobody rings",
+            where: { $0.configuredProviders = [.acrobits] }, .mediated(isPushed: false), .cancel().without("push")),
+        PhoneStory(
+            "are not, when they came: they have got the call, and get a CANCEL",
+            where: { $0.configuredProviders = [.acrobits] }, .mediated(), .register(token: nil).unseen,
+            .cancel().without("push")),
+        PhoneStory(
+            "are not, when their app has no word for it", .reported, .wakingCall, .push(.accepted(nil)),
+            .cancel().without("push")),
+    ])
+    func `when a call is over`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `that register with their token are the same device`() {
         let bench = EngineBench()
         bench.report(label: "selector")
         bench.invite()
-        #expect(
-            story(bench.register())
-                == ["commit", "200 register > phone", "drop push", "invite > phone"])
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+        #expect(story(bench.register()) == ["commit", "200 register > phone", "drop push", "invite > phone"])
+        #expect(bench.targets.count == 1)
         // Told of again, it keeps its contact and its flow.
         bench.report(label: "selector", number: 2)
-        let target = bench.engine.targets(of: bob, now: bench.now).first
+        let target = bench.targets.first
         #expect(target?.flow.remote == EngineBench.phone)
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+        #expect(bench.targets.count == 1)
     }
 
     @Test func `that register with two of Apple's tokens are the device that was known by one of them`() {
@@ -89,7 +162,7 @@ extension EngineBench {
             let token = PushToken(
                 provider: .apns, param: ByteString("TEAM.com.example.phone"), prid: ByteString(remote))
             bench.engine.deviceReported(
-                ReportedDevice(token: token, label: .empty), of: bob, ReportTicket(number), now: bench.now)
+                ReportedDevice(token: token, label: .empty), of: EngineBench.bob, ReportTicket(number), now: bench.now)
             let first = bench.take()
             return first + bench.commitAll(in: first)
         }
@@ -105,27 +178,10 @@ extension EngineBench {
                 == ["commit", "200 register > phone", "drop push", "invite > phone"])
         // Told of one of them again, it keeps both.
         #expect(story(reportRemote(2)).last == "report 2 done(1)")
-        let targets = bench.engine.targets(of: bob, now: bench.now)
+        let targets = bench.targets
         #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
         #expect(story(bench.withdraw(.token(ByteString(remote)))) == ["commit", "report 9 done(1)"])
-        #expect(bench.engine.targets(of: bob, now: bench.now).isEmpty)
-    }
-
-    @Test func `get the call where their user registers without a token, once`() {
-        let bench = EngineBench()
-        bench.report()
-        bench.invite()
-        let actions = bench.register(token: nil)
-        #expect(story(actions) == ["commit", "200 register > phone", "drop push", "invite > phone"])
-        #expect(!story(bench.register(token: nil, cseq: 2)).contains("invite > phone"))
-    }
-
-    @Test func `do not get a call again that their ordinary contact has`() {
-        let bench = EngineBench()
-        bench.report()
-        bench.register(token: nil)
-        #expect(Set(story(bench.invite())) == ["100 invite > pbx", "push invite tok1", "invite > phone"])
-        #expect(!story(bench.register(token: nil, cseq: 2)).contains("invite > phone"))
+        #expect(bench.targets.isEmpty)
     }
 
     private static let other = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -136,8 +192,7 @@ extension EngineBench {
         bench.report("tok1", label: "one")
         bench.report("tok2", label: "two", number: 2)
         bench.invite()
-        #expect(
-            story(bench.register(token: nil)) == ["commit", "200 register > phone", "drop push", "invite > phone"])
+        #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "drop push", "invite > phone"])
         // A refresh is no other phone.
         let refresh = story(bench.register(token: nil, cseq: 2))
         #expect(!refresh.contains { $0.hasPrefix("invite") })
@@ -173,30 +228,6 @@ extension EngineBench {
         #expect(story(bench.register(token: nil)).contains("invite > phone"))
     }
 
-    @Test func `get no call that nobody waits for any more`() {
-        for isCancelled in [true, false] {
-            let bench = EngineBench()
-            bench.report()
-            bench.invite()
-            if isCancelled {
-                bench.cancel()
-            } else {
-                _ = bench.pass(.seconds(31))
-            }
-            #expect(!story(bench.register(token: nil)).contains { $0.hasPrefix("invite") })
-        }
-    }
-
-    @Test func `are not registered by a sign-out`() {
-        let bench = EngineBench()
-        bench.report()
-        bench.register(token: nil)
-        bench.invite()
-        let actions = bench.register(token: nil, cseq: 2, expires: 0)
-        #expect(!story(actions).contains { $0.hasPrefix("invite") })
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
-    }
-
     @Test func `get the call where their ordinary contact is now, when it went to where that was`() {
         let bench = EngineBench()
         bench.report()
@@ -209,48 +240,13 @@ extension EngineBench {
         let first = bench.receive(text, from: Self.other)
         let actions = story(first + bench.commitAll(in: first))
         #expect(actions.contains("invite > \(Self.other)") && !actions.contains("drop push"))
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 2)
+        #expect(bench.targets.count == 2)
         // It may not be the phone that was woken.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("drop push") && woken.contains("invite > \(Self.third)"))
     }
 
     // MARK: Ends of calls that a phone was told of
-
-    @Test func `of the mediator are told that the call is over, when they were woken and did not come`() {
-        let bench = EngineBench { $0.configuredProviders = [.acrobits] }
-        bench.reportMediated(calls: "C", other: "O")
-        bench.accept(bench.invite().pushIDs)
-        #expect(
-            story(bench.cancel()).filter { $0.hasPrefix("push") }
-                == ["push NotifyIncomingCallMissed C:calls&O:other"])
-
-        let late = EngineBench { $0.configuredProviders = [.acrobits] }
-        late.reportMediated(calls: "C", other: "O")
-        late.accept(late.invite().pushIDs)
-        #expect(
-            story(late.pass(.seconds(31))).filter { $0.hasPrefix("push") }
-                == ["push NotifyIncomingCallMissed C:calls&O:other"])
-
-        // The provider has not taken the push: nobody rings.
-        let early = EngineBench { $0.configuredProviders = [.acrobits] }
-        early.reportMediated(calls: "C", other: "O")
-        early.invite()
-        #expect(!story(early.cancel()).contains { $0.hasPrefix("push") })
-
-        // It came: it has got the call, and gets a CANCEL.
-        let there = EngineBench { $0.configuredProviders = [.acrobits] }
-        there.reportMediated(calls: "C", other: "O")
-        there.accept(there.invite().pushIDs)
-        there.register(token: nil)
-        #expect(!story(there.cancel()).contains { $0.hasPrefix("push") })
-
-        // Other apps have no word for it.
-        let google = EngineBench()
-        google.report()
-        google.accept(google.invite().pushIDs)
-        #expect(!story(google.cancel()).contains { $0.hasPrefix("push") })
-    }
 
     @Test(arguments: [200, 603] as [Status])
     func `of the mediator are told that another phone has the call, when it is another`(status: Status) throws {
@@ -262,8 +258,7 @@ extension EngineBench {
             bench.accept(offered.pushIDs.reversed())
             // Without a token it has the call at once, and may be the phone that was woken.
             let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
-            let answer = bench.receive(
-                SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
+            let answer = bench.receive(SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
             let ends = story(answer).filter { $0.hasPrefix("push") }
             #expect(ends == (token == nil ? [] : ["push NotifyIncomingCallAnsweredElsewhere C:calls&O:other"]))
             // It names the call by what the first push named it.
@@ -274,68 +269,25 @@ extension EngineBench {
         }
     }
 
-    @Test func `hear of missed calls when their user registers without a token`() {
-        let bench = EngineBench()
-        bench.report()
-        bench.invite()
-        _ = bench.pass(.seconds(31))
-        #expect(story(bench.register(token: nil)).contains("push missed 103 tok1"))
-    }
-
-    @Test func `with a new token under the same label replace the old one`() {
-        let bench = EngineBench()
-        bench.report(label: "selector")
-        #expect(story(bench.report("tok2", label: "selector", number: 2)) == ["commit", "report 2 done(1)"])
-        #expect(story(bench.invite()).filter { $0.hasPrefix("push") } == ["push invite tok2"])
-    }
-
-    @Test func `with the same token under a new label move to it`() {
-        let bench = EngineBench()
-        bench.report(label: "one")
-        bench.report(label: "two", number: 2)
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
-        #expect(story(bench.withdraw(.label(ByteString("one")))) == ["report 9 done(0)"])
-        #expect(story(bench.withdraw(.label(ByteString("two")))) == ["commit", "report 9 done(1)"])
-    }
-
-    @Test func `are gone when they are withdrawn, and the call with them`() {
-        let bench = EngineBench()
-        bench.report()
-        bench.invite()
-        #expect(
-            story(bench.withdraw(.token(ByteString("tok1"))))
-                == ["commit", "drop push", "480 invite > pbx", "report 9 done(1)"])
-        #expect(story(bench.withdraw(.all)) == ["report 9 done(0)"])
-    }
-
-    @Test func `of a provider that is off, or beyond the user's number, are refused`() {
-        let bench = EngineBench { $0.registrar.maxContacts = 1 }
-        bench.report()
-        #expect(story(bench.report("tok2", number: 2)) == ["report 2 tooManyDevices"])
-        let off = EngineBench { $0.configuredProviders = [] }
-        #expect(story(off.report()) == ["report 1 notSupported"])
-    }
-
     @Test func `wait for their turn behind a REGISTER, and come after it`() {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText())
         bench.engine.deviceReported(
             ReportedDevice(
                 token: PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("tok1")), label: .empty),
-            of: bob, ReportTicket(1), now: bench.now)
+            of: EngineBench.bob, ReportTicket(1), now: bench.now)
         #expect(story(bench.take()).isEmpty)
         let then = bench.commitAll(in: first)
         #expect(story(then) == ["200 register > phone", "commit"])
         #expect(story(bench.commitAll(in: then)) == ["report 1 done(1)"])
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 1)
+        #expect(bench.targets.count == 1)
     }
 
     @Test func `that could not be stored are not there`() {
         let bench = EngineBench()
         bench.engine.deviceReported(
-            ReportedDevice(
-                token: PushToken(provider: .fcm, param: .empty, prid: ByteString("tok1")), label: .empty),
-            of: bob, ReportTicket(1), now: bench.now)
+            ReportedDevice(token: PushToken(provider: .fcm, param: .empty, prid: ByteString("tok1")), label: .empty),
+            of: EngineBench.bob, ReportTicket(1), now: bench.now)
         #expect(story(bench.commitAll(in: bench.take(), succeeded: false)) == ["report 1 unavailable"])
         #expect(story(bench.invite()) == ["404 invite > pbx"])
     }
@@ -343,12 +295,12 @@ extension EngineBench {
     @Test func `come back after a restart`() throws {
         let bench = EngineBench()
         bench.report("a;b\"c", param: "x y", label: "l;1")
-        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        let device = try #require(bench.targets.first)
         let stored = bench.engine.bindings.stored(device.id, now: bench.now)
         let row = try #require(stored)
         let engine = EngineFixture.engine(StoredState(), seed: 3)
         #expect(engine.restore(row, now: bench.now))
-        let again = try #require(engine.targets(of: bob, now: bench.now).first)
+        let again = try #require(engine.targets(of: EngineBench.bob, now: bench.now).first)
         #expect(again.pushToken == device.pushToken)
         #expect(again.pushToken?.prid == ByteString("a;b\"c"))
         #expect(!again.isReachable)

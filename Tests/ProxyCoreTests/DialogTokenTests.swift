@@ -11,8 +11,7 @@ struct DialogTokenTests {
     private static let run: UInt32 = 0xfedc_ba98
 
     private func flow(_ address: String, _ transport: Transport, connection: UInt64 = 0) throws -> Flow {
-        Flow(
-            transport: transport, listener: 3, connection: connection, remote: try #require(Endpoint(address)))
+        Flow(transport: transport, listener: 3, connection: connection, remote: try #require(Endpoint(address)))
     }
 
     private func sides() throws -> [DialogSide] {

@@ -3,7 +3,6 @@ import Bytes
 import ProxyCore
 import Registration
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 import Timekeeping
@@ -66,21 +65,14 @@ extension EngineBench {
         let text = registerText(token: token, callID: callID, cseq: cseq, from: flow.remote, expires: expires)
         let first = receive(
             contact.map { contact in
-                Array(
-                    String(decoding: text, as: UTF8.self)
-                        .replacing("<sip:bob@\(flow.remote)>", with: contact).utf8)
+                Array(String(decoding: text, as: UTF8.self).replacing("<sip:bob@\(flow.remote)>", with: contact).utf8)
             } ?? text, on: flow)
         return first + commitAll(in: first)
     }
 }
 
 extension [ProxyAction] {
-    fileprivate var flows: [Flow] {
-        compactMap { action in
-            guard case .send(_, let flow) = action else { return nil }
-            return flow
-        }
-    }
+    fileprivate var flows: [Flow] { compactMap { if case .send(_, let flow) = $0 { flow } else { nil } } }
 }
 
 /// T20: who may send what inside a dialog.

@@ -3,7 +3,6 @@ import Bytes
 import ProxyCore
 import Registration
 import SIPGrammar
-import SIPMessage
 import TestSupport
 
 /// Users with passwords, and phones that know them.

@@ -18,12 +18,22 @@ final class EngineBench {
 
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
+    static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
     init(
         users: UserDirectory = UserDirectory(), seed: UInt64 = 1, log: Log = .silent,
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) {
         engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, change)
+    }
+
+    /// With bob's phone, or another contact of his, registered.
+    static func registered(
+        token: String? = "tok1", _ change: (inout ProxySettings) -> Void = { _ in }
+    ) -> EngineBench {
+        let bench = EngineBench(change)
+        bench.register(token: token)
+        return bench
     }
 
     /// As a reload does.
@@ -118,6 +128,34 @@ final class EngineBench {
     }
 }
 
+extension EngineBench {
+    /// The CANCEL of a call of the PBX.
+    @discardableResult
+    func cancel(_ extra: [String] = [], callID: String = "call1", branch: String = "i1") -> [ProxyAction] {
+        guard let invite = readRequest(inviteText(callID: callID, branch: branch)) else { return [] }
+        return receive(SIPText.hopRequest("CANCEL", for: invite, extra: extra), from: Self.pbx)
+    }
+
+    func note(_ push: PushID, _ steps: PushStep...) {
+        for step in steps { engine.pushNoted(push, step, now: now) }
+    }
+
+    /// The provider's last word.
+    func finish(_ push: PushID, _ outcome: PushOutcome = .accepted(nil)) {
+        engine.pushFinished(push, outcome: outcome, now: now)
+    }
+
+    /// Bob's devices.
+    var targets: [ForkTarget] { engine.targets(of: Self.bob, now: now) }
+}
+
+extension [UInt8] {
+    /// The same message with another text in it.
+    func replacing(_ old: String, with new: String) -> [UInt8] {
+        Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
+    }
+}
+
 /// What actions say, as short text: `200 REGISTER > phone`, `INVITE > phone`, `push invite tok1`.
 func story(_ actions: [ProxyAction]) -> [String] {
     actions.compactMap { action in
@@ -151,18 +189,21 @@ func story(_ actions: [ProxyAction]) -> [String] {
 }
 
 extension [ProxyAction] {
-    /// The bytes of all messages sent, as text.
-    var texts: [String] {
-        compactMap { action in
-            guard case .send(let bytes, _) = action else { return nil }
-            return String(decoding: bytes, as: UTF8.self)
-        }
-    }
+    /// Of all messages sent.
+    var bytes: [[UInt8]] { compactMap { if case .send(let bytes, _) = $0 { bytes } else { nil } } }
 
-    var pushIDs: [PushID] {
-        compactMap { action in
-            guard case .push(let request) = action else { return nil }
-            return request.id
-        }
-    }
+    var texts: [String] { bytes.map { String(decoding: $0, as: UTF8.self) } }
+
+    var pushes: [PushRequest] { compactMap { if case .push(let request) = $0 { request } else { nil } } }
+
+    var pushIDs: [PushID] { pushes.map(\.id) }
 }
+
+// MARK: Reading back
+
+func readRequest(_ bytes: [UInt8]) -> SIPRequest? { SIPText.readRequest(bytes) }
+
+/// The last request among the actions.
+func sentRequest(_ actions: [ProxyAction]) -> SIPRequest? { actions.bytes.compactMap(SIPText.readRequest).last }
+
+func sentResponse(_ actions: [ProxyAction]) -> SIPResponse? { actions.bytes.compactMap(SIPText.readResponse).last }

@@ -2,7 +2,6 @@ import Addressing
 import Bytes
 import ProxyCore
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 
@@ -11,9 +10,9 @@ struct EnginePolicyTests {
     @Test func `an unknown user is 404, a foreign domain 403`() {
         let bench = EngineBench()
         #expect(story(bench.invite(to: "nobody")) == ["404 invite > pbx"])
-        let foreign = String(decoding: bench.inviteText(branch: "other"), as: UTF8.self)
+        let foreign = bench.inviteText(branch: "other")
             .replacing("INVITE sip:bob@example.net", with: "INVITE sip:bob@elsewhere.org")
-        #expect(story(bench.receive(Array(foreign.utf8), from: EngineBench.pbx)) == ["403 invite > pbx"])
+        #expect(story(bench.receive(foreign, from: EngineBench.pbx)) == ["403 invite > pbx"])
     }
 
     @Test func `a call from a phone is challenged when authentication is on`() {
@@ -55,8 +54,8 @@ struct EnginePolicyTests {
     ])
     func `what RFC 3261 section 16.3 refuses`(old: String, new: String, status: String) {
         let bench = EngineBench()
-        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing(old, with: new)
-        #expect(story(bench.receive(Array(text.utf8), from: EngineBench.pbx)) == ["\(status) invite > pbx"])
+        let text = bench.inviteText().replacing(old, with: new)
+        #expect(story(bench.receive(text, from: EngineBench.pbx)) == ["\(status) invite > pbx"])
     }
 
     @Test func `the challenges of all devices reach the caller in one response`() {
@@ -67,11 +66,11 @@ struct EnginePolicyTests {
         var answers: [ProxyAction] = []
         for (index, action) in bench.invite().enumerated() {
             guard case .send(let bytes, let flow) = action, flow.remote != EngineBench.pbx,
-                case .request(let request) = MessageReader().read(bytes.span, isStream: false)
+                let request = SIPText.readRequest(bytes)
             else { continue }
-            let answer = String(decoding: SIPText.response(401, to: request, tag: "t\(index)"), as: UTF8.self)
+            let answer = SIPText.response(401, to: request, tag: "t\(index)")
                 .replacing("Call-ID:", with: "WWW-Authenticate: Digest realm=\"\(flow.remote.address)\"\r\nCall-ID:")
-            answers += bench.receive(Array(answer.utf8), from: flow.remote)
+            answers += bench.receive(answer, from: flow.remote)
         }
         let final = answers.texts.first { $0.hasPrefix("SIP/2.0 401") }
         #expect(final?.contains("WWW-Authenticate: Digest realm=\"192.0.2.5\"\r\n") == true)
@@ -85,8 +84,7 @@ struct EnginePolicyTests {
     }
 
     @Test func `requests inside a dialog go to the other end, wherever the phone is by then`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         let ok = bench.receive(SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
@@ -105,33 +103,8 @@ struct EnginePolicyTests {
 
     @Test func `what cannot be read gets 400 when it can be answered`() {
         let bench = EngineBench()
-        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing("CSeq: 1 INVITE", with: "CSeq: 1 BYE")
-        #expect(bench.receive(Array(text.utf8), from: EngineBench.pbx).texts.first?.hasPrefix("SIP/2.0 400 ") == true)
+        let text = bench.inviteText().replacing("CSeq: 1 INVITE", with: "CSeq: 1 BYE")
+        #expect(bench.receive(text, from: EngineBench.pbx).texts.first?.hasPrefix("SIP/2.0 400 ") == true)
         #expect(bench.receive(Array("hello".utf8)).isEmpty)
     }
-}
-
-// MARK: Reading back
-
-func readRequest(_ bytes: [UInt8]) -> SIPRequest? {
-    let reader = MessageReader()
-    guard case .request(let request) = reader.read(bytes.span, isStream: false) else { return nil }
-    return request
-}
-
-/// The last request among the actions.
-func sentRequest(_ actions: [ProxyAction]) -> SIPRequest? {
-    actions.compactMap { action -> SIPRequest? in
-        guard case .send(let bytes, _) = action else { return nil }
-        return readRequest(bytes)
-    }.last
-}
-
-func sentResponse(_ actions: [ProxyAction]) -> SIPResponse? {
-    actions.compactMap { action -> SIPResponse? in
-        guard case .send(let bytes, _) = action else { return nil }
-        let reader = MessageReader()
-        guard case .response(let response) = reader.read(bytes.span, isStream: false) else { return nil }
-        return response
-    }.last
 }

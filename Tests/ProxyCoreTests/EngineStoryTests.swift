@@ -27,11 +27,41 @@ struct EngineStoryTests {
         #expect(story(bench.invite()) == ["404 invite > pbx"])
     }
 
-    @Test func `a refresh that changes nothing needs no commit`() {
-        let bench = EngineBench()
-        bench.register()
-        #expect(story(bench.receive(bench.registerText(cseq: 2))) == ["200 register > phone"])
-    }
+    @Test(arguments: [
+        PhoneStory("a refresh that changes nothing needs no commit", .register(), .refresh()),
+        PhoneStory("an INVITE gets 100 and a push, and waits", .register(), .wakingCall, .held(1)),
+        PhoneStory(
+            "another device's REGISTER does not release it", .register(), .wakingCall,
+            .register(token: "tok2").without("invite")),
+        PhoneStory(
+            "480 at the deadline and not before", .register(), .wakingCall, .pass(29.95),
+            .pass(0.1).including("480 invite > pbx")),
+        PhoneStory(
+            "480 when the INVITE expires and not before", .register(),
+            .call(extra: ["Expires: 5"], "100 invite > pbx", "push invite tok1"), .pass(4.95),
+            .pass(0.1).including("480 invite > pbx")),
+        PhoneStory(
+            "a CANCEL while held is 487, and the phone learns of the call when it returns, in one push", .register(),
+            .wakingCall, .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .wakingCall, .pass(31).unseen,
+            .refresh("push missed 103,103 tok1"),
+            // The list is on its way: it is not sent again.
+            .refresh()),
+        PhoneStory(
+            "a missed-calls push that failed is sent at the next return", .register(), .wakingCall, .pass(31).unseen,
+            .refresh("push missed 103 tok1"), .push(.credentialsRefused("x")), .refresh("push missed 103 tok1"),
+            .push(.accepted(nil)), .refresh()),
+        PhoneStory(
+            "a call that is still offered is not reported", .register(), .wakingCall,
+            .refresh("drop push", "invite > 0")),
+        PhoneStory(
+            "an answered call is not reported", .register(), .wakingCall, .refresh("drop push", "invite > 0"),
+            .answer(200, "200 invite > pbx"), .refresh()),
+        PhoneStory(
+            "a device that has just registered needs no push when the operator says so",
+            where: { $0.call.skipPushWithin = .seconds(60) }, .register(), .plainCall, .pass(40).unseen,
+            .refresh().unseen, .pass(59).unseen, .plainCall, .pass(1).unseen, .wakingCall),
+    ])
+    func `a call to a phone that sleeps`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `REGISTERs of one user are served in their order`() {
         let bench = EngineBench()
@@ -40,105 +70,21 @@ struct EngineStoryTests {
         #expect(story(bench.commitAll(in: first)) == ["200 register > phone", "200 register > phone"])
     }
 
-    @Test func `an INVITE gets 100 and a push, and waits`() {
-        let bench = EngineBench()
-        bench.register()
-        #expect(story(bench.invite()) == ["100 invite > pbx", "push invite tok1"])
-        #expect(bench.engine.heldCalls.count == 1)
-    }
-
     @Test func `the REGISTER gets its 200 first, then the INVITE on the new flow, once`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let out = bench.register(callID: "r2", from: elsewhere)
-        #expect(
-            story(out)
-                == ["commit", "200 register > \(elsewhere)", "drop push", "INVITE > \(elsewhere)"].map(lowerMethod))
+        #expect(story(out) == ["commit", "200 register > \(elsewhere)", "drop push", "invite > \(elsewhere)"])
         #expect(story(bench.register(callID: "r2", cseq: 2, from: elsewhere)) == ["200 register > \(elsewhere)"])
     }
 
     @Test func `push parameters stay here`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         let invite = bench.register(cseq: 2).texts.last ?? ""
         #expect(invite.hasPrefix("INVITE sip:bob@192.0.2.5:40000 SIP/2.0\r\n"))
         #expect(!invite.contains("pn-"))
-    }
-
-    @Test func `another device's REGISTER does not release`() {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite()
-        #expect(!story(bench.register(token: "tok2", callID: "r9")).contains { $0.hasPrefix("invite") })
-    }
-
-    @Test(arguments: [(nil, 30), ("Expires: 5", 5)])
-    func `480 at the deadline and not before`(expires: String?, seconds: Int64) {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite(extra: expires.map { [$0] } ?? [])
-        #expect(story(bench.pass(.seconds(seconds) - .milliseconds(50))).isEmpty)
-        #expect(story(bench.pass(.milliseconds(100))).contains("480 invite > pbx"))
-    }
-
-    @Test func `a CANCEL while held is 487, and the phone learns of the call when it returns, in one push`() throws {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite()
-        let cancel = try #require(cancelText(bench.inviteText()))
-        #expect(
-            story(bench.receive(cancel, from: EngineBench.pbx)) == [
-                "200 cancel > pbx", "drop push", "487 invite > pbx",
-            ])
-        bench.invite(callID: "call2", branch: "i2")
-        _ = bench.pass(.seconds(31))
-        #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103,103 tok1"])
-        // The list is on its way: it is not sent again.
-        #expect(story(bench.register(cseq: 3)) == ["200 register > phone"])
-    }
-
-    @Test func `a missed-calls push that failed is sent at the next return`() throws {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite()
-        _ = bench.pass(.seconds(31))
-        let push = try #require(bench.register(cseq: 2).pushIDs.first)
-        bench.engine.pushFinished(push, outcome: .credentialsRefused("x"), now: bench.now)
-        let again = try #require(bench.register(cseq: 3).pushIDs.first)
-        bench.engine.pushFinished(again, outcome: .accepted(nil), now: bench.now)
-        #expect(bench.register(cseq: 4).pushIDs.isEmpty)
-    }
-
-    @Test func `a call that is still offered is not reported`() {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite()
-        #expect(!story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
-    }
-
-    @Test func `an answered call is not reported`() throws {
-        let bench = EngineBench()
-        bench.register()
-        bench.invite()
-        let invite = try #require(sentRequest(bench.register(cseq: 2)))
-        let answer = SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1")
-        #expect(story(bench.receive(answer)) == ["200 invite > pbx"])
-        #expect(bench.register(cseq: 3).pushIDs.isEmpty)
-    }
-
-    @Test func `a device that has just registered needs no push when the operator says so`() {
-        let bench = EngineBench { $0.call.skipPushWithin = .seconds(60) }
-        bench.register()
-        #expect(story(bench.invite()) == ["100 invite > pbx", "invite > phone"])
-        _ = bench.pass(.seconds(40))
-        bench.register(cseq: 2)
-        _ = bench.pass(.seconds(59))
-        #expect(story(bench.invite(callID: "call2", branch: "i2")) == ["100 invite > pbx", "invite > phone"])
-        _ = bench.pass(.seconds(1))
-        #expect(story(bench.invite(callID: "call3", branch: "i3")) == ["100 invite > pbx", "push invite tok1"])
     }
 
     @Test(arguments: [
@@ -147,8 +93,7 @@ struct EngineStoryTests {
         (.user, "103", "103"),
     ])
     func `pushes name the caller in the form asked for`(format: CallerIDFormat, number: String, remote: String) throws {
-        let bench = EngineBench { $0.call.callerIDFormat = format }
-        bench.register()
+        let bench = EngineBench.registered { $0.call.callerIDFormat = format }
         guard case .push(let request) = bench.invite().last, case .incomingCall(let call) = request.message else {
             Issue.record("no push")
             return
@@ -179,27 +124,24 @@ struct EngineStoryTests {
     }
 
     @Test func `a dead token ends the call at once and the contact with it`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: bench.now.date), now: bench.now)
+        bench.finish(push, .tokenDead(since: bench.now.date))
         #expect(story(bench.take()) == ["480 invite > pbx"])
         #expect(story(bench.invite(callID: "call2", branch: "i2")) == ["480 invite > pbx"])
     }
 
     @Test func `a token that registered after it was declared dead stays`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(bench.invite().pushIDs.first)
         let before = UnixTime(milliseconds: bench.now.date.milliseconds - 1)
-        bench.engine.pushFinished(push, outcome: .tokenDead(since: before), now: bench.now)
+        bench.finish(push, .tokenDead(since: before))
         #expect(story(bench.take()) == ["480 invite > pbx"])
         #expect(bench.invite(callID: "call2", branch: "i2").pushIDs.count == 1)
     }
 
     @Test func `a provider switched off makes fresh contacts ordinary and ends expired ones`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.register(
             user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9), expires: 60)
         _ = bench.pass(.seconds(120))
@@ -210,17 +152,8 @@ struct EngineStoryTests {
     }
 
     @Test func `the same call by two ways reaches the device once`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         #expect(story(bench.invite(branch: "other")) == ["482 invite > pbx"])
-    }
-
-    // MARK: Helpers
-
-    private func lowerMethod(_ line: String) -> String { line.replacing("INVITE", with: "invite") }
-
-    private func cancelText(_ invite: [UInt8]) -> [UInt8]? {
-        readRequest(invite).map { SIPText.hopRequest("CANCEL", for: $0) }
     }
 }

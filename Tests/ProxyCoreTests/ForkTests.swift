@@ -29,8 +29,7 @@ struct ForkTests {
 
     /// Two branches that were sent, and one that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
-        var fork = Fork(
-            isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
+        var fork = Fork(isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
         fork.waits(2)
         return fork
@@ -127,8 +126,7 @@ struct ForkTests {
 
     @Test func `the caller's CANCEL ends sleepers at once and waits for the others`() {
         var fork = fork()
-        #expect(
-            text(fork.cancelReceived()) == ["cancel 1 callerCancelled", "cancel 2 callerCancelled", "drop 2"])
+        #expect(text(fork.cancelReceived()) == ["cancel 1 callerCancelled", "cancel 2 callerCancelled", "drop 2"])
         #expect(text(fork.failed(0, with: 487, response: response(487))).isEmpty)
         #expect(text(fork.failed(1, with: 486, response: response(486))) == ["respond 487"])
     }

@@ -3,7 +3,6 @@ import Bytes
 import ProxyCore
 import Registration
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 
@@ -61,18 +60,15 @@ struct IdentityTests {
         let invite = try #require(sentRequest(bench.receiveProved(call, as: "bob")))
         #expect(!invite.frame.bytes.string.contains("boss") && !invite.frame.contains(.pAssertedIdentity))
         for status: Status in [180, 200] {
-            let answer = String(
-                decoding: SIPText.response(status, to: invite, tag: "e", contact: "sip:eve@\(eve)"), as: UTF8.self)
-            let lying = answer.replacing(
+            let lying = SIPText.response(status, to: invite, tag: "e", contact: "sip:eve@\(eve)").replacing(
                 "Call-ID:", with: Self.claims.dropLast().joined(separator: "\r\n") + "\r\nCall-ID:")
-            let relayed = try #require(sentResponse(bench.receive(Array(lying.utf8), from: eve)))
+            let relayed = try #require(sentResponse(bench.receive(lying, from: eve)))
             #expect(relayed.status == status && !relayed.frame.bytes.string.contains("boss"))
         }
     }
 
     @Test func `what the PBX says goes on, but for a caller who wants privacy`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let rows = ["P-Asserted-Identity: <sip:boss@example.net>", "Diversion: <sip:d@example.net>", "X-Queue: 7"]
         let open = try #require(sentRequest(bench.invite(extra: rows)))
         for row in rows { #expect(open.frame.bytes.string.contains(row + "\r\n")) }
@@ -86,9 +82,8 @@ struct IdentityTests {
             let bench = EngineBench.authenticating()
             let invite = try #require(sentRequest(bench.receiveProved(bench.phoneText(), as: "bob")))
             let rows = "P-Asserted-Identity: <sip:200@example.net>\r\n\(isPrivate ? "Privacy: id\r\n" : "")Call-ID:"
-            let answer = String(decoding: SIPText.response(180, to: invite, tag: "b"), as: UTF8.self)
-                .replacing("Call-ID:", with: rows)
-            let relayed = try #require(sentResponse(bench.receive(Array(answer.utf8), from: EngineBench.pbx)))
+            let answer = SIPText.response(180, to: invite, tag: "b").replacing("Call-ID:", with: rows)
+            let relayed = try #require(sentResponse(bench.receive(answer, from: EngineBench.pbx)))
             #expect(relayed.frame.contains(.pAssertedIdentity) == !isPrivate)
         }
     }
@@ -145,10 +140,10 @@ struct IdentityTests {
         let proved = TestDigest.answer(challenge, to: request, as: "bob")
         let first = try #require(sentRequest(bench.receive(proved)))
         #expect(!first.frame.contains(.proxyAuthorization))
-        let asked = String(decoding: SIPText.response(407, to: first, tag: "x"), as: UTF8.self).replacing(
+        let asked = SIPText.response(407, to: first, tag: "x").replacing(
             "Call-ID:",
             with: "Proxy-Authenticate: Digest realm=\"pbx\", nonce=\"n\", algorithm=MD5, qop=\"auth\"\r\nCall-ID:")
-        let theirs = try #require(sentResponse(bench.receive(Array(asked.utf8), from: EngineBench.pbx)))
+        let theirs = try #require(sentResponse(bench.receive(asked, from: EngineBench.pbx)))
         #expect(theirs.status == .proxyAuthenticationRequired)
 
         let both = TestDigest.answer(

@@ -4,7 +4,6 @@ import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 import Timekeeping
@@ -24,9 +23,9 @@ struct LifecycleStoryTests {
         for step in [.queued(app: "fcm"), .sent, .answered(outcome, status: 200, problem: nil), .finished(outcome)]
             as [PushStep]
         {
-            bench.engine.pushNoted(push.id, step, now: bench.now)
+            bench.note(push.id, step)
         }
-        bench.engine.pushFinished(push.id, outcome: outcome, now: bench.now)
+        bench.finish(push.id, outcome)
         return bench.take()
     }
 
@@ -48,8 +47,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `the badge counts until the app says read`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let pushes = try missed(1...3, bench)
         #expect(pushes.map(\.badge) == [1, 2, 3])
         #expect(Set(pushes.map(\.code)).count == 3)
@@ -66,17 +64,14 @@ struct LifecycleStoryTests {
     }
 
     @Test func `devices have badges of their own`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.register(token: "tok2", callID: "r2", from: tablet)
         let pushes = call(1, bench)
         #expect(pushes.map(\.badge) == [1, 1] && Set(pushes.map(\.device)).count == 2)
         for push in pushes { _ = finish(push, bench) }
-        _ = bench.engine.pushMarked(
-            pushes[0].code, .read, by: pushes[0].device, now: bench.now)
+        _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[0].device, now: bench.now)
         // The code of one device says nothing of the other.
-        _ = bench.engine.pushMarked(
-            pushes[0].code, .read, by: pushes[1].device, now: bench.now)
+        _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[1].device, now: bench.now)
         _ = bench.pass(.seconds(31))
         let next = call(2, bench)
         #expect(next.first { $0.device == pushes[0].device }?.badge == 1)
@@ -84,8 +79,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `a push that the provider does not take does not count`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         _ = finish(try #require(call(1, bench).first), bench, .payloadRefused("no"))
         _ = finish(try #require(call(2, bench).first), bench)
         // The phone is there before the provider has it, and is told of the first.
@@ -98,20 +92,17 @@ struct LifecycleStoryTests {
     }
 
     @Test func `pushes of calls that an operator had forgotten do not count`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let pushes = try missed(1...2, bench)
         #expect(pushes.map(\.badge) == [1, 2])
-        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-        let calls = bench.engine.buckets.entries(of: bob)
-        bench.engine.missedCallsForgotten(Array(calls.prefix(1)), of: bob, now: bench.now)
+        let calls = bench.engine.buckets.entries(of: EngineBench.bob)
+        bench.engine.missedCallsForgotten(Array(calls.prefix(1)), of: EngineBench.bob, now: bench.now)
         #expect(bench.take().readCodes == [pushes[0].code])
         #expect(try missed(3...3, bench).map(\.badge) == [2])
     }
 
     @Test func `an answered call is read on all phones`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.register(token: "tok2", callID: "r2", from: tablet)
         let pushes = call(1, bench)
         for push in pushes { _ = finish(push, bench) }
@@ -123,8 +114,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `a record that is written already is told of the answer`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.register(token: "tok2", callID: "r2", from: tablet)
         let pushes = call(1, bench)
         for push in pushes { _ = finish(push, bench) }
@@ -142,8 +132,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `a list of missed calls takes the place of what it lists`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let calls = try missed(1...2, bench)
         let list = try #require(bench.register(cseq: 2).pushes.first)
         #expect(list.badge == 1)
@@ -159,8 +148,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `a list that is not taken reads nothing`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         _ = try missed(1...2, bench)
         let list = try #require(bench.register(cseq: 2).pushes.first)
         #expect(finish(list, bench, .payloadRefused("no")).readCodes.isEmpty)
@@ -168,8 +156,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `marks go into the record while the call rings`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(call(1, bench).first)
         let device = push.device
         #expect(bench.engine.pushMarked(push.code, .received, by: device, now: bench.now) == .record)
@@ -187,8 +174,7 @@ struct LifecycleStoryTests {
 
     @Test(arguments: PushMark.allCases)
     func `each mark stands alone`(mark: PushMark) throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(call(1, bench).first)
         let device = push.device
         #expect(bench.engine.pushMarked(push.code, mark, by: device, now: bench.now) == .record)
@@ -201,8 +187,7 @@ struct LifecycleStoryTests {
     }
 
     @Test func `a device that is gone is unknown, and has nothing unread`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let push = try #require(try missed(1...1, bench).first)
         let device = push.device
         bench.register(cseq: 2, expires: 0)
@@ -214,9 +199,8 @@ struct LifecycleStoryTests {
     }
 
     @Test func `what was unread before a restart counts on`() throws {
-        let bench = EngineBench()
-        bench.register()
-        let device = try #require(bench.engine.bindings.bindings(for: bob, now: bench.now.instant).first).id
+        let bench = EngineBench.registered()
+        let device = try #require(bench.engine.bindings.bindings(for: EngineBench.bob, now: bench.now.instant).first).id
         for number in 1...2 as ClosedRange<UInt64> {
             bench.engine.restoreUnread(
                 PushCode(high: number, low: number), .list, of: device, at: bench.now.date + .seconds(-60))
@@ -224,11 +208,8 @@ struct LifecycleStoryTests {
         #expect(call(1, bench).map(\.badge) == [3])
     }
 
-    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-
     @Test func `without a timeline badges count all the same`() throws {
-        let bench = EngineBench { $0.timelineLimit = 0 }
-        bench.register()
+        let bench = EngineBench.registered { $0.timelineLimit = 0 }
         #expect(try missed(1...2, bench).map(\.badge) == [1, 2])
         let list = try #require(bench.register(cseq: 2).pushes.first)
         #expect(finish(list, bench).readCodes.isEmpty)
@@ -237,13 +218,6 @@ struct LifecycleStoryTests {
 }
 
 extension [ProxyAction] {
-    var pushes: [PushRequest] {
-        compactMap { action in
-            guard case .push(let request) = action else { return nil }
-            return request
-        }
-    }
-
     /// Of pushes whose rows are to be told that they were read.
     var readCodes: [PushCode] {
         flatMap { action -> [PushCode] in

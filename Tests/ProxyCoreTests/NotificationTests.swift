@@ -8,7 +8,6 @@ import Testing
 import Timekeeping
 
 @Suite struct `Notifications that application servers order` {
-    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
     private let nobody = AddressOfRecord(user: ByteString("nobody"), host: ByteString("example.net"))
 
     private func notification(_ bench: EngineBench, life: Duration = .seconds(86_400)) -> PushNotification {
@@ -22,7 +21,7 @@ import Timekeeping
         life: Duration = .seconds(86_400), verdict: (PushRequest) -> PushVerdict = { _ in .possible }
     ) throws -> NotificationReceipt {
         try bench.engine.notificationOrdered(
-            notification(bench, life: life), for: recipients ?? [.user(bob)], room: room, verdict: verdict,
+            notification(bench, life: life), for: recipients ?? [.user(EngineBench.bob)], room: room, verdict: verdict,
             now: bench.now)
     }
 
@@ -35,46 +34,29 @@ import Timekeeping
         return bench
     }
 
-    private func requests(_ actions: [ProxyAction]) -> [PushRequest] {
-        actions.compactMap { action in
-            guard case .push(let request) = action else { return nil }
-            return request
-        }
-    }
-
-    private func records(_ actions: [ProxyAction]) -> [TimelineRecord] {
-        actions.flatMap { action -> [TimelineRecord] in
-            guard case .trace(let changes) = action else { return [] }
-            return changes.compactMap { change in
-                guard case .record(let record) = change else { return nil }
-                return record
-            }
-        }
-    }
-
     @Test func `go to all devices of a user, and to no ordinary contact`() throws {
         let bench = registered()
         bench.register(token: nil, callID: "r3")
-        let receipt = try order(bench, for: [.user(bob), .user(nobody)])
+        let receipt = try order(bench, for: [.user(EngineBench.bob), .user(nobody)])
         #expect(receipt.sent == 2)
         #expect(receipt.skipped == [.ordinaryContact])
         #expect(receipt.absent == [.user(nobody)])
         let actions = bench.take()
         #expect(Set(story(actions)) == ["push hi tok1", "push hi tok2"])
-        let pushes = requests(actions)
+        let pushes = actions.pushes
         #expect(Set(pushes.map(\.id)).count == 2)
         #expect(pushes.allSatisfy { $0.deadline == bench.now.date + .seconds(86_400) })
-        let omitted = try #require(records(actions).first)
+        let omitted = try #require(actions.records.first)
         #expect(omitted.kind == .notification && omitted.code == receipt.code && omitted.isComplete)
         #expect(omitted.omission == .ordinaryContact)
     }
 
     @Test func `go to one device, once, also when its user is named too`() throws {
         let bench = registered()
-        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        let device = try #require(bench.targets.first)
         #expect(try order(bench, for: [.device(device.id)]).sent == 1)
         #expect(story(bench.take()) == ["push hi tok2"])
-        #expect(try order(bench, for: [.device(device.id), .user(bob)]).sent == 2)
+        #expect(try order(bench, for: [.device(device.id), .user(EngineBench.bob)]).sent == 2)
         let unknown = NotificationRecipient.device(DeviceID(rawValue: 7))
         #expect(try order(bench, for: [unknown]).absent == [unknown])
     }
@@ -99,11 +81,11 @@ import Timekeeping
     @Test func `a dead token takes its contact with it, a new one is kept, and nothing else happens`() throws {
         let bench = registered()
         _ = try order(bench)
-        let pushes = requests(bench.take())
+        let pushes = bench.take().pushes
         let dead = try #require(pushes.first { $0.token.prid == ByteString("tok1") })
         let moved = try #require(pushes.first { $0.token.prid == ByteString("tok2") })
-        bench.engine.pushFinished(dead.id, outcome: .tokenDead(since: nil), now: bench.now)
-        bench.engine.pushFinished(moved.id, outcome: .acceptedWithNewToken(ByteString("tok3")), now: bench.now)
+        bench.finish(dead.id, .tokenDead(since: nil))
+        bench.finish(moved.id, .acceptedWithNewToken(ByteString("tok3")))
         #expect(story(bench.take()).isEmpty)
         #expect(try order(bench).sent == 1)
         #expect(story(bench.take()) == ["push hi tok3"])
@@ -113,10 +95,9 @@ import Timekeeping
     @Test func `a device that registered since keeps its contact`() throws {
         let bench = registered()
         _ = try order(bench)
-        let push = try #require(requests(bench.take()).first)
-        bench.engine.pushFinished(
-            push.id, outcome: .tokenDead(since: bench.now.date + .seconds(-100)), now: bench.now)
-        #expect(bench.engine.targets(of: bob, now: bench.now).count == 2)
+        let push = try #require(bench.take().pushes.first)
+        bench.finish(push.id, .tokenDead(since: bench.now.date + .seconds(-100)))
+        #expect(bench.targets.count == 2)
     }
 
     @Test func `have a share of their own, and take nothing of a call's`() throws {
@@ -134,8 +115,7 @@ import Timekeeping
     }
 
     @Test func `stop while calls have used up theirs`() throws {
-        let bench = EngineBench { $0.call.pushesPerDevice = 2 }
-        bench.register()
+        let bench = EngineBench.registered { $0.call.pushesPerDevice = 2 }
         for call in 1...2 { bench.invite(callID: "c\(call)", branch: "c\(call)") }
         #expect(try order(bench).skipped == [.deviceLimit])
         _ = bench.pass(.seconds(31))
@@ -145,20 +125,18 @@ import Timekeeping
     @Test func `what nobody shall keep is tried for a while all the same`() throws {
         let bench = registered()
         _ = try order(bench, life: .zero)
-        #expect(requests(bench.take()).allSatisfy { $0.deadline == bench.now.date + .seconds(30) })
+        #expect(bench.take().pushes.allSatisfy { $0.deadline == bench.now.date + .seconds(30) })
     }
 
     @Test func `leave a record each, with the one code`() throws {
         let bench = registered()
         let code = try order(bench).code
-        let pushes = requests(bench.take())
+        let pushes = bench.take().pushes
         #expect(pushes.allSatisfy { $0.code == code })
         for push in pushes {
-            bench.engine.pushNoted(push.id, .queued(app: "fcm"), now: bench.now)
-            bench.engine.pushNoted(push.id, .sent, now: bench.now)
-            bench.engine.pushNoted(push.id, .finished(.accepted(nil)), now: bench.now)
+            bench.note(push.id, .queued(app: "fcm"), .sent, .finished(.accepted(nil)))
         }
-        let records = records(bench.take())
+        let records = bench.take().records
         #expect(records.count == 2)
         #expect(
             records.allSatisfy {
@@ -169,15 +147,14 @@ import Timekeeping
     }
 
     @Test func `count as unread until they are read, unless they are silent or shall not`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         func badge(_ change: (inout PushNotification) -> Void = { _ in }) throws -> (code: PushCode, badge: Int?) {
             var notification = notification(bench)
             change(&notification)
             let receipt = try bench.engine.notificationOrdered(
-                notification, for: [.user(bob)], room: 9, verdict: { _ in .possible }, now: bench.now)
-            let push = try #require(requests(bench.take()).first)
-            bench.engine.pushFinished(push.id, outcome: .accepted(nil), now: bench.now)
+                notification, for: [.user(EngineBench.bob)], room: 9, verdict: { _ in .possible }, now: bench.now)
+            let push = try #require(bench.take().pushes.first)
+            bench.finish(push.id)
             return (receipt.code, push.badge)
         }
         let first = try badge()
@@ -186,18 +163,17 @@ import Timekeeping
         #expect(try badge { $0.isSilent = true }.badge == 2)
         #expect(try badge { $0.countsInBadge = false }.badge == 2)
         #expect(try badge { $0.badge = 7 }.badge == 7)
-        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first)
+        let device = try #require(bench.targets.first)
         #expect(bench.engine.pushMarked(first.code, .read, by: device.id, now: bench.now) != .unknownDevice)
         #expect(try badge().badge == 3)
     }
 
     @Test func `one that its provider did not take is not unread`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         _ = try order(bench)
-        let push = try #require(requests(bench.take()).first)
-        bench.engine.pushFinished(push.id, outcome: .payloadRefused("x"), now: bench.now)
+        let push = try #require(bench.take().pushes.first)
+        bench.finish(push.id, .payloadRefused("x"))
         _ = try order(bench)
-        #expect(requests(bench.take()).first?.badge == 1)
+        #expect(bench.take().pushes.first?.badge == 1)
     }
 }

@@ -11,11 +11,9 @@ import Timekeeping
 
 @Suite("What operators order")
 struct OperatorOrderTests {
-    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
     @Test func `a call that waits is ended with the status, and is a missed call`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         let call = try #require(bench.engine.heldCalls.first)
         #expect(bench.engine.callDismissed(call.id, with: 486, now: bench.now))
@@ -26,8 +24,7 @@ struct OperatorOrderTests {
     }
 
     @Test func `a phone that rings is cancelled first, and its 487 does not reach the caller`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
@@ -39,8 +36,7 @@ struct OperatorOrderTests {
     }
 
     @Test func `calls are listed in pages, oldest first, each once`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         for number in 1...7 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
         for limit in [1, 2, 3, 7, 100] {
             var found: [String] = []
@@ -53,13 +49,12 @@ struct OperatorOrderTests {
             }
             #expect(found == (1...7).map { "call\($0)" })
         }
-        #expect(bench.engine.heldCalls(of: bob, orOf: ByteString("other")).count == 7)
+        #expect(bench.engine.heldCalls(of: EngineBench.bob, orOf: ByteString("other")).count == 7)
         #expect(bench.engine.heldCalls(of: nil, orOf: ByteString("call3")).count == 1)
     }
 
     @Test func `a call is meant by its number, its reference and its Call-ID, and its devices are named`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         for number in 1...3 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
         let call = try #require(bench.engine.heldCalls.dropFirst().first)
         for text in ["\(call.id)", call.callRef.description, "call2"] {
@@ -68,7 +63,7 @@ struct OperatorOrderTests {
         for text in ["", "call", "0123456789abcdef", "99999999999999999999"] {
             #expect(bench.engine.heldCalls(named: text).isEmpty, "\(text)")
         }
-        let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
+        let device = try #require(bench.targets.first?.id)
         #expect(call.waiting == [device] && call.ringing.isEmpty)
         bench.register(cseq: 2)
         let released = try #require(bench.engine.heldCalls(named: "call2").first)
@@ -76,8 +71,7 @@ struct OperatorOrderTests {
     }
 
     @Test func `figures follow what happens`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.register(user: "eve", token: nil, callID: "r5")
         bench.invite()
         var figures = bench.engine.figures
@@ -99,48 +93,44 @@ struct OperatorOrderTests {
         #expect(figures[.bindingRemoved] == 1 && figures[.bucketEntries] == 0)
     }
 
-    @Test func `what a phone that was waited for costs is counted by how it ended`() throws {
-        let bench = EngineBench()
-        bench.register()
+    @Test func `what a phone that was waited for costs is counted by how it ended`() {
+        let bench = EngineBench.registered()
         bench.invite()
         bench.register(cseq: 2)
         bench.invite(callID: "call2", branch: "i2")
         _ = bench.pass(.seconds(31))
         bench.invite(callID: "call3", branch: "i3")
-        let invite = try #require(readRequest(bench.inviteText(callID: "call3", branch: "i3")))
-        bench.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx)
+        bench.cancel(callID: "call3", branch: "i3")
         let figures = bench.engine.figures
         #expect(figures[.heldDelivered] == 1 && figures[.heldTimedOut] == 1 && figures[.heldCancelled] == 1)
         #expect(figures[.delivery].total == 1)
     }
 
     @Test func `a bucket is emptied but for calls that are being offered`() {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         bench.invite()
         _ = bench.pass(.seconds(31))
         bench.invite(callID: "call2", branch: "i2")
-        let calls = bench.engine.buckets.entries(of: bob).filter(\.isOver)
+        let calls = bench.engine.buckets.entries(of: EngineBench.bob).filter(\.isOver)
         #expect(calls.count == 1)
-        bench.engine.missedCallsForgotten(calls, of: bob, now: bench.now)
-        #expect(bench.engine.buckets.entries(of: bob).map(\.isOver) == [false])
+        bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
+        #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
         // Their rows were deleted before.
         #expect(bench.take().isEmpty)
         // Another such order was under way already.
-        bench.engine.missedCallsForgotten(calls, of: bob, now: bench.now)
+        bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }
 
     @Test func `a device is removed by its number, also one without push`() throws {
         for token in ["tok1", nil] {
-            let bench = EngineBench()
-            bench.register(token: token)
-            let device = try #require(bench.engine.targets(of: bob, now: bench.now).first?.id)
+            let bench = EngineBench.registered(token: token)
+            let device = try #require(bench.targets.first?.id)
             bench.engine.devicesWithdrawn(
-                .device(DeviceID(rawValue: device.rawValue + 1)), of: bob, ReportTicket(1), now: bench.now)
+                .device(DeviceID(rawValue: device.rawValue + 1)), of: EngineBench.bob, ReportTicket(1), now: bench.now)
             #expect(bench.commitAll(in: bench.take()).isEmpty)
             #expect(bench.engine.bindings.count == 1)
-            bench.engine.devicesWithdrawn(.device(device), of: bob, ReportTicket(2), now: bench.now)
+            bench.engine.devicesWithdrawn(.device(device), of: EngineBench.bob, ReportTicket(2), now: bench.now)
             _ = bench.commitAll(in: bench.take())
             #expect(bench.engine.bindings.count == 0)
         }

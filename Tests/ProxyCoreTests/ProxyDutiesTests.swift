@@ -2,7 +2,6 @@ import Addressing
 import Bytes
 import ProxyCore
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 import Timekeeping
@@ -12,21 +11,14 @@ import Timekeeping
 struct ProxyDutiesTests {
     private static let second = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
 
-    private func text(_ bytes: [UInt8], _ change: (String) -> String) -> [UInt8] {
-        Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
-    }
-
     // MARK: 100 to what is no INVITE (RFC 4320 section 4.1)
 
     @Test func `a MESSAGE that nobody answers gets 100 after 3.5 s and not before, and one that is answered none`()
         throws
     {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let message = { (number: Int) in
-            text(bench.inviteText(callID: "m\(number)", branch: "m\(number)")) {
-                $0.replacing("INVITE", with: "MESSAGE")
-            }
+            bench.inviteText(callID: "m\(number)", branch: "m\(number)").replacing("INVITE", with: "MESSAGE")
         }
         #expect(story(bench.receive(message(1), from: EngineBench.pbx)) == ["message > phone"])
         #expect(!story(bench.pass(.milliseconds(3490))).contains { $0.hasPrefix("100") })
@@ -40,24 +32,22 @@ struct ProxyDutiesTests {
 
     /// As phones do that answer the INVITE with the headers of its CANCEL, which has our Via alone.
     private func withOneVia(_ response: [UInt8]) -> [UInt8] {
-        text(response) { response in
-            var seen = false
-            return response.split(separator: "\r\n", omittingEmptySubsequences: false).filter { row in
+        var seen = false
+        let rows = String(decoding: response, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
+        return Array(
+            rows.filter { row in
                 guard row.hasPrefix("Via:") else { return true }
                 defer { seen = true }
                 return !seen
-            }.joined(separator: "\r\n")
-        }
+            }.joined(separator: "\r\n").utf8)
     }
 
     @Test func `a 487 that has the Via of the CANCEL ends the call for the caller`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let invite = try #require(sentRequest(bench.invite()))
         bench.receive(SIPText.response(180, to: invite, tag: "b"))
         let original = try #require(readRequest(bench.inviteText()))
-        let cancelled = bench.receive(SIPText.hopRequest("CANCEL", for: original), from: EngineBench.pbx)
-        #expect(story(cancelled) == ["200 cancel > pbx", "cancel > phone"])
+        #expect(story(bench.cancel()) == ["200 cancel > pbx", "cancel > phone"])
         let end = bench.receive(withOneVia(SIPText.response(487, to: invite, tag: "b")))
         #expect(story(end) == ["ack > phone", "487 invite > pbx"])
         let answer = try #require(sentResponse(end))
@@ -65,8 +55,7 @@ struct ProxyDutiesTests {
     }
 
     @Test func `a 200 with one Via reaches the caller with the caller's Vias, its body and its Record-Route`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let row = "Via: SIP/2.0/UDP 203.0.113.8;branch=z9hG4bKouter"
         let invite = try #require(sentRequest(bench.invite(extra: [row])))
         let ok = SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@192.0.2.5:40000")
@@ -81,8 +70,7 @@ struct ProxyDutiesTests {
     }
 
     @Test func `a 180 with one Via is ours alone`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let invite = try #require(sentRequest(bench.invite()))
         #expect(bench.receive(withOneVia(SIPText.response(180, to: invite, tag: "b"))).isEmpty)
     }
@@ -94,8 +82,7 @@ struct ProxyDutiesTests {
     }
 
     @Test func `it goes on to the phone, and its answer comes back`() throws {
-        let bench = EngineBench()
-        bench.register()
+        let bench = EngineBench.registered()
         let out = bench.receive(try cancel(bench), from: EngineBench.pbx)
         #expect(story(out) == ["cancel > phone"])
         let forwarded = try #require(sentRequest(out))
@@ -104,10 +91,9 @@ struct ProxyDutiesTests {
     }
 
     @Test func `it is 481 where nobody can be reached, and from whom no password can be asked`() throws {
-        let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
-        bench.register()
+        let bench = EngineBench.registered { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         #expect(story(bench.receive(try cancel(to: "nobody", bench), from: EngineBench.pbx)) == ["481 cancel > pbx"])
-        let other = text(try cancel(bench)) { $0.replacing("z9hG4bKlost", with: "z9hG4bKother") }
+        let other = try cancel(bench).replacing("z9hG4bKlost", with: "z9hG4bKother")
         #expect(story(bench.receive(other, from: Self.second)) == ["481 cancel > \(Self.second)"])
     }
 

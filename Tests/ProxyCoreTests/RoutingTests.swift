@@ -138,7 +138,7 @@ struct RoutingTests {
         let row = { (bench: EngineBench, contact: String, isPush: Bool) in
             StoredBinding(
                 id: DeviceID(rawValue: 5),
-                aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+                aor: EngineBench.bob,
                 contact: ByteString(contact), callID: ByteString("r0"), cseq: 1, path: [],
                 flow: Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone), granted: 3600,
                 freshUntil: bench.now.date + Duration.seconds(3600), registeredAt: bench.now.date, isPush: isPush)
@@ -146,9 +146,8 @@ struct RoutingTests {
         let withToken = row(pushed, "<sip:bob@10.0.0.2:5060;pn-provider=fcm;pn-param=p;pn-prid=tok1>", true)
         #expect(pushed.engine.restore(withToken, now: pushed.now))
         #expect(story(pushed.invite()) == ["100 invite > pbx", "push invite tok1"])
-        let message = String(decoding: pushed.inviteText(callID: "m1", branch: "m"), as: UTF8.self)
-            .replacing("INVITE", with: "MESSAGE")
-        #expect(story(pushed.receive(Array(message.utf8), from: EngineBench.pbx)) == ["480 message > pbx"])
+        let message = pushed.inviteText(callID: "m1", branch: "m").replacing("INVITE", with: "MESSAGE")
+        #expect(story(pushed.receive(message, from: EngineBench.pbx)) == ["480 message > pbx"])
 
         let ordinary = EngineBench()
         #expect(ordinary.engine.restore(row(ordinary, "<sip:bob@10.0.0.2:5090>", false), now: ordinary.now))
@@ -214,8 +213,8 @@ struct RoutingTests {
             let rows = invite.split(separator: "\r\n").filter { $0.hasPrefix("Route: ") }.joined()
             #expect(rows.contains("10.0.0.4") == (place != "phone") && !rows.contains("10.0.0.1:"))
             let message = bench.inviteText(callID: "m1", branch: "m1", extra: ["Route: \(route)"])
-            let text = String(decoding: message, as: UTF8.self).replacing("INVITE", with: "MESSAGE")
-            #expect(story(bench.receive(Array(text.utf8), from: source)).last == "message > \(place)")
+                .replacing("INVITE", with: "MESSAGE")
+            #expect(story(bench.receive(message, from: source)).last == "message > \(place)")
         }
     }
 
@@ -274,18 +273,16 @@ struct RoutingTests {
 
     @Test(arguments: ["INVITE", "MESSAGE", "OPTIONS", "REGISTER"])
     func `a sips request is 480 with a Warning`(method: String) throws {
-        let bench = EngineBench()
-        bench.register()
-        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing("INVITE", with: method)
+        let bench = EngineBench.registered()
+        let text = bench.inviteText().replacing("INVITE", with: method)
             .replacing("\(method) sip:bob", with: "\(method) sips:bob")
-        let out = bench.receive(Array(text.utf8), from: EngineBench.pbx)
+        let out = bench.receive(text, from: EngineBench.pbx)
         #expect(story(out) == ["480 \(method.lowercased()) > pbx"])
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
     }
 
     @Test func `a sips Route of a trusted peer is 480 with a Warning`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         let out = bench.invite(extra: ["Route: <sip:10.0.0.1:5060;lr>", "Route: <sips:10.0.0.2;lr>"])
         #expect(story(out) == ["480 invite > pbx"])
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
@@ -297,7 +294,7 @@ struct RoutingTests {
         #expect(story(out) == ["403 register > phone"])
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
         let old = StoredBinding(
-            id: DeviceID(rawValue: 5), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+            id: DeviceID(rawValue: 5), aor: EngineBench.bob,
             contact: ByteString("<sips:bob@192.0.2.5;pn-provider=fcm;pn-param=p;pn-prid=tok1>"),
             callID: ByteString("r0"), cseq: 1, path: [], flow: EngineBench.udp(EngineBench.phone), granted: 3600,
             freshUntil: bench.now.date + Duration.seconds(3600), registeredAt: bench.now.date, isPush: true)
@@ -313,10 +310,8 @@ struct RoutingTests {
     // MARK: RFC 3261 section 18.1.1
 
     private func large(_ bench: EngineBench, _ number: Int = 1) -> [UInt8] {
-        let text = String(decoding: bench.inviteText(callID: "big\(number)", branch: "big\(number)"), as: UTF8.self)
-        return Array(
-            text.replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:").utf8
-        )
+        bench.inviteText(callID: "big\(number)", branch: "big\(number)")
+            .replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:")
     }
 
     @Test func `a large request goes by TCP, and as a datagram when that is refused`() throws {
@@ -380,8 +375,7 @@ struct RoutingTests {
         #expect(small.receive(small.inviteText()).last.map(Self.transport) == .udp)
         let fixed = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060;transport=udp") }
         #expect(fixed.receive(large(fixed)).last.map(Self.transport) == .udp)
-        let phone = EngineBench()
-        phone.register(token: nil)
+        let phone = EngineBench.registered(token: nil)
         #expect(phone.receive(large(phone), from: EngineBench.pbx).last.map(Self.transport) == .udp)
     }
 
@@ -396,23 +390,22 @@ struct RoutingTests {
         ("MESSAGE", "483"), ("BYE", "483"), ("SUBSCRIBE", "483"), ("FOO", "483"), ("INVITE", "483"), ("OPTIONS", "200"),
     ])
     func `no hops left`(method: String, status: String) {
-        let bench = EngineBench()
-        bench.register()
-        let text = String(decoding: bench.inviteText(), as: UTF8.self).replacing("INVITE", with: method)
+        let bench = EngineBench.registered()
+        let text = bench.inviteText().replacing("INVITE", with: method)
             .replacing("Max-Forwards: 70", with: "Max-Forwards: 0")
-        let out = story(bench.receive(Array(text.utf8), from: EngineBench.pbx))
+        let out = story(bench.receive(text, from: EngineBench.pbx))
         #expect(out == ["\(status) \(method == "FOO" ? "other(FOO)" : method.lowercased()) > pbx"])
     }
 
     @Test func `a REGISTER without hops is served when it is for us`() {
         let bench = EngineBench()
-        let text = String(decoding: registerText(contact: "<sip:bob@192.0.2.5>"), as: UTF8.self)
+        let text = registerText(contact: "<sip:bob@192.0.2.5>")
             .replacing("Max-Forwards: 70", with: "Max-Forwards: 0")
-        let first = bench.receive(Array(text.utf8))
+        let first = bench.receive(text)
         #expect(story(first + bench.commitAll(in: first)) == ["commit", "200 register > phone"])
         let foreign = text.replacing("REGISTER sip:example.net", with: "REGISTER sip:example.org")
             .replacing("branch=z9hG4bK", with: "branch=z9hG4bKx")
-        #expect(story(bench.receive(Array(foreign.utf8))) == ["483 register > phone"])
+        #expect(story(bench.receive(foreign)) == ["483 register > phone"])
     }
 
     @Test(arguments: [
@@ -448,8 +441,7 @@ struct RoutingTests {
     }
 
     @Test func `Require of other requests is for their receivers`() {
-        let bench = EngineBench()
-        bench.register(token: nil)
+        let bench = EngineBench.registered(token: nil)
         #expect(story(bench.invite(extra: ["Require: 100rel"])) == ["100 invite > pbx", "invite > phone"])
     }
 }

@@ -4,27 +4,32 @@ import ProxyCore
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPMessage
 import Testing
 import TestSupport
 import Timekeeping
 
+extension PhoneStory.Step {
+    /// A call that the phone is pushed for; the provider accepts that after 80 ms.
+    fileprivate static var pushedCall: Self {
+        Self("a pushed call", []) { phone in
+            _ = phone.register(at: 0)
+            return phone.call() + phone.provider(.accepted(nil))
+        }.including("push invite tok1")
+    }
+}
+
 @Suite("What the timeline says of a call")
 struct TimelineStoryTests {
-    private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-
     /// A call that was pushed for, with the provider's answer after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
         bench.register()
         let id = try #require(bench.invite(callID: callID).pushIDs.first)
-        bench.engine.pushNoted(id, .queued(app: "fcm"), now: bench.now)
-        bench.engine.pushNoted(id, .sent, now: bench.now)
+        bench.note(id, .queued(app: "fcm"), .sent)
         _ = bench.pass(.milliseconds(80))
         guard let outcome else { return id }
-        bench.engine.pushNoted(id, .answered(outcome, status: 200, problem: nil), now: bench.now)
-        bench.engine.pushNoted(id, .finished(outcome), now: bench.now)
+        bench.note(id, .answered(outcome, status: 200, problem: nil), .finished(outcome))
         return id
     }
 
@@ -38,7 +43,7 @@ struct TimelineStoryTests {
         let bench = EngineBench()
         let id = try pushed(bench)
         let code = try #require(bench.engine.timeline.underWay { _ in true }.first?.code)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.finish(id)
         #expect(bench.take().records.isEmpty)
         _ = bench.pass(.milliseconds(2000))
         let released = bench.register(cseq: 2)
@@ -61,11 +66,10 @@ struct TimelineStoryTests {
     @Test func `the REGISTER is noted when it comes, the INVITE when it goes`() throws {
         let bench = EngineBench()
         let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.finish(id)
         // From elsewhere: that has to be written first.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
-        let register = bench.receive(
-            bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
+        let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
         _ = bench.pass(.milliseconds(6))
         _ = bench.commitAll(in: register)
         let record = try #require(bench.engine.timeline.underWay { _ in true }.first)
@@ -73,53 +77,67 @@ struct TimelineStoryTests {
         #expect(record.steps.invited == 86)
     }
 
-    @Test func `a phone that comes before the provider's answer`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench, outcome: nil)
-        let released = bench.register(cseq: 2)
-        #expect(story(released).contains("drop push"))
-        bench.engine.pushNoted(id, .withdrawn, now: bench.now)
-        let record = try #require(try answer(486, released, bench).records.first)
-        #expect(record.delivery == .withdrawn)
-        #expect(record.end == .refused)
-        #expect(record.endStatus == 486)
-    }
-
-    @Test func `nobody comes`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
-        let record = try #require(bench.pass(.seconds(30)).records.first)
-        #expect(record.end == .timeOver)
-        #expect(record.answer == .accepted)
-        #expect(record.steps.ended == 30_000)
-        #expect(record.steps.registered == nil)
-    }
-
-    @Test func `the caller gives up`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench, outcome: nil)
-        guard case .request(let invite) = MessageReader().read(bench.inviteText().span, isStream: false) else {
-            Issue.record("the INVITE cannot be read")
-            return
-        }
-        let cancelled = bench.receive(SIPText.hopRequest("CANCEL", for: invite), from: EngineBench.pbx)
-        #expect(cancelled.records.isEmpty)
-        bench.engine.pushNoted(id, .withdrawn, now: bench.now)
-        #expect(bench.take().records.map(\.end) == [.callerGaveUp])
-    }
+    @Test(arguments: [
+        PhoneStory(
+            "a phone that comes before the provider's answer", .register(), .wakingCall, .slowProvider,
+            .refresh("drop push", "invite > 0"), .withdrawn, .answer(486, "ack > 0", "486 invite > pbx"),
+            .records("fcm, withdrawn, end refused, with 486, sent 0, registered 80, invited 80, ended 80")),
+        PhoneStory(
+            "nobody comes", .pushedCall, .pass(30).unseen,
+            .records("fcm, provider accepted, end time-over, sent 0, answered 80, ended 30000")),
+        PhoneStory(
+            "the caller gives up", .register(), .wakingCall, .slowProvider,
+            .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .records(), .withdrawn,
+            .records("fcm, withdrawn, end caller-gave-up, sent 0, ended 80")),
+        PhoneStory(
+            "the token is dead", .register(), .wakingCall, .provider(.tokenDead(since: nil), "480 invite > pbx"),
+            .records("fcm, provider token-dead, end token-dead, sent 0, answered 80, ended 80")),
+        PhoneStory(
+            "the token was dead before the REGISTER: the contact stays", .register(), .wakingCall,
+            .provider(.tokenDead(since: UnixTime(seconds: 1)), "480 invite > pbx"),
+            .records("fcm, provider token-dead, end push-failed, sent 0, answered 80, ended 80")),
+        PhoneStory(
+            "the provider refuses us", .register(), .wakingCall,
+            .provider(.credentialsRefused("no"), "480 invite > pbx"),
+            .records("fcm, provider credentials-refused, end push-failed, sent 0, answered 80, ended 80")),
+        PhoneStory(
+            "the phone signs out while it is waited for", .pushedCall, .refresh(expires: 0, commits: true).unseen,
+            .records("fcm, provider accepted, end signed-out, sent 0, answered 80, ended 80")),
+        PhoneStory(
+            "the phone gives no answer to the INVITE", .pushedCall, .refresh("invite > 0"), .pass(40).unseen,
+            .records(
+                "fcm, provider accepted, end no-answer, sent 0, answered 80, registered 80, invited 80, ended 32080")),
+        PhoneStory(
+            "a REGISTER that lets the call out is no sign of life", .pushedCall, .refresh("invite > 0"),
+            .answer(200, "200 invite > pbx"),
+            .records("fcm, provider accepted, end answered, sent 0, answered 80, registered 80, invited 80, ended 80")),
+    ])
+    func `a call that is pushed for`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test(arguments: [
-        (PushOutcome.tokenDead(since: nil), TimelineRecord.End.tokenDead), (.credentialsRefused("no"), .pushFailed),
-        // From before the REGISTER: the contact stays.
-        (.tokenDead(since: UnixTime(seconds: 1)), .pushFailed),
+        PhoneStory(
+            "an ordinary contact", .register(token: nil), .plainCall, .answer(200, "200 invite > pbx"),
+            .records("ordinary-contact, end answered, invited 0, ended 0")),
+        PhoneStory(
+            "its provider is switched off", .register(),
+            PhoneStory.Step("fcm is switched off", []) { phone in
+                phone.bench.engine.providerSwitched(.fcm, on: false, now: phone.bench.now)
+                return phone.said(phone.bench.take())
+            }, .plainCall, .answer(200, "200 invite > pbx"),
+            .records("fcm, provider-off, end answered, invited 0, ended 0")),
+        PhoneStory(
+            "it has just registered", where: { $0.call.skipPushWithin = .seconds(10) }, .register(), .plainCall,
+            .answer(200, "200 invite > pbx"),
+            .records("fcm, just-registered, end answered, invited 0, ended 0")),
+        PhoneStory(
+            "too many pushes for the phone", where: { $0.call.pushesPerDevice = 1 }, .register(), .wakingCall,
+            .call("100 invite > pbx"), .pass(31).unseen,
+            .records("fcm, device-limit, end time-over, ended 30000")),
+        PhoneStory(
+            "too many calls at a time", where: { $0.limits.calls = 0 }, .register(), .call("503 invite > pbx"),
+            .records("too-many-calls, end not-offered, with 503, ended 0")),
     ])
-    func `a push that cannot be delivered`(outcome: PushOutcome, end: TimelineRecord.End) throws {
-        let bench = EngineBench()
-        let id = try pushed(bench, outcome: outcome)
-        bench.engine.pushFinished(id, outcome: outcome, now: bench.now)
-        #expect(bench.take().records.map(\.end) == [end])
-    }
+    func `a call without a push`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `the other phone answers`() throws {
         let bench = EngineBench()
@@ -132,25 +150,8 @@ struct TimelineStoryTests {
         // The tablet's push is not yet taken back.
         #expect(records.map(\.end) == [.answered])
         #expect(bench.engine.timeline.count == 1)
-        bench.engine.pushNoted(tablet, .withdrawn, now: bench.now)
+        bench.note(tablet, .withdrawn)
         #expect(bench.take().records.map(\.end) == [.answeredElsewhere])
-    }
-
-    @Test func `the phone signs out while it is waited for`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
-        #expect(bench.register(cseq: 2, expires: 0).records.map(\.end) == [.signedOut])
-    }
-
-    @Test func `the phone gives no answer to the INVITE`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
-        bench.register(cseq: 2)
-        let record = try #require(bench.pass(.seconds(40)).records.first)
-        #expect(record.end == .noAnswer)
-        #expect(record.steps.invited == 80)
     }
 
     // MARK: Without a push
@@ -177,59 +178,15 @@ struct TimelineStoryTests {
         #expect(count == 600)
     }
 
-    @Test func `an ordinary contact`() throws {
-        let bench = EngineBench()
-        bench.register(token: nil)
-        let record = try #require(try answer(200, bench.invite(), bench).records.first)
-        #expect(record.omission == .ordinaryContact)
-        #expect(record.steps.invited == 0)
-        #expect(record.end == .answered)
-    }
-
-    @Test func `its provider is switched off`() throws {
-        let bench = EngineBench()
-        bench.register()
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
-        _ = bench.take()
-        let record = try #require(try answer(200, bench.invite(), bench).records.first)
-        #expect(record.omission == .providerOff)
-        #expect(record.app == "fcm")
-    }
-
     @Test func `its provider is switched off while it is waited for`() throws {
         let bench = EngineBench()
         bench.register(expires: 60)
         _ = bench.pass(.seconds(100))
         let id = try #require(bench.invite().pushIDs.first)
-        bench.engine.pushNoted(id, .finished(.accepted(nil)), now: bench.now)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.note(id, .finished(.accepted(nil)))
+        bench.finish(id)
         bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
         #expect(bench.take().records.map(\.end) == [.providerOff])
-    }
-
-    @Test func `it has just registered`() throws {
-        let bench = EngineBench { $0.call.skipPushWithin = .seconds(10) }
-        bench.register()
-        let record = try #require(try answer(200, bench.invite(), bench).records.first)
-        #expect(record.omission == .justRegistered)
-    }
-
-    @Test func `too many pushes for the phone`() throws {
-        let bench = EngineBench { $0.call.pushesPerDevice = 1 }
-        bench.register()
-        bench.invite()
-        #expect(bench.invite(callID: "call2", branch: "i2").pushIDs.isEmpty)
-        let record = try #require(bench.pass(.seconds(31)).records.first)
-        #expect(record.omission == .deviceLimit)
-        #expect(record.end == .timeOver)
-    }
-
-    @Test func `too many calls at a time`() {
-        let bench = EngineBench { $0.limits.calls = 0 }
-        bench.register()
-        let record = bench.invite().records.first
-        #expect(record?.omission == .tooManyCalls)
-        #expect(record?.endStatus == 503)
     }
 
     // MARK: Besides
@@ -237,11 +194,10 @@ struct TimelineStoryTests {
     @Test func `a list of missed calls has a record`() throws {
         let bench = EngineBench()
         let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.finish(id)
         _ = bench.pass(.seconds(31))
         let list = try #require(bench.register(cseq: 2).pushIDs.first)
-        bench.engine.pushNoted(list, .sent, now: bench.now)
-        bench.engine.pushNoted(list, .finished(.accepted(nil)), now: bench.now)
+        bench.note(list, .sent, .finished(.accepted(nil)))
         let record = try #require(bench.take().records.first)
         #expect(record.kind == .missedCalls)
         #expect(record.calls == 1)
@@ -259,7 +215,7 @@ struct TimelineStoryTests {
         let bench = EngineBench { $0.timelineLimit = 0 }
         #expect(bench.invite(to: "nobody", branch: "i0").records.isEmpty)
         let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.finish(id)
         #expect(bench.pass(.seconds(31)).records.isEmpty)
         #expect(bench.engine.timeline.count == 0)
     }
@@ -270,7 +226,7 @@ struct TimelineStoryTests {
     ) throws {
         let bench = EngineBench()
         let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
+        bench.finish(id)
         bench.take()
         _ = bench.pass(.milliseconds(500))
         var released: [ProxyAction] = []
@@ -294,14 +250,6 @@ struct TimelineStoryTests {
         #expect(record.sign == sign && record.steps.registered == nil && record.steps.invited == 580)
     }
 
-    @Test func `a REGISTER that lets the call out is no sign of life`() throws {
-        let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.engine.pushFinished(id, outcome: .accepted(nil), now: bench.now)
-        let released = bench.register(cseq: 2)
-        let record = try #require(try answer(200, released, bench).records.first)
-        #expect(record.sign == nil && record.steps.registered == 80)
-    }
 }
 
 extension [ProxyAction] {
@@ -313,13 +261,5 @@ extension [ProxyAction] {
         }
     }
 
-    var invites: [SIPRequest] {
-        compactMap { action in
-            guard case .send(let bytes, _) = action,
-                case .request(let request) = MessageReader().read(bytes.span, isStream: false),
-                request.method == .invite
-            else { return nil }
-            return request
-        }
-    }
+    var invites: [SIPRequest] { bytes.compactMap(SIPText.readRequest).filter { $0.method == .invite } }
 }

@@ -3,7 +3,6 @@ import Bytes
 import ProxyCore
 import Registration
 import SIPGrammar
-import SIPMessage
 import Synchronization
 import Telemetry
 import Testing
@@ -32,9 +31,7 @@ struct WrongPasswordTests {
         var statuses: [String: Int] = [:]
         for number in 0..<1_000 {
             let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
-            let text = String(decoding: guess, as: UTF8.self).replacing(
-                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
-            let out = bench.receive(Array(text.utf8))
+            let out = bench.receive(guess.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
             let status = try #require(sentResponse(out))
             statuses["\(status.status)", default: 0] += 1
             if status.status == .serviceUnavailable { #expect(status.frame.contains(.retryAfter)) }
@@ -61,11 +58,10 @@ struct WrongPasswordTests {
     @Test func `what was guessed over HTTP counts over SIP, and the other way round`() {
         let bench = EngineBench.authenticating()
         let source = EngineBench.phone.address
-        let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
-        for _ in 0..<9 { bench.engine.loginFailed(from: source, for: bob, now: bench.now) }
-        #expect(bench.engine.loginWait(from: source, for: bob, now: bench.now) == nil)
-        #expect(register(bench, "bob", password: "guess", from: EngineBench.phone, callID: "r") == "401")
-        #expect(bench.engine.loginWait(from: source, for: bob, now: bench.now) != nil)
+        for _ in 0..<9 { bench.engine.loginFailed(from: source, for: EngineBench.bob, now: bench.now) }
+        #expect(bench.engine.loginWait(from: source, for: EngineBench.bob, now: bench.now) == nil)
+        #expect(register(bench, "EngineBench.bob", password: "guess", from: EngineBench.phone, callID: "r") == "401")
+        #expect(bench.engine.loginWait(from: source, for: EngineBench.bob, now: bench.now) != nil)
         #expect(register(bench, "eve", from: EngineBench.phone, callID: "e") == "503")
     }
 
@@ -102,9 +98,7 @@ struct WrongPasswordTests {
         for number in 0..<100 {
             let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
             // As if it came from the phone's address, to which no nonce was sent.
-            let text = String(decoding: guess, as: UTF8.self).replacing(
-                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
-            let out = bench.receive(Array(text.utf8))
+            let out = bench.receive(guess.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
             #expect(out.texts.first?.contains("stale=true") == true)
         }
         #expect(bench.engine.figures[.loginFailed] == 0)
@@ -139,9 +133,7 @@ struct WrongPasswordTests {
         _ = bench.receiveProved(bench.registerText(callID: "r3", expires: 5), as: "bob")
         #expect(lines().contains { $0.contains("status=423") })
         for number in 0..<200 {
-            let text = String(decoding: wrong, as: UTF8.self).replacing(
-                "branch=z9hG4bK", with: "branch=z9hG4bKg\(number)")
-            bench.receive(Array(text.utf8))
+            bench.receive(wrong.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
         }
         #expect(lines().count < 20)
         _ = bench.pass(.seconds(11))

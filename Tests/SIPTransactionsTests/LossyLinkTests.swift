@@ -124,11 +124,11 @@ private struct World {
             caller.cancel(id, reasons: [], now: now, into: &out)
             callerDid(out)
         case .toCaller(let bytes):
-            guard let response = parse(bytes)?.response else { return }
+            guard let response = SIPText.readResponse(bytes) else { return }
             caller.responseReceived(response, now: now, into: &out)
             callerDid(out)
         case .toCallee(let bytes):
-            guard let request = parse(bytes)?.request else { return }
+            guard let request = SIPText.readRequest(bytes) else { return }
             let match = callee.requestReceived(request, now: now, into: &out)
             calleeDid(out)
             serve(match, request)
@@ -220,8 +220,7 @@ private struct World {
     /// Answers, and repeats a 2xx to an INVITE until its ACK has come (RFC 3261 section 13.3.1.4).
     private mutating func respond(_ id: ServerTransactionID, _ request: SIPRequest, _ code: UInt16) {
         var out: [TransactionOutput] = []
-        callee.respond(
-            id, status: Status(code: code), bytes: answer(request, Int(code)), now: now, into: &out)
+        callee.respond(id, status: Status(code: code), bytes: answer(request, Int(code)), now: now, into: &out)
         calleeDid(out)
         guard code == 200, request.method == .invite, flow == udp else { return }
         let count = unacknowledged[request.callID] ?? 0

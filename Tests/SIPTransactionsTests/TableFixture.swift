@@ -9,6 +9,10 @@ import Timekeeping
 final class TableFixture {
     var table: TransactionTable
     var now = start
+    /// What was sent last, and the last request that was new.
+    var client: (id: ClientTransactionID, branch: String)?
+    var method = ""
+    var server: ServerTransactionID?
     private var out: [TransactionOutput] = []
 
     init(limits: TransactionLimits = TransactionLimits()) {
@@ -60,6 +64,7 @@ final class TableFixture {
         var message = TestMessage(method, branch: branch)
         message.body = "body"
         table.start(id, request: message.outgoing, on: flow, now: now, into: &out)
+        self.method = method
         return (id, branch)
     }
 

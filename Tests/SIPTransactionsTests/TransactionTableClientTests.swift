@@ -41,57 +41,42 @@ struct TransactionTableClientTests {
 
     // MARK: Requests other than INVITE
 
-    @Test func `a request over UDP is sent eleven times, then timed out`() throws {
-        _ = try fixture.send("MESSAGE")
-        fixture.advance(to: .seconds(33))
-        #expect(
-            fixture.outputs() == Array(repeating: "send MESSAGE", count: 11) + ["client timed out", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `its final response is told once`() throws {
-        let (_, branch) = try fixture.send("MESSAGE")
-        fixture.receive(100, branch, "MESSAGE")
-        fixture.receive(200, branch, "MESSAGE")
-        fixture.receive(200, branch, "MESSAGE")
-        #expect(fixture.outputs() == ["send MESSAGE", "told 100", "told 200"])
-        fixture.advance(to: .milliseconds(5010))
-        #expect(fixture.outputs() == ["client ended"])
-        #expect(fixture.isEmpty)
-        fixture.receive(200, branch, "MESSAGE")
-        #expect(fixture.outputs() == ["stray"])
-    }
-
-    @Test func `on a reliable transport it is sent once and ends with its response`() throws {
-        let (_, branch) = try fixture.send("BREW", on: tcp)
-        fixture.advance(to: .seconds(30))
-        fixture.receive(404, branch, "BREW")
-        #expect(fixture.outputs() == ["send BREW", "told 404", "client ended"])
-        #expect(fixture.isEmpty)
-    }
+    @Test(arguments: [
+        Exchange(
+            "over UDP it is sent eleven times, then timed out", .send("MESSAGE", "send MESSAGE"),
+            .until(33, "10 × send MESSAGE", "client timed out", "client ended"), .empty),
+        Exchange(
+            "its final response is told once", .send("MESSAGE", "send MESSAGE"), .response(100, "told 100"),
+            .response(200, "told 200"), .response(200), .until(5.01, "client ended"), .empty, .response(200, "stray")),
+        Exchange(
+            "on a reliable transport it is sent once and ends with its response",
+            .send("BREW", over: tcp, "send BREW"), .until(30), .response(404, "told 404", "client ended"), .empty),
+        Exchange("it cannot be cancelled", .send("MESSAGE", "send MESSAGE"), .response(100, "told 100"), .cancel()),
+    ])
+    func `a request other than INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
 
     // MARK: INVITE
 
-    @Test func `an INVITE over UDP is sent seven times, then timed out`() throws {
-        _ = try fixture.send("INVITE")
-        fixture.advance(to: .seconds(33))  // 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s
-        #expect(fixture.outputs() == Array(repeating: "send INVITE", count: 7) + ["client timed out", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `that an INVITE rings for too long is told once; its end is the core's decision`() throws {
-        let (id, branch) = try fixture.send("INVITE")
-        fixture.receive(100, branch, "INVITE")
-        fixture.advance(to: .seconds(100))
-        fixture.receive(180, branch, "INVITE")
-        fixture.advance(to: .seconds(289))
-        #expect(fixture.outputs() == ["send INVITE", "told 100", "told 180"])
-        fixture.advance(to: .seconds(7200))
-        #expect(fixture.outputs() == ["client rang too long"])
-        #expect(fixture.table.clientCount == 1)
-        fixture.cancel(id)
-        #expect(fixture.outputs() == ["send CANCEL"])
-    }
+    @Test(arguments: [
+        Exchange(
+            "over UDP it is sent seven times, then timed out", .send("INVITE", "send INVITE"),
+            // At 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s.
+            .until(33, "6 × send INVITE", "client timed out", "client ended"), .empty),
+        Exchange(
+            "that it rings for too long is told once; its end is the core's decision", .send("INVITE", "send INVITE"),
+            .response(100, "told 100"), .until(100), .response(180, "told 180"), .until(289),
+            .until(7200, "client rang too long"), .cancel("send CANCEL")),
+        Exchange(
+            "a refusal on a reliable transport is acknowledged and the transaction ends",
+            .send("INVITE", over: tcp, "send INVITE"), .response(404, "send ACK", "told 404", "client ended"), .empty),
+        Exchange(
+            "every 2xx of every fork goes up, and no ACK is made for it", .send("INVITE", "send INVITE"),
+            .response(200, tag: "fork1", "told 200"), .response(200, tag: "fork1", "told 200"),
+            .response(200, tag: "fork2", "told 200"), .response(486, tag: "fork3"), .until(31.99),
+            .response(200, tag: "fork1", "told 200"), .until(32.01, "client ended"),
+            .response(200, tag: "fork1", "stray")),
+    ])
+    func `an INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
 
     @Test func `a refusal is acknowledged by a request made from the INVITE as it was sent`() throws {
         let (_, branch) = try fixture.send("INVITE")
@@ -116,28 +101,6 @@ struct TransactionTableClientTests {
         #expect(fixture.isEmpty)
     }
 
-    @Test func `a refusal on a reliable transport is acknowledged and the transaction ends`() throws {
-        let (_, branch) = try fixture.send("INVITE", on: tcp)
-        fixture.receive(404, branch, "INVITE")
-        #expect(fixture.outputs() == ["send INVITE", "send ACK", "told 404", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `every 2xx of every fork goes up, and no ACK is made for it`() throws {
-        let (_, branch) = try fixture.send("INVITE")
-        fixture.receive(200, branch, "INVITE", toTag: "fork1")
-        fixture.receive(200, branch, "INVITE", toTag: "fork1")
-        fixture.receive(200, branch, "INVITE", toTag: "fork2")
-        fixture.receive(486, branch, "INVITE", toTag: "fork3")
-        #expect(fixture.outputs() == ["send INVITE", "told 200", "told 200", "told 200"])
-        fixture.advance(to: .milliseconds(31_990))
-        fixture.receive(200, branch, "INVITE", toTag: "fork1")
-        fixture.advance(to: .milliseconds(32_010))
-        #expect(fixture.outputs() == ["told 200", "client ended"])
-        fixture.receive(200, branch, "INVITE", toTag: "fork1")
-        #expect(fixture.outputs() == ["stray"])
-    }
-
     // MARK: CANCEL
 
     @Test func `a CANCEL before any response waits for a provisional one`() throws {
@@ -159,61 +122,27 @@ struct TransactionTableClientTests {
         #expect(fixture.isEmpty)
     }
 
-    @Test func `a CANCEL after a provisional response is repeated like any request`() throws {
-        let (id, branch) = try fixture.send("INVITE")
-        fixture.receive(180, branch, "INVITE")
-        fixture.cancel(id)
-        fixture.cancel(id, reasons: ["too late"])
-        #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
-        fixture.advance(to: .seconds(2))
-        #expect(fixture.outputs() == ["send CANCEL", "send CANCEL"])
-        fixture.receive(200, branch, "CANCEL")
-        fixture.advance(to: .seconds(31))
-        #expect(fixture.outputs() == [])
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.outputs() == ["client timed out", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `a CANCEL that waited gives its INVITE 64*T1 like any other`() throws {
-        let (id, branch) = try fixture.send("INVITE")
-        fixture.cancel(id)
-        fixture.receive(180, branch, "INVITE")
-        fixture.receive(200, branch, "CANCEL")
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL", "client timed out", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `nothing is cancelled after a final response`() throws {
-        let (id, branch) = try fixture.send("INVITE")
-        fixture.cancel(id)
-        fixture.receive(200, branch, "INVITE")
-        fixture.cancel(id)
-        #expect(fixture.outputs() == ["send INVITE", "told 200"])
-        let (other, otherBranch) = try fixture.send("INVITE")
-        fixture.receive(486, otherBranch, "INVITE")
-        fixture.cancel(other)
-        #expect(fixture.outputs() == ["send INVITE", "send ACK", "told 486"])
-    }
-
-    @Test func `on a reliable transport the CANCEL's answer finds it after the INVITE has ended`() throws {
-        let (id, branch) = try fixture.send("INVITE", on: tcp)
-        fixture.receive(180, branch, "INVITE")
-        fixture.cancel(id)
-        fixture.receive(487, branch, "INVITE")
-        fixture.receive(200, branch, "CANCEL")
-        #expect(
-            fixture.outputs() == ["send INVITE", "told 180", "send CANCEL", "send ACK", "told 487", "client ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `a request other than INVITE cannot be cancelled`() throws {
-        let (id, branch) = try fixture.send("MESSAGE")
-        fixture.receive(100, branch, "MESSAGE")
-        fixture.cancel(id)
-        #expect(fixture.outputs() == ["send MESSAGE", "told 100"])
-    }
+    @Test(arguments: [
+        Exchange(
+            "after a provisional response it is repeated like any request", .send("INVITE", "send INVITE"),
+            .response(180, "told 180"), .cancel("send CANCEL"), .cancel(), .until(2, "2 × send CANCEL"),
+            .cancelAnswered(), .until(31), .until(33, "client timed out", "client ended"), .empty),
+        Exchange(
+            "one that waited gives its INVITE 64*T1 like any other", .send("INVITE", "send INVITE"), .cancel(),
+            .response(180, "told 180", "send CANCEL"), .cancelAnswered(),
+            .until(33, "client timed out", "client ended"), .empty),
+        Exchange(
+            "there is none after a 2xx", .send("INVITE", "send INVITE"), .cancel(), .response(200, "told 200"),
+            .cancel()),
+        Exchange(
+            "there is none after a refusal", .send("INVITE", "send INVITE"), .response(486, "send ACK", "told 486"),
+            .cancel()),
+        Exchange(
+            "on a reliable transport its answer finds it after the INVITE has ended",
+            .send("INVITE", over: tcp, "send INVITE"), .response(180, "told 180"), .cancel("send CANCEL"),
+            .response(487, "send ACK", "told 487", "client ended"), .cancelAnswered(), .empty),
+    ])
+    func `a CANCEL`(exchange: Exchange) { #expect(exchange.faults == []) }
 
     // MARK: Strays, failures, limits
 
@@ -244,8 +173,7 @@ struct TransactionTableClientTests {
         _ = try fixture.send("MESSAGE", on: other)
         _ = fixture.outputs()
         fixture.transportFailed(on: tcp)
-        #expect(
-            fixture.outputs().sorted() == ["client ended", "client ended", "client failed", "client failed"])
+        #expect(fixture.outputs().sorted() == ["client ended", "client ended", "client failed", "client failed"])
         #expect(fixture.table.clientCount == 2)
         fixture.transportFailed(on: other)
         #expect(fixture.outputs() == ["client failed", "client ended"])

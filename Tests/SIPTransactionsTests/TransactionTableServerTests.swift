@@ -10,26 +10,69 @@ import Timekeeping
 struct TransactionTableServerTests {
     private let fixture = TableFixture()
 
-    @Test func `a non-INVITE request is served once and its response repeated for 32 s`() throws {
-        let id = try fixture.new(TestMessage("REGISTER"))
-        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
-        #expect(fixture.outputs() == [])
-        fixture.respond(id, 200)
-        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
-        #expect(fixture.outputs() == ["send 200", "send 200"])
-        fixture.advance(to: .milliseconds(31_990))
-        #expect(fixture.receive(TestMessage("REGISTER")) == .absorbed)
-        fixture.advance(to: .milliseconds(32_010))
-        #expect(fixture.outputs() == ["send 200", "server ended"])
-        #expect(fixture.isEmpty)
-        _ = try fixture.new(TestMessage("REGISTER"))
+    @Test(arguments: [
+        Exchange(
+            "it is served once and its response repeated for 32 s", .request("REGISTER", "new"),
+            .request("REGISTER", "absorbed"), .respond(200, "send 200"), .request("REGISTER", "absorbed", "send 200"),
+            .until(31.99), .request("REGISTER", "absorbed", "send 200"), .until(32.01, "server ended"), .empty,
+            .request("REGISTER", "new")),
+        Exchange(
+            "on a reliable transport it ends with its response", .request("MESSAGE", over: tcp, "new"),
+            .respond(200, "send 200", "server ended"), .empty),
+        Exchange(
+            "when nobody answers it goes when its client has given up", .request("MESSAGE", "new"),
+            .until(33, "server ended"), .respond(200), .empty),
+        Exchange(
+            "a 408 to it is not sent", .request("MESSAGE", "new"), .respond(408), .request("MESSAGE", "absorbed"),
+            .until(33, "server ended")),
+    ])
+    func `a request other than INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
+
+    @Test func `its response leaves on the flow that it came on`() throws {
+        fixture.respond(try fixture.new(TestMessage("MESSAGE"), on: tcp), 200)
+        #expect(fixture.lastSent?.flow == tcp)
     }
 
-    @Test func `on a reliable transport a non-INVITE transaction ends with its response`() throws {
-        let id = try fixture.new(TestMessage("MESSAGE"), on: tcp)
+    @Test(arguments: [
+        Exchange(
+            "it is held without any timer and its last provisional response repeated", .request("INVITE", "new"),
+            .request("INVITE", "absorbed"), .respond(100, "send 100"), .request("INVITE", "absorbed", "send 100"),
+            .respond(180, "send 180"), .request("INVITE", "absorbed", "send 180"), .timeless),
+        Exchange(
+            "a refusal over UDP is repeated until the ACK, whose copies are absorbed", .request("INVITE", "new"),
+            // Timer G at 0.5, 1.5 and 3.5 s.
+            .respond(486, "send 486"), .until(4, "3 × send 486"), .request("ACK", "acknowledged"),
+            .request("ACK", "acknowledged"), .until(8.99), .request("INVITE", "absorbed"),
+            .until(9.01, "server ended"), .empty),
+        Exchange(
+            "without an ACK timer H ends it and tells", .request("INVITE", over: tcp, "new"),
+            .respond(486, "send 486"), .until(33, "server timed out", "server ended"), .empty),
+        Exchange(
+            "over UDP timer G sends eleven copies in 32 s", .request("INVITE", "new"), .respond(486, "send 486"),
+            // At 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5 and 31.5 s.
+            .until(33, "10 × send 486", "server timed out", "server ended")),
+        Exchange(
+            "an accepted one passes further 2xx, absorbs the INVITE, and leaves ACKs to the core",
+            .request("INVITE", "new"), .respond(180, "send 180"), .respond(200, "send 200"),
+            .request("INVITE", "absorbed"), .respond(200, "send 200"), .respond(486), .request("ACK", "for the core"),
+            .until(32.01, "server ended"), .empty, .respond(200)),
+        Exchange("an ACK that matches none is the core's", .request("ACK", "for the core"), .empty),
+        Exchange(
+            "an ACK before the final response is absorbed", .request("INVITE", "new"), .request("ACK", "acknowledged"),
+            .respond(486, "send 486")),
+    ])
+    func `an INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
+
+    @Test func `a CANCEL finds its INVITE and is a transaction of its own`() throws {
+        let invite = try fixture.new(TestMessage("INVITE"))
+        guard case .cancel(let id, of: invite) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
+        #expect(id != invite)
         fixture.respond(id, 200)
-        #expect(fixture.lastSent?.flow == tcp)
-        #expect(fixture.outputs() == ["send 200", "server ended"])
+        #expect(fixture.receive(TestMessage("CANCEL")) == .absorbed)
+        fixture.respond(invite, 487)
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        #expect(fixture.outputs() == ["send 200", "send 200", "send 487"])
+        fixture.advance(to: .seconds(33))
         #expect(fixture.isEmpty)
     }
 
@@ -59,109 +102,6 @@ struct TransactionTableServerTests {
         #expect(fixture.outputs() == ["send 100"])
         #expect(fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bKslow")) == .absorbed)
         #expect(fixture.outputs() == ["send 100"])
-    }
-
-    @Test func `a non-INVITE request nobody answers goes when its client has given up`() throws {
-        let id = try fixture.new(TestMessage("MESSAGE"))
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.outputs() == ["server ended"])
-        fixture.respond(id, 200)
-        #expect(fixture.outputs() == [])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `a 408 to a non-INVITE request is not sent`() throws {
-        let id = try fixture.new(TestMessage("MESSAGE"))
-        fixture.respond(id, 408)
-        #expect(fixture.receive(TestMessage("MESSAGE")) == .absorbed)
-        #expect(fixture.outputs() == [])
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.outputs() == ["server ended"])
-    }
-
-    @Test func `an INVITE is held without any timer and its last provisional response repeated`() throws {
-        let id = try fixture.new(TestMessage("INVITE"))
-        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
-        #expect(fixture.outputs() == [])
-        fixture.respond(id, 100)
-        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
-        fixture.respond(id, 180)
-        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
-        #expect(fixture.outputs() == ["send 100", "send 100", "send 180", "send 180"])
-        #expect(fixture.table.nextDeadline == nil)
-    }
-
-    @Test func `a refused INVITE over UDP repeats its response until the ACK, and absorbs that`() throws {
-        let id = try fixture.new(TestMessage("INVITE"))
-        fixture.respond(id, 486)
-        fixture.advance(to: .seconds(4))  // timer G at 0.5, 1.5 and 3.5 s
-        #expect(fixture.outputs() == Array(repeating: "send 486", count: 4))
-        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
-        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
-        fixture.advance(to: .milliseconds(8990))
-        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
-        #expect(fixture.outputs() == [])
-        fixture.advance(to: .milliseconds(9010))
-        #expect(fixture.outputs() == ["server ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `without an ACK timer H ends it and tells`() throws {
-        let id = try fixture.new(TestMessage("INVITE"), on: tcp)
-        fixture.respond(id, 486)
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.outputs() == ["send 486", "server timed out", "server ended"])
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `over UDP timer G sends eleven copies in 32 s`() throws {
-        let id = try fixture.new(TestMessage("INVITE"))
-        fixture.respond(id, 486)
-        fixture.advance(to: .seconds(33))
-        // 0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5 and 31.5 s
-        #expect(
-            fixture.outputs() == Array(repeating: "send 486", count: 11) + ["server timed out", "server ended"])
-    }
-
-    @Test func `an accepted INVITE passes further 2xx, absorbs the INVITE, and leaves ACKs to the core`() throws {
-        let id = try fixture.new(TestMessage("INVITE"))
-        fixture.respond(id, 180)
-        fixture.respond(id, 200)
-        #expect(fixture.receive(TestMessage("INVITE")) == .absorbed)
-        fixture.respond(id, 200)
-        fixture.respond(id, 486)
-        #expect(fixture.receive(TestMessage("ACK")) == .endToEndACK)
-        #expect(fixture.outputs() == ["send 180", "send 200", "send 200"])
-        fixture.advance(to: .milliseconds(32_010))
-        #expect(fixture.outputs() == ["server ended"])
-        #expect(fixture.isEmpty)
-        fixture.respond(id, 200)
-        #expect(fixture.outputs() == [])
-    }
-
-    @Test func `an ACK that matches nothing is the core's`() {
-        #expect(fixture.receive(TestMessage("ACK")) == .endToEndACK)
-        #expect(fixture.isEmpty)
-    }
-
-    @Test func `an ACK before the final response is absorbed`() throws {
-        let id = try fixture.new(TestMessage("INVITE"))
-        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
-        fixture.respond(id, 486)
-        #expect(fixture.outputs() == ["send 486"])
-    }
-
-    @Test func `a CANCEL finds its INVITE and is a transaction of its own`() throws {
-        let invite = try fixture.new(TestMessage("INVITE"))
-        guard case .cancel(let id, of: invite) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
-        #expect(id != invite)
-        fixture.respond(id, 200)
-        #expect(fixture.receive(TestMessage("CANCEL")) == .absorbed)
-        fixture.respond(invite, 487)
-        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
-        #expect(fixture.outputs() == ["send 200", "send 200", "send 487"])
-        fixture.advance(to: .seconds(33))
-        #expect(fixture.isEmpty)
     }
 
     @Test func `a CANCEL without an INVITE says so`() throws {

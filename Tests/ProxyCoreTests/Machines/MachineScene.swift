@@ -3,7 +3,6 @@ import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPMessage
 import SIPTransactions
 import Testing
 import TestSupport
@@ -17,7 +16,7 @@ struct MachineScene {
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0002), 5060))
     static let phone = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xc000_0205), 40_000))
-    static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
+    static let bob = EngineBench.bob
 
     var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
@@ -26,17 +25,13 @@ struct MachineScene {
     }
 
     static func request(_ bytes: [UInt8], on flow: Flow) throws -> IncomingRequest {
-        guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else {
-            throw Unreadable()
-        }
-        return IncomingRequest(request, on: flow, isTrusted: flow == pbx)
+        IncomingRequest(try #require(readRequest(bytes)), on: flow, isTrusted: flow == pbx)
     }
 
     struct Unreadable: Error {}
 
     static func invite(_ callID: String = "c1") throws -> IncomingRequest {
-        try request(
-            SIPText.invite(to: "bob", from: "103", at: pbx.remote, callID: callID, branch: callID), on: pbx)
+        try request(SIPText.invite(to: "bob", from: "103", at: pbx.remote, callID: callID, branch: callID), on: pbx)
     }
 
     static func register(token: String, callID: String = "r1", cseq: Int = 1) throws -> IncomingRequest {

@@ -1,0 +1,130 @@
+import Addressing
+import Bytes
+import ProxyCore
+import PushDelivery
+import SIPGrammar
+import TestSupport
+
+/// What happens to bob's phone in turn, and what is ordered each time: `invite > 1` is an INVITE to it at its place 1.
+typealias PhoneStory = Story<PhoneBench, String>
+
+extension PhoneStory {
+    init(
+        _ name: String, over transport: Transport = .udp,
+        where settings: @escaping @Sendable (inout ProxySettings) -> Void = { _ in }, _ steps: Step...
+    ) {
+        self.init(name, steps: steps) { PhoneBench(transport, settings) }
+    }
+}
+
+// MARK: The phone
+
+extension PhoneStory.Step {
+    /// A REGISTER of a new client; its 200 comes first and is not among the lines.
+    static func register(
+        at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
+    ) -> Self {
+        Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
+    }
+
+    /// The next REGISTER of the same client, from where it is; it needs no commit.
+    static func refresh(
+        token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
+    ) -> Self {
+        Self("refresh", told) { $0.register(token: token, isRefresh: true, expires: expires, commits: commits) }
+    }
+
+    static func keepAlive(at place: Int = 0, _ told: String...) -> Self {
+        Self("keep-alive at \(place)", told) { $0.keepAlive(at: place) }
+    }
+
+    static func closed(at place: Int = 0, _ told: String...) -> Self {
+        Self("the connection at \(place) ends", told) { $0.closed(place) }
+    }
+
+    static func answer(_ status: Status, to which: PhoneBench.Invite = .last, at place: Int? = nil, _ told: String...)
+        -> Self
+    {
+        Self("\(status) to the \(which) INVITE", told) {
+            $0.answer(status, to: which == .first ? $0.invites.first : $0.invites.last, at: place)
+        }
+    }
+
+    /// Registered, called, pushed for, registered again, so that it has the INVITE; answered with 180 if it rings.
+    static func called(rings: Bool = true) -> Self {
+        Self("called", []) { phone in
+            _ = phone.register(at: 0)
+            _ = phone.call()
+            phone.give(.accepted(nil))
+            _ = phone.register(at: 0)
+            return rings ? phone.answer(180, to: phone.invites.first) : ["180 invite > pbx"]
+        }.including("180 invite > pbx")
+    }
+}
+
+// MARK: The caller, the provider and the clock
+
+extension PhoneStory.Step {
+    static func call(extra: [String] = [], _ told: String...) -> Self { Self("call", told) { $0.call(extra: extra) } }
+
+    /// A call that the phone is pushed for.
+    static var wakingCall: Self { .call("100 invite > pbx", "push invite tok1") }
+
+    /// A call to an ordinary contact, or to one that needs no push.
+    static var plainCall: Self { .call("100 invite > pbx", "invite > 0") }
+
+    /// The first call's CANCEL.
+    static func cancel(reasons: [String] = [], _ told: String...) -> Self {
+        Self("CANCEL", told) { $0.cancel(reasons) }
+    }
+
+    /// The outcome of the last push, or of one by its number.
+    static func push(_ outcome: PushOutcome, number: Int? = nil, _ told: String...) -> Self {
+        Self("push \(outcome)", told) { $0.give(outcome, number) }
+    }
+
+    /// The provider gets the push, and answers after 80 ms.
+    static func provider(_ outcome: PushOutcome, _ told: String...) -> Self {
+        Self("provider \(outcome)", told) { $0.provider(outcome) }
+    }
+
+    /// The provider gets the push, and has not answered after 80 ms.
+    static var slowProvider: Self { Self("slow provider", []) { $0.provider(nil) } }
+
+    static var withdrawn: Self { Self("withdrawn", []) { $0.withdrawn() } }
+
+    static func pass(_ seconds: Double, _ told: String...) -> Self {
+        Self("\(seconds) s", told) { $0.pass(.milliseconds(Int64(seconds * 1000))) }
+    }
+}
+
+// MARK: What is seen besides
+
+extension PhoneStory.Step {
+    /// The reasons of the last CANCEL that the phone got.
+    static func reasons(_ reasons: String...) -> Self {
+        Self("reasons", reasons) { phone in
+            phone.cancels.last.map { $0.frame.values(of: .reason).map(\.string) } ?? ["no CANCEL"]
+        }
+    }
+
+    func pushes(_ lines: String...) -> Self { only("push", lines) }
+
+    static func lastInvite(of callID: String) -> Self {
+        Self("the last INVITE", [callID]) { [$0.invites.last?.callID.string ?? "none"] }
+    }
+
+    /// How many calls are kept for devices that have not heard of them.
+    static func missed(_ count: Int) -> Self {
+        Self("missed calls", ["\(count)"]) { ["\($0.bench.engine.buckets.entries(of: EngineBench.bob).count)"] }
+    }
+
+    static func devices(_ count: Int) -> Self { Self("devices", ["\(count)"]) { ["\($0.bench.targets.count)"] } }
+    static func invites(_ count: Int) -> Self { Self("INVITEs", ["\(count)"]) { ["\($0.invites.count)"] } }
+    static func held(_ count: Int) -> Self {
+        Self("held calls", ["\(count)"]) { ["\($0.bench.engine.heldCalls.count)"] }
+    }
+
+    /// The complete records of the timeline since they were last looked at.
+    static func records(_ words: String...) -> Self { Self("records", words) { $0.takeRecords() } }
+}
