@@ -23,7 +23,7 @@ struct AcrobitsRequestTests {
         #expect(request.method == "POST")
         #expect(request.header("content-type") == "application/json")
         #expect(
-            String(decoding: request.body, as: UTF8.self)
+            request.text
                 == #"{"verb":"NotifyIncomingCall","AppId":"calls.app","DeviceToken":"T2s+/w==","#
                 + #""Selector":"\#(selector)","Id":"a84b4c76e66710@pc33.example.net","#
                 + #""UserName":"sip:103@example.net","UserDisplayName":"Anna"}"#)
@@ -35,7 +35,7 @@ struct AcrobitsRequestTests {
             PushSettings.sample.rendered(
                 push(to: device("T3Ro:other&T2s=:calls", "calls.app&other.app:\(selector)"), list)))
         #expect(
-            String(decoding: request.body, as: UTF8.self)
+            request.text
                 == #"{"verb":"NotifyGenericTextMessage","AppId":"other.app","DeviceToken":"T3Ro","#
                 + #""Selector":"\#(selector)","Message":"Missed calls: 104, 103","Badge":10}"#)
     }
@@ -56,8 +56,7 @@ struct AcrobitsRequestTests {
 
     @Test func `a token that is for something else is not used`() {
         let list = missedCalls([("103", 1_623_753_600)])
-        #expect(
-            PushSettings.sample.render(push(to: device("A:calls"), list)) == .impossible(.noSuitableToken))
+        #expect(PushSettings.sample.render(push(to: device("A:calls"), list)) == .impossible(.noSuitableToken))
         #expect(
             PushSettings.sample.render(push(to: device("A:other"), incomingCall())) == .impossible(.noSuitableToken))
     }

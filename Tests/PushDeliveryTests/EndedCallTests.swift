@@ -10,17 +10,7 @@ private func end(_ outcome: EndedCallNotice.Outcome = .missed) -> PushMessage {
     let call = IncomingCall(
         callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"), displayName: ByteString("Anna"),
         isAnonymous: false, receivedAt: sampleDate, callID: ByteString("a84b4c76e66710@pc33.example.net"))
-    return .notification(
-        PushNotification(EndedCallNotice(call, outcome), expiresAt: sampleDate + .seconds(30)))
-}
-
-private func settings(_ profile: PayloadProfile, _ type: RemotePushType = .alert) -> PushSettings {
-    var settings = PushSettings.sample
-    settings.apns.payload = profile
-    settings.apns.remotePushType = type
-    settings.fcm.payload = profile
-    settings.webPush.payload = profile
-    return settings
+    return .notification(PushNotification(EndedCallNotice(call, outcome), expiresAt: sampleDate + .seconds(30)))
 }
 
 @Suite("Pushes that say that a call is over")
@@ -45,22 +35,22 @@ struct EndedCallTests {
     ])
     func `Firebase hurries, and the app finds the call by its reference`(profile: PayloadProfile, data: String) {
         #expect(
-            settings(profile).rendered(push(to: token(.fcm), end())).map { String(decoding: $0.body, as: UTF8.self) }
+            PushSettings.sample(profile).body(push(to: token(.fcm), end()))
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"30s"},"data":{\#(data)}}}"#)
     }
 
     @Test func `Apple gets no VoIP push for it`() throws {
         let both = token(.apns, "aabb:voip&ccdd:remote", param: "T.com.example.phone.voip&remote")
-        let request = try #require(settings(.tenDarts).rendered(push(to: both, end(.answeredElsewhere))))
+        let request = try #require(PushSettings.sample(.tenDarts).rendered(push(to: both, end(.answeredElsewhere))))
         #expect(request.url.hasSuffix("/3/device/ccdd"))
         #expect(request.header("apns-push-type") == "background" && request.header("apns-priority") == "5")
         #expect(request.header("apns-topic") == "com.example.phone")
         #expect(
-            String(decoding: request.body, as: UTF8.self)
+            request.text
                 == #"{"aps":{"content-available":1},"id":"\#(sampleCode)","dst":"call_answered_elsewhere","#
                 + #""dsc":"0000000000000001","cfm":0,"sil":1,"org":"10d"}"#)
         let voip = token(.apns, "aabb:voip", param: "T.com.example.phone.voip")
-        #expect(settings(.tenDarts).render(push(to: voip, end())) == .impossible(.noSuitableToken))
+        #expect(PushSettings.sample(.tenDarts).render(push(to: voip, end())) == .impossible(.noSuitableToken))
     }
 
     @Test(arguments: [
@@ -71,32 +61,31 @@ struct EndedCallTests {
         outcome: EndedCallNotice.Outcome, text: String
     ) throws {
         let device = token(.apns, "ccdd", param: "T.com.example.phone.remote")
-        let call = try #require(settings(.linphone).rendered(push(to: device, incomingCall())))
-        let over = try #require(settings(.linphone).rendered(push(to: device, end(outcome))))
+        let call = try #require(PushSettings.sample(.linphone).rendered(push(to: device, incomingCall())))
+        let over = try #require(PushSettings.sample(.linphone).rendered(push(to: device, end(outcome))))
         #expect(over.header("apns-push-type") == "alert")
         #expect(over.header("apns-collapse-id") == "call-0000000000000001")
         #expect(over.header("apns-collapse-id") == call.header("apns-collapse-id"))
         #expect(
-            String(decoding: over.body, as: UTF8.self)
+            over.text
                 == #"{"aps":{"alert":{"loc-key":"\#(text)","loc-args":["Anna"]},"sound":"default","mutable-content":1,"badge":10},"#
                 + #""call-id":"a84b4c76e66710@pc33.example.net","uuid":"\#(sampleCode)","send-time":"2021-06-15 10:41:31","#
                 + #""from-uri":"sip:103@example.net","display-name":"Anna","pn_ttl":30,"customPayload":{}}"#)
-        let silent = settings(.linphone, .background)
+        let silent = PushSettings.sample(.linphone, .background)
         #expect(silent.rendered(push(to: device, end(outcome)))?.header("apns-push-type") == "background")
     }
 
     @Test func `web push puts it in the place of a call that was not delivered, and needs keys`() throws {
         let url = "https://updates.push.services.mozilla.com/wpush/v2/x"
-        let keys =
-            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4.BTBZMqHH6r4Tts7J_aSIgg"
-        let device = token(.webPush, url, param: keys)
-        let call = try #require(settings(.ecss10).rendered(push(to: device, incomingCall())))
-        let over = try #require(settings(.ecss10).rendered(push(to: device, end())))
+        let device = token(.webPush, url, param: "\(browserKey).\(browserSecret)")
+        let call = try #require(PushSettings.sample(.ecss10).rendered(push(to: device, incomingCall())))
+        let over = try #require(PushSettings.sample(.ecss10).rendered(push(to: device, end())))
         #expect(over.header("urgency") == "high" && over.header("ttl") == "30")
         #expect(over.header("topic") != nil && over.header("topic") == call.header("topic"))
-        #expect(String(decoding: over.body, as: UTF8.self).contains(#""type":"call_ended""#))
+        #expect(over.text.contains(#""type":"call_ended""#))
         // An empty push would be taken for a call.
-        #expect(settings(.ecss10).render(push(to: token(.webPush, url), end())) == .impossible(.noSuitableToken))
+        #expect(
+            PushSettings.sample(.ecss10).render(push(to: token(.webPush, url), end())) == .impossible(.noSuitableToken))
     }
 
     @Test func `a server of one's own has it in its fields`() throws {
@@ -113,7 +102,7 @@ struct EndedCallTests {
         ] {
             let request = try #require(settings.rendered(push(to: device, end(outcome))))
             #expect(
-                String(decoding: request.body, as: UTF8.self)
+                request.text
                     == #"{"kind":"\#(word)","ref":"0000000000000001","id":"a84b4c76e66710@pc33.example.net","ttl":30}"#)
         }
     }

@@ -12,11 +12,7 @@ private let callDate = UnixTime(seconds: 1_623_753_491)
 @Suite("FCM requests (R12, R24, A12, A27)")
 struct FCMRequestTests {
     private let settings = PushSettings.sample
-    private var legacy: PushSettings {
-        var settings = PushSettings.sample
-        settings.fcm.bodyFormat = .legacy
-        return settings
-    }
+    private let legacy = PushSettings.sample(.ecss10, .alert, .legacy)
 
     private func call(_ seconds: Int64 = 30) -> PushRequest {
         push(to: device, incomingCall(at: callDate), deadline: callDate + .seconds(seconds))
@@ -28,7 +24,7 @@ struct FCMRequestTests {
         #expect(request.header("content-type") == "application/json")
         let expected =
             #"{"to":"device_token","priority":10,"data":{"type":"invite","date":1623753491},"time_to_live":28}"#
-        #expect(String(decoding: request.body, as: UTF8.self) == expected)
+        #expect(request.text == expected)
     }
 
     @Test func `the old form of missed calls is the sample`() {
@@ -45,7 +41,7 @@ struct FCMRequestTests {
         let expected =
             #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"28s"},"#
             + #""data":{"type":"invite","date":"1623753491"}}}"#
-        #expect(String(decoding: request.body, as: UTF8.self) == expected)
+        #expect(request.text == expected)
     }
 
     @Test func `the new form of missed calls holds the list as one string`() {
@@ -69,8 +65,7 @@ struct FCMRequestTests {
 
     @Test(arguments: [FCMBodyFormat.v1, .legacy])
     func `a long list loses its oldest calls`(format: FCMBodyFormat) throws {
-        var settings = settings
-        settings.fcm.bodyFormat = format
+        let settings = PushSettings.sample(.ecss10, .alert, format)
         let calls = (0..<100).map { (String(repeating: "\"", count: 40) + "\($0)", Int64(1_625_000_000 + $0)) }
         let body = try JSONValue(try #require(settings.rendered(push(to: device, missedCalls(calls)))?.body))
         let list: [JSONValue]

@@ -83,10 +83,8 @@ struct FeedbackTests {
     }
 
     @Test func `seconds beyond 2038 do not turn negative`() {
-        #expect(
-            FeedbackRecord.shouldDropToken(second: 2_147_483_649, registeredAt: UnixTime(seconds: 2_147_483_648)))
-        #expect(
-            !FeedbackRecord.shouldDropToken(second: .max, registeredAt: UnixTime(seconds: 4_294_967_296)))
+        #expect(FeedbackRecord.shouldDropToken(second: 2_147_483_649, registeredAt: UnixTime(seconds: 2_147_483_648)))
+        #expect(!FeedbackRecord.shouldDropToken(second: .max, registeredAt: UnixTime(seconds: 4_294_967_296)))
     }
 
     @Test(arguments: [

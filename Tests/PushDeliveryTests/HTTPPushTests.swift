@@ -31,8 +31,7 @@ struct HTTPPushRequestTests {
         let settings = try gatewaySettings(everyField)
         let request = try #require(settings.rendered(push(to: device(), incomingCall())))
         #expect(request.method == "PUT")
-        #expect(
-            request.url == "https://push.example.net:8443/v1/tok%2F1/x?ref=0000000000000001&n=10")
+        #expect(request.url == "https://push.example.net:8443/v1/tok%2F1/x?ref=0000000000000001&n=10")
         #expect(request.header("x-key") == "k1")
         #expect(request.header("x-push") == "\(sampleCode) invite")
         #expect(request.header("content-type") == "application/json")
@@ -196,8 +195,7 @@ struct HTTPPushReasonTests {
     }
 
     @Test func `a path that is not there costs no contact`() throws {
-        #expect(
-            try outcome(404, isProven: false) == .credentialsRefused("status 404, and no push was accepted yet"))
+        #expect(try outcome(404, isProven: false) == .credentialsRefused("status 404, and no push was accepted yet"))
         #expect(try outcome(410, isProven: false) == .tokenDead(since: nil))
     }
 }

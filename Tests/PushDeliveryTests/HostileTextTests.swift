@@ -25,12 +25,6 @@ private let texts: [[UInt8]] = {
 
 private let settings = PushSettings.sample
 
-private func legacySettings() -> PushSettings {
-    var settings = PushSettings.sample
-    settings.fcm.bodyFormat = .legacy
-    return settings
-}
-
 private func call(_ bytes: [UInt8]) -> PushMessage {
     .incomingCall(
         IncomingCall(
@@ -73,7 +67,8 @@ struct HostileTextTests {
             #expect(v1["message"]?["token"]?.string == whole)
             let calls = try JSONValue(Array(try #require(v1["message"]?["data"]?["calls"]?.string).utf8))
             #expect(holds(calls.array?.first?["remote_uri"]?.string, text))
-            let legacy = try JSONValue(try #require(legacySettings().rendered(push(to: device, list))?.body))
+            let legacy = try JSONValue(
+                try #require(PushSettings.sample(.ecss10, .alert, .legacy).rendered(push(to: device, list))?.body))
             #expect(legacy["to"]?.string == whole)
         }
     }
@@ -129,12 +124,8 @@ struct HostileTextTests {
     }
 
     @Test func `callers read back from the payload of a web push, and headers hold nothing of them`() throws {
-        let param =
-            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4."
-            + "BTBZMqHH6r4Tts7J_aSIgg"
-        let device = token(.webPush, "https://fcm.googleapis.com/x", param: param)
-        var settings = settings
-        settings.webPush.payload = .linphone
+        let device = token(.webPush, "https://fcm.googleapis.com/x", param: "\(browserKey).\(browserSecret)")
+        let settings = PushSettings.sample(.linphone)
         for text in texts {
             let request = try #require(settings.rendered(push(to: device, call(text))))
             let body = try JSONValue(request.body)
@@ -143,8 +134,7 @@ struct HostileTextTests {
             #expect(holds(body["call-id"]?.string, text))
             #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
             // As a key, any of them is none.
-            let keyed = PushToken(
-                provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
+            let keyed = PushToken(provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
             #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
         }
     }
@@ -195,9 +185,7 @@ struct HostileTextTests {
 
     @Test func `a notification's texts and data read back from every profile, at every provider`() throws {
         for profile in PayloadProfile.allCases {
-            var settings = settings
-            settings.apns.payload = profile
-            settings.fcm.payload = profile
+            let settings = PushSettings.sample(profile)
             for text in texts {
                 var notification = PushNotification(expiresAt: sampleDate)
                 notification.title = ByteString(text)

@@ -7,24 +7,10 @@ import Timekeeping
 private let code = "12345678-9abc-4ef0-bedc-ba9876543210"
 private let apple = token(.apns, "aabb:voip&ccdd:remote", param: "T.com.example.phone.voip&remote")
 private let android = token(.fcm)
-private let keys =
-    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4.BTBZMqHH6r4Tts7J_aSIgg"
-private let browser = token(.webPush, "https://fcm.googleapis.com/x", param: keys)
+private let browser = token(.webPush, "https://fcm.googleapis.com/x", param: "\(browserKey).\(browserSecret)")
 private let mediated = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.voip&app:SELECTOR")
 
-private func settings(_ profile: PayloadProfile) -> PushSettings {
-    var settings = PushSettings.sample
-    settings.apns.payload = profile
-    settings.fcm.payload = profile
-    settings.webPush.payload = profile
-    return settings
-}
-
-private func legacy(_ profile: PayloadProfile) -> PushSettings {
-    var settings = settings(profile)
-    settings.fcm.bodyFormat = .legacy
-    return settings
-}
+private func legacy(_ profile: PayloadProfile) -> PushSettings { .sample(profile, .alert, .legacy) }
 
 /// With a life of a day, and otherwise nothing.
 private func notification(_ change: (inout PushNotification) -> Void = { _ in }) -> PushMessage {
@@ -53,8 +39,6 @@ private func sample(_ text: String = "...", _ change: (inout PushNotification) -
     }
 }
 
-private func body(_ settings: PushSettings, _ push: PushRequest) -> String? { settings.body(push) }
-
 @Suite("Notifications in 10darts' words")
 struct TenDartsNotificationTests {
     @Test func `Android gets the sample, in strings where Firebase wants them`() throws {
@@ -62,10 +46,10 @@ struct TenDartsNotificationTests {
             #"{"id":"\#(code)","message":"...","title":"...","badge":1,"dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
         let push = push(to: android, try sample(), badge: 1)
         #expect(
-            body(legacy(.tenDarts), push)
+            legacy(.tenDarts).body(push)
                 == #"{"to":"device_token","priority":10,"data":\#(data),"time_to_live":86400}"#)
         #expect(
-            body(settings(.tenDarts), push)
+            PushSettings.sample(.tenDarts).body(push)
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"86400s"},"data":{"#
                 + #""id":"\#(code)","message":"...","title":"...","badge":"1","dst":"...","dsc":"...","img":"...","#
                 + #""cfm":"1","sil":"0","org":"10d","ctm":"{\"field\":\"value\"}"}}}"#)
@@ -73,7 +57,7 @@ struct TenDartsNotificationTests {
 
     @Test func `iOS gets the sample, byte for byte`() throws {
         #expect(
-            body(settings(.tenDarts), push(to: apple, try sample(), badge: 1))
+            PushSettings.sample(.tenDarts).body(push(to: apple, try sample(), badge: 1))
                 == #"{"aps":{"alert":{"title":"...","body":"..."},"sound":"default","badge":1},"id":"\#(code)","title":"...","dst":"...","dsc":"...","img":"...","cfm":1,"sil":0,"org":"10d","ctm":{"field":"value"}}"#
         )
     }
@@ -81,17 +65,17 @@ struct TenDartsNotificationTests {
     @Test func `iOS in silence gets exactly the sample for it`() throws {
         let silent = try sample { $0.isSilent = true }
         #expect(
-            body(settings(.tenDarts), push(to: apple, silent, badge: 1))
+            PushSettings.sample(.tenDarts).body(push(to: apple, silent, badge: 1))
                 == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"...","dsc":"...","cfm":1,"sil":1,"org":"10d"}"#
         )
     }
 
     @Test func `Android in silence gets the same data, which says so, without haste`() throws {
         let silent = try sample { $0.isSilent = true }
-        let text = try #require(body(settings(.tenDarts), push(to: android, silent, badge: 1)))
+        let text = try #require(PushSettings.sample(.tenDarts).body(push(to: android, silent, badge: 1)))
         #expect(text.hasPrefix(#"{"message":{"token":"device_token","android":{"priority":"NORMAL","ttl":"86400s"},"#))
         #expect(text.contains(#""cfm":"1","sil":"1","org":"10d","ctm":"{\"field\":\"value\"}"}}}"#))
-        let old = try #require(body(legacy(.tenDarts), push(to: android, silent, badge: 1)))
+        let old = try #require(legacy(.tenDarts).body(push(to: android, silent, badge: 1)))
         #expect(old.hasPrefix(#"{"to":"device_token","priority":5,"data":{"#))
         #expect(!text.contains(#""notification""#))
     }
@@ -99,7 +83,7 @@ struct TenDartsNotificationTests {
     @Test func `what is not said is left out, but for the destination`() {
         let push = push(to: apple, notification { $0.text = ByteString("hi") }, badge: 3)
         #expect(
-            body(settings(.tenDarts), push)
+            PushSettings.sample(.tenDarts).body(push)
                 == #"{"aps":{"alert":{"title":"","body":"hi"},"sound":"default","badge":3},"#
                 + #""id":"\#(code)","title":"","dst":"","dsc":"","cfm":0,"sil":0,"org":"10d"}"#)
     }
@@ -110,22 +94,22 @@ struct OtherNotificationTests {
     @Test func `ECSS-10`() throws {
         let all = try sample("x")
         #expect(
-            body(settings(.ecss10), push(to: apple, all, badge: 1))
+            PushSettings.sample(.ecss10).body(push(to: apple, all, badge: 1))
                 == #"{"aps":{"alert":{"title":"x","body":"x"},"sound":"default","mutable-content":1,"badge":"1"},"#
                 + #""acme":{"badge":"1","type":"message","date":1623753691,"id":"\#(code)","dst":"x","dsc":"x","#
                 + #""img":"x","cfm":1,"ctm":{"field":"value"}}}"#)
         #expect(
-            body(legacy(.ecss10), push(to: android, all, badge: 1))
+            legacy(.ecss10).body(push(to: android, all, badge: 1))
                 == #"{"to":"device_token","priority":10,"data":{"type":"message","date":1623753691,"id":"\#(code)","#
                 + #""title":"x","message":"x","badge":1,"dst":"x","dsc":"x","img":"x","cfm":1,"#
                 + #""ctm":{"field":"value"}},"time_to_live":86400}"#)
         let silent = notification { $0.isSilent = true }
         #expect(
-            body(settings(.ecss10), push(to: apple, silent))
+            PushSettings.sample(.ecss10).body(push(to: apple, silent))
                 == #"{"aps":{"content-available":1},"acme":{"type":"silent","date":1623753691,"id":"\#(code)","cfm":0}}"#
         )
         #expect(
-            body(settings(.ecss10), push(to: android, silent))
+            PushSettings.sample(.ecss10).body(push(to: android, silent))
                 == #"{"message":{"token":"device_token","android":{"priority":"NORMAL","ttl":"86400s"},"data":{"#
                 + #""type":"silent","date":"1623753691","id":"\#(code)","cfm":"0"}}}"#)
     }
@@ -133,18 +117,18 @@ struct OtherNotificationTests {
     @Test func `Linphone`() throws {
         let all = try sample("x")
         #expect(
-            body(settings(.linphone), push(to: apple, all, badge: 1))
+            PushSettings.sample(.linphone).body(push(to: apple, all, badge: 1))
                 == #"{"aps":{"alert":{"title":"x","body":"x"},"sound":"default","mutable-content":1,"badge":1},"#
                 + #""type":"message","uuid":"\#(code)","send-time":"2021-06-15 10:41:31","pn_ttl":86400,"dst":"x","#
                 + #""dsc":"x","img":"x","cfm":1,"customPayload":{"field":"value"}}"#)
         #expect(
-            body(legacy(.linphone), push(to: android, all, badge: 1))
+            legacy(.linphone).body(push(to: android, all, badge: 1))
                 == #"{"to":"device_token","priority":10,"data":{"uuid":"\#(code)","send-time":"2021-06-15 10:41:31","#
                 + #""custom-payload":{"field":"value"},"type":"message","title":"x","message":"x","dst":"x","dsc":"x","#
                 + #""img":"x","cfm":1},"time_to_live":86400}"#)
         let silent = notification { $0.isSilent = true }
         #expect(
-            body(settings(.linphone), push(to: apple, silent))
+            PushSettings.sample(.linphone).body(push(to: apple, silent))
                 == #"{"aps":{"content-available":1},"type":"silent","uuid":"\#(code)","#
                 + #""send-time":"2021-06-15 10:41:31","pn_ttl":86400,"customPayload":{}}"#)
     }
@@ -155,7 +139,7 @@ struct OtherNotificationTests {
             $0.text = ByteString("hi")
         }
         #expect(
-            body(.sample, push(to: mediated, text, badge: 2))
+            PushSettings.sample.body(push(to: mediated, text, badge: 2))
                 == #"{"verb":"NotifyGenericTextMessage","AppId":"app","DeviceToken":"OTHER","Selector":"SELECTOR","#
                 + #""Message":"News: hi","Badge":2}"#)
         let silent = notification { $0.isSilent = true }
@@ -176,7 +160,7 @@ struct OtherNotificationTests {
             $0.mediated = message
         }
         #expect(
-            body(.sample, push(to: mediated, text, badge: 2))
+            PushSettings.sample.body(push(to: mediated, text, badge: 2))
                 == #"{"verb":"NotifyTextMessage","AppId":"app","DeviceToken":"OTHER","Selector":"SELECTOR","#
                 + #""Message":"hi","Badge":2,"Sound":"ding","UserName":"103","UserDisplayName":"Anna","#
                 + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
@@ -198,12 +182,11 @@ struct OtherNotificationTests {
         let request = try #require(settings.rendered(push(to: device, all)))
         #expect(request.url == "https://h/message/T")
         #expect(
-            String(decoding: request.body, as: UTF8.self)
+            request.text
                 == #"{"title":"a\"b","text":"<x>","at":"x/x","img":"x","ctm":{"field":"value"},"ttl":86400,"from":""}"#)
         // Calls have none of it.
         let call = try #require(settings.rendered(push(to: device, incomingCall())))
-        #expect(
-            String(decoding: call.body, as: UTF8.self).contains(#""title":"","text":"<>","at":"/","img":"","ctm":{}"#))
+        #expect(call.text.contains(#""title":"","text":"<>","at":"/","img":"","ctm":{}"#))
         let blind = try gatewaySettings(
             """
             url: "https://h/wake/{{token}}"
@@ -215,15 +198,15 @@ struct OtherNotificationTests {
 
     @Test func `a browser, with keys, or in silence without`() throws {
         let text = notification { $0.text = ByteString("hi") }
-        let request = try #require(settings(.tenDarts).rendered(push(to: browser, text)))
+        let request = try #require(PushSettings.sample(.tenDarts).rendered(push(to: browser, text)))
         #expect(request.header("ttl") == "86400")
         #expect(request.header("urgency") == "normal")
         #expect(request.header("topic") == code.filter { $0 != "-" })
         #expect(try JSONValue(request.body)["message"]?.string == "hi")
         let keyless = token(.webPush, "https://fcm.googleapis.com/x")
-        #expect(settings(.tenDarts).render(push(to: keyless, text)) == .impossible(.noSuitableToken))
+        #expect(PushSettings.sample(.tenDarts).render(push(to: keyless, text)) == .impossible(.noSuitableToken))
         let silent = notification { $0.isSilent = true }
-        let wakeUp = try #require(settings(.tenDarts).rendered(push(to: keyless, silent)))
+        let wakeUp = try #require(PushSettings.sample(.tenDarts).rendered(push(to: keyless, silent)))
         #expect(wakeUp.body.isEmpty)
         #expect(wakeUp.header("urgency") == "low")
     }
@@ -232,7 +215,7 @@ struct OtherNotificationTests {
 @Suite("Notifications at Apple")
 struct AppleNotificationTests {
     private func headers(_ message: PushMessage, now: UnixTime = sampleDate) throws -> ProviderRequest {
-        try #require(settings(.tenDarts).rendered(push(to: apple, message), now: now))
+        try #require(PushSettings.sample(.tenDarts).rendered(push(to: apple, message), now: now))
     }
 
     @Test func `a message alerts, silence comes in the background with priority 5, neither by the token for calls`()
@@ -253,7 +236,7 @@ struct AppleNotificationTests {
     }
 
     @Test func `the setting for calls to remote tokens changes nothing`() throws {
-        var settings = settings(.tenDarts)
+        var settings = PushSettings.sample(.tenDarts)
         settings.apns.remotePushType = .background
         let request = try #require(settings.rendered(push(to: apple, notification { $0.text = ByteString("hi") })))
         #expect(request.header("apns-push-type") == "alert")
@@ -262,7 +245,7 @@ struct AppleNotificationTests {
     @Test func `a token for calls alone gets nothing`() {
         let device = token(.apns, "aabb", param: "T.com.example.phone.voip")
         for message in [notification { $0.text = ByteString("hi") }, notification { $0.isSilent = true }] {
-            #expect(settings(.tenDarts).render(push(to: device, message)) == .impossible(.noSuitableToken))
+            #expect(PushSettings.sample(.tenDarts).render(push(to: device, message)) == .impossible(.noSuitableToken))
         }
     }
 
@@ -294,7 +277,9 @@ struct NotificationSizeTests {
 
     @Test(arguments: profiles) func `Apple takes 4096 bytes`(profile: PayloadProfile) throws {
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(settings(profile), apple, limit: 4096, excess: excess) { $0.body.count }
+            let rendering = try filled(PushSettings.sample(profile), apple, limit: 4096, excess: excess) {
+                $0.body.count
+            }
             #expect(isRequest(rendering) == fits)
             if case .request(let request) = rendering { #expect(request.body.count == 4096 + excess) }
         }
@@ -306,7 +291,7 @@ struct NotificationSizeTests {
             return members.reduce(0) { $0 + $1.key.utf8.count + ($1.value.string?.utf8.count ?? 0) }
         }
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(settings(profile), android, limit: 4096, excess: excess, size: size)
+            let rendering = try filled(PushSettings.sample(profile), android, limit: 4096, excess: excess, size: size)
             #expect(isRequest(rendering) == fits)
             if case .request(let request) = rendering { #expect(try size(request) == 4096 + excess) }
         }
@@ -314,7 +299,9 @@ struct NotificationSizeTests {
 
     @Test(arguments: profiles) func `a browser's service takes 3993 bytes`(profile: PayloadProfile) throws {
         for (excess, fits) in [(-1, true), (0, true), (1, false)] {
-            let rendering = try filled(settings(profile), browser, limit: 3993, excess: excess) { $0.body.count }
+            let rendering = try filled(PushSettings.sample(profile), browser, limit: 3993, excess: excess) {
+                $0.body.count
+            }
             #expect(isRequest(rendering) == fits)
         }
     }
@@ -328,15 +315,15 @@ struct NotificationSizeTests {
                 $0.title = long
                 $0.text = long
             }
-            let request = try #require(settings(profile).rendered(push(to: apple, message)))
+            let request = try #require(PushSettings.sample(profile).rendered(push(to: apple, message)))
             #expect((4096 - 5...4096).contains(request.body.count))
             let alert = try #require(try JSONValue(request.body)["aps"]?["alert"])
             for text in [alert["title"]?.string, alert["body"]?.string] {
                 let text = try #require(text)
                 #expect(!text.isEmpty && text.unicodeScalars.allSatisfy { $0 == character.unicodeScalars.first })
             }
-            #expect(try #require(settings(profile).rendered(push(to: android, message))).body.count > 3000)
-            #expect(try #require(settings(profile).rendered(push(to: browser, message))).body.count <= 3993)
+            #expect(try #require(PushSettings.sample(profile).rendered(push(to: android, message))).body.count > 3000)
+            #expect(try #require(PushSettings.sample(profile).rendered(push(to: browser, message))).body.count <= 3993)
         }
     }
 
@@ -347,7 +334,7 @@ struct NotificationSizeTests {
             $0.text = ByteString(String(repeating: "y", count: 1000))
             $0.custom = data
         }
-        let body = try JSONValue(try #require(settings(.tenDarts).rendered(push(to: apple, message))).body)
+        let body = try JSONValue(try #require(PushSettings.sample(.tenDarts).rendered(push(to: apple, message))).body)
         #expect(body["ctm"]?["a"]?.string?.count == 3500)
         #expect(body["title"]?.string == "title")
         #expect((1..<1000).contains(body["aps"]?["alert"]?["body"]?.string?.count ?? 0))
@@ -362,7 +349,7 @@ struct NotificationSizeTests {
     }
 
     @Test func `what is thought of a push beforehand is what comes of it`() throws {
-        let directory = PushDirectory(settings(.tenDarts))
+        let directory = PushDirectory(PushSettings.sample(.tenDarts))
         func verdict(_ device: PushToken, _ message: PushMessage) -> PushVerdict {
             directory.verdict(on: push(to: device, message), now: sampleDate)
         }

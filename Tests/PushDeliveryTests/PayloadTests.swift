@@ -9,19 +9,11 @@ private let apple = token(.apns, "aabb:voip&ccdd:remote", param: "T.com.example.
 private let remote = token(.apns, "ccdd", param: "T.com.example.phone.remote")
 private let android = token(.fcm)
 
-private func settings(_ profile: PayloadProfile, _ type: RemotePushType = .alert) -> PushSettings {
-    var settings = PushSettings.sample
-    settings.apns.payload = profile
-    settings.apns.remotePushType = type
-    settings.fcm.payload = profile
-    return settings
-}
-
 @Suite("Payloads of the 10darts platform")
 struct TenDartsPayloadTests {
     @Test func `Android gets strings in data`() {
         #expect(
-            settings(.tenDarts).body(push(to: android, incomingCall()))
+            PushSettings.sample(.tenDarts).body(push(to: android, incomingCall()))
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"28s"},"data":{"#
                 + #""id":"\#(code)","message":"Anna","title":"Incoming call","badge":"10","dst":"call","#
                 + #""dsc":"0000000000000001","cfm":"1","sil":"0","org":"10d","#
@@ -31,7 +23,7 @@ struct TenDartsPayloadTests {
 
     @Test func `iOS gets alert, badge and the title twice`() {
         #expect(
-            settings(.tenDarts).body(push(to: remote, incomingCall()))
+            PushSettings.sample(.tenDarts).body(push(to: remote, incomingCall()))
                 == #"{"aps":{"alert":{"title":"Incoming call","body":"Anna"},"sound":"default","badge":10},"#
                 + #""id":"\#(code)","title":"Incoming call","dst":"call","dsc":"0000000000000001","cfm":1,"sil":0,"#
                 + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna"}}"#
@@ -39,9 +31,10 @@ struct TenDartsPayloadTests {
     }
 
     @Test func `iOS silent has exactly its keys, and priority 5`() throws {
-        let request = try #require(settings(.tenDarts, .background).rendered(push(to: remote, incomingCall())))
+        let request = try #require(
+            PushSettings.sample(.tenDarts, .background).rendered(push(to: remote, incomingCall())))
         #expect(
-            String(decoding: request.body, as: UTF8.self)
+            request.text
                 == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d"}"#
         )
         #expect(request.header("apns-push-type") == "background")
@@ -52,7 +45,7 @@ struct TenDartsPayloadTests {
     @Test func `missed calls name the newest first`() throws {
         let list = missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725)])
         let body = try JSONValue(
-            Array(try #require(settings(.tenDarts).body(push(to: android, list, badge: 2))).utf8))
+            Array(try #require(PushSettings.sample(.tenDarts).body(push(to: android, list, badge: 2))).utf8))
         let data = try #require(body["message"]?["data"])
         #expect(data["message"]?.string == "105, 103")
         #expect(data["title"]?.string == "Missed calls")
@@ -64,11 +57,11 @@ struct TenDartsPayloadTests {
     @Test func `the device's code stands in ctm, but for silent pushes`() throws {
         let device = ByteString("Vb0-_9")
         func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {
-            let directory = PushDirectory(settings(.tenDarts, type))
+            let directory = PushDirectory(PushSettings.sample(.tenDarts, type))
             let app = try #require(directory.app(for: push.token).flatMap { directory[$0] })
             #expect(app.asksForDeviceCode)
             guard case .request(let request) = app.render(push, deviceCode: device, now: sampleDate) else { return "" }
-            return String(decoding: request.body, as: UTF8.self)
+            return request.text
         }
         let call = try body(push(to: remote, incomingCall()))
         #expect(
@@ -89,7 +82,7 @@ struct TenDartsPayloadTests {
     }
 
     @Test func `an anonymous caller stays so`() throws {
-        var settings = settings(.tenDarts)
+        var settings = PushSettings.sample(.tenDarts)
         settings.payload.texts.anonymous = "Unbekannt"
         let body = try #require(settings.body(push(to: android, incomingCall(isAnonymous: true))))
         #expect(body.contains("Unbekannt"))
@@ -109,16 +102,14 @@ struct LinphonePayloadTests {
         #""call-id":"a84b4c76e66710@pc33.example.net","uuid":"\#(code)","send-time":"2021-06-15 10:41:31""#
 
     @Test func `a VoIP push carries the call in aps`() throws {
-        let request = try #require(settings(.linphone).rendered(push(to: apple, incomingCall())))
-        #expect(
-            String(decoding: request.body, as: UTF8.self)
-                == #"{"aps":{"sound":"","loc-key":"IC_MSG","loc-args":["Anna"],"# + ids + "}," + caller)
+        let request = try #require(PushSettings.sample(.linphone).rendered(push(to: apple, incomingCall())))
+        #expect(request.text == #"{"aps":{"sound":"","loc-key":"IC_MSG","loc-args":["Anna"],"# + ids + "}," + caller)
         #expect(request.header("apns-push-type") == "voip")
     }
 
     @Test func `a background push has no sound`() {
         #expect(
-            settings(.linphone, .background).body(push(to: remote, incomingCall()))
+            PushSettings.sample(.linphone, .background).body(push(to: remote, incomingCall()))
                 == #"{"aps":{"badge":0,"content-available":1,"loc-key":"IC_MSG","loc-args":["Anna"],"# + ids + "},"
                 + caller)
     }
@@ -126,14 +117,14 @@ struct LinphonePayloadTests {
     @Test(arguments: [1, 10])
     func `an alert shows the call, with the rest at the top`(badge: Int) {
         #expect(
-            settings(.linphone).body(push(to: remote, incomingCall(), badge: badge))
+            PushSettings.sample(.linphone).body(push(to: remote, incomingCall(), badge: badge))
                 == #"{"aps":{"alert":{"loc-key":"IC_MSG","loc-args":["Anna"]},"sound":"default","mutable-content":1,"badge":\#(badge)},"#
                 + ids + "," + caller)
     }
 
     @Test func `Firebase gets Flexisip's strings`() throws {
         let body = try JSONValue(
-            Array(try #require(settings(.linphone).body(push(to: android, incomingCall(name: "")))).utf8))
+            Array(try #require(PushSettings.sample(.linphone).body(push(to: android, incomingCall(name: "")))).utf8))
         let data = try #require(body["message"]?["data"])
         #expect(data["uuid"]?.string == code)
         #expect(data["from-uri"]?.string == "sip:103@example.net")
@@ -148,7 +139,7 @@ struct LinphonePayloadTests {
 
     @Test func `missed calls are written out`() throws {
         let list = missedCalls([("103", 1_625_158_716), ("105", 1_625_158_725)])
-        let body = try JSONValue(Array(try #require(settings(.linphone).body(push(to: apple, list))).utf8))
+        let body = try JSONValue(Array(try #require(PushSettings.sample(.linphone).body(push(to: apple, list))).utf8))
         #expect(body["aps"]?["alert"]?["title"]?.string == "Missed calls")
         #expect(body["aps"]?["alert"]?["body"]?.string == "105")
         #expect(body["type"]?.string == "missed_calls")
@@ -167,11 +158,11 @@ struct PayloadSizeTests {
             for text in ["103", String(long.prefix(40)), long] {
                 let list = missedCalls((0..<count).map { (text, 1_625_158_716 + Int64($0)) })
                 for type in RemotePushType.allCases {
-                    let body = try #require(settings(profile, type).rendered(push(to: apple, list))?.body)
+                    let body = try #require(PushSettings.sample(profile, type).rendered(push(to: apple, list))?.body)
                     #expect(body.count <= 4096)
                     _ = try JSONValue(body)
                 }
-                let body = try #require(settings(profile).rendered(push(to: android, list))?.body)
+                let body = try #require(PushSettings.sample(profile).rendered(push(to: android, list))?.body)
                 let data = try #require(try JSONValue(body)["message"]?["data"])
                 guard case .object(let members) = data else { return #expect(Bool(false)) }
                 let size = members.reduce(0) { $0 + $1.key.utf8.count + ($1.value.string?.utf8.count ?? 5000) }
@@ -186,12 +177,12 @@ struct PayloadSizeTests {
     func `a caller with long names fits, cut between characters`(profile: PayloadProfile) throws {
         let call = incomingCall(from: "sip:" + long + "@h", name: long)
         for (device, room) in [(apple, 5120), (remote, 4096)] {
-            let body = try #require(settings(profile).rendered(push(to: device, call))?.body)
+            let body = try #require(PushSettings.sample(profile).rendered(push(to: device, call))?.body)
             #expect(body.count <= room)
             #expect(!String(decoding: body, as: UTF8.self).contains("\u{FFFD}"))
             _ = try JSONValue(body)
         }
-        let body = try #require(settings(profile).rendered(push(to: android, call))?.body)
+        let body = try #require(PushSettings.sample(profile).rendered(push(to: android, call))?.body)
         _ = try JSONValue(body)
         #expect(!String(decoding: body, as: UTF8.self).contains("\u{FFFD}"))
     }
@@ -207,7 +198,7 @@ struct PayloadSizeTests {
                     isAnonymous: false, receivedAt: sampleDate, callID: ByteString(bytes)))
             let whole = String(decoding: bytes, as: UTF8.self)
             for device in [apple, remote, android] {
-                let body = try #require(settings(profile).rendered(push(to: device, call))?.body)
+                let body = try #require(PushSettings.sample(profile).rendered(push(to: device, call))?.body)
                 let value = try JSONValue(body)
                 if profile != .ecss10 || device != android { #expect(value.holds(whole)) }
             }

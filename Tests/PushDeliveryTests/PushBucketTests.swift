@@ -192,8 +192,7 @@ struct PushBucketTests {
         var bucket = PushBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
-        #expect(
-            bucket.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: true)), .delete(second)])
+        #expect(bucket.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: true)), .delete(second)])
         #expect(bucket.returned(phone) == [])
         #expect(bucket.deviceRemoved(phone) == [])
     }

@@ -19,10 +19,7 @@ struct PushOutcomeRedactionTests {
         // Cut off, and in parts.
         ("no such token 0123456789ab", "0123456789abcdef", "no such token …"),
         ("bad 00112233445566778899 and aabbccddeeff", "00112233445566778899:voip&aabbccddeeff:remote", "bad … and …"),
-        (
-            "gone: https://push.example.org/s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu",
-            "gone: …"
-        ),
+        ("gone: https://push.example.org/s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "gone: …"),
         ("no path /s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "no path /s/…"),
         // Nothing of it.
         ("InvalidParameters", "0123456789abcdef", "InvalidParameters"), ("0123", "0123456789abcdef", "0123"),

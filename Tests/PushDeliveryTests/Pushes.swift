@@ -39,6 +39,11 @@ func missedCalls(_ calls: [(String, Int64)]) -> PushMessage {
         })
 }
 
+/// The key and secret of RFC 8291's example, as a browser's `pn-param` has them.
+let (browserKey, browserSecret) = (
+    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4", "BTBZMqHH6r4Tts7J_aSIgg"
+)
+
 let sampleCode = PushCode(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
 
 extension PushSettings {
@@ -51,6 +56,19 @@ extension PushSettings {
         settings.fcm.projectID = "my-project"
         settings.webPush.enabled = true
         settings.acrobits.enabled = true
+        return settings
+    }
+
+    /// The same with everything said in the words of a profile.
+    static func sample(
+        _ profile: PayloadProfile, _ type: RemotePushType = .alert, _ format: FCMBodyFormat = .v1
+    ) -> PushSettings {
+        var settings = sample
+        settings.apns.payload = profile
+        settings.apns.remotePushType = type
+        settings.fcm.payload = profile
+        settings.fcm.bodyFormat = format
+        settings.webPush.payload = profile
         return settings
     }
 
@@ -81,7 +99,7 @@ extension PushSettings {
     func pushLimits(of provider: PushProvider) -> PushLimits? { app(of: token(provider))?.limits }
 
     func body(_ push: PushRequest, now: UnixTime = sampleDate) -> String? {
-        rendered(push, now: now).map { String(decoding: $0.body, as: UTF8.self) }
+        rendered(push, now: now)?.text
     }
 }
 
@@ -91,6 +109,9 @@ extension ProviderRequest {
         let rest = url.drop { $0 != "/" }.dropFirst(2)
         return String(rest.drop { $0 != "/" })
     }
+
+    /// The body.
+    var text: String { String(decoding: body, as: UTF8.self) }
 
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }

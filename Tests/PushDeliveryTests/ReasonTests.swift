@@ -37,9 +37,7 @@ private func failure(_ status: String, code: String? = nil, message: String = "m
 private func legacy(
     _ status: Int, _ body: String, retryAfter: String? = nil, isProven: Bool = true
 ) -> PushOutcome? {
-    var settings = PushSettings.sample
-    settings.fcm.bodyFormat = .legacy
-    return settings.outcome(
+    PushSettings.sample(.ecss10, .alert, .legacy).outcome(
         of: answer(status, body, retryAfter: retryAfter), from: .fcm, isProven: isProven, now: sampleDate)
 }
 
@@ -110,9 +108,7 @@ struct APNsReasonTests {
 
 @Suite("Answers of FCM")
 struct FCMReasonTests {
-    @Test(arguments: [
-        #"{"name":"projects/p/messages/7"}"#, #"{ "x": {"name":"no"}, "name":"projects/p/messages/7"}"#,
-    ])
+    @Test(arguments: [#"{"name":"projects/p/messages/7"}"#, #"{ "x": {"name":"no"}, "name":"projects/p/messages/7"}"#])
     func `200 is acceptance, with the message's name`(body: String) {
         #expect(fcm(200, body) == .accepted(ByteString("projects/p/messages/7")))
     }

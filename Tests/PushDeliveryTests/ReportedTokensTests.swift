@@ -133,8 +133,7 @@ struct ReportedTokensTests {
     ) {
         let known = stored?.split(separator: " ").map(String.init)
         let over = known.map { token(.acrobits, $0[1], param: $0[0]) }
-        #expect(
-            text(told(.acrobits, calls: calls, other: other, selector: selector).pushToken(over: over)) == expected)
+        #expect(text(told(.acrobits, calls: calls, other: other, selector: selector).pushToken(over: over)) == expected)
     }
 
     // MARK: One installation

@@ -6,9 +6,6 @@ import Testing
 import Timekeeping
 
 private let resource = "https://fcm.googleapis.com/fcm/send/eXample:APA91b"
-/// The key and secret of RFC 8291's example.
-private let publicKey = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
-private let authSecret = "BTBZMqHH6r4Tts7J_aSIgg"
 
 private func device(_ url: String = resource, param: String = "") -> PushToken { token(.webPush, url, param: param) }
 
@@ -38,25 +35,25 @@ struct WebPushRequestTests {
 
     @Test func `a device with keys gets the profile's fields as a JSON object`() throws {
         for padding in ["", "="] {
-            let keyed = device(param: "\(publicKey)\(padding).\(authSecret)\(padding)\(padding)")
+            let keyed = device(param: "\(browserKey)\(padding).\(browserSecret)\(padding)\(padding)")
             let request = try #require(PushSettings.sample.rendered(push(to: keyed, incomingCall())))
-            #expect(String(decoding: request.body, as: UTF8.self) == #"{"type":"invite","date":1623753691}"#)
+            #expect(request.text == #"{"type":"invite","date":1623753691}"#)
             #expect(
                 request.protection
-                    == .webPush(publicKey: ByteString(publicKey), authSecret: ByteString(authSecret)))
+                    == .webPush(publicKey: ByteString(browserKey), authSecret: ByteString(browserSecret)))
         }
-        var settings = PushSettings.sample
-        settings.webPush.payload = .tenDarts
-        let keyed = device(param: "\(publicKey).\(authSecret)")
+        let settings = PushSettings.sample(.tenDarts)
+        let keyed = device(param: "\(browserKey).\(browserSecret)")
         let body = try JSONValue(try #require(settings.rendered(push(to: keyed, incomingCall()))?.body))
         #expect(body["badge"]?.integer == 10)
         #expect(body["ctm"]?["display_name"]?.string == "Anna")
     }
 
     @Test(arguments: [
-        "", ".", publicKey, "\(publicKey).", ".\(authSecret)", "\(publicKey).\(authSecret).x",
-        "\(authSecret).\(publicKey)", "\(publicKey)A.\(authSecret)", "\(publicKey.dropLast())+.\(authSecret)",
-        "\(publicKey)===.\(authSecret)", "\(publicKey.dropLast(3))===.\(authSecret)",
+        "", ".", browserKey, "\(browserKey).", ".\(browserSecret)", "\(browserKey).\(browserSecret).x",
+        "\(browserSecret).\(browserKey)", "\(browserKey)A.\(browserSecret)",
+        "\(browserKey.dropLast())+.\(browserSecret)",
+        "\(browserKey)===.\(browserSecret)", "\(browserKey.dropLast(3))===.\(browserSecret)",
     ])
     func `a param of another form counts as none`(param: String) throws {
         let request = try #require(PushSettings.sample.rendered(push(to: device(param: param), incomingCall())))
@@ -65,7 +62,7 @@ struct WebPushRequestTests {
     }
 
     @Test func `a list of missed calls lives longer and replaces what grew to it`() throws {
-        let keyed = device(param: "\(publicKey).\(authSecret)")
+        let keyed = device(param: "\(browserKey).\(browserSecret)")
         let one = missedCalls([("103", 1_623_753_600)])
         let two = missedCalls([("103", 1_623_753_600), ("104", 1_623_753_650)])
         let first = try #require(PushSettings.sample.rendered(push(to: keyed, one)))
@@ -86,9 +83,8 @@ struct WebPushRequestTests {
 
     @Test(arguments: PayloadProfile.allCases)
     func `a payload fits whatever is said, and holds as many calls as it can`(profile: PayloadProfile) throws {
-        var settings = PushSettings.sample
-        settings.webPush.payload = profile
-        let keyed = device(param: "\(publicKey).\(authSecret)")
+        let settings = PushSettings.sample(profile)
+        let keyed = device(param: "\(browserKey).\(browserSecret)")
         for name in ["10", "\"\\\u{1}", String(repeating: "\u{1}", count: 300), String(repeating: "é", count: 5000)] {
             for count in [1, 30, 100] {
                 let list = missedCalls((0..<count).map { (name, 1_623_753_600 + Int64($0)) })
