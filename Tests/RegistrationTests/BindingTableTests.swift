@@ -106,13 +106,7 @@ struct BindingTableTests {
         let id = try #require(registrar.bindings().first?.id)
         registrar.advance(.milliseconds(59_999))
         let request = try registerRequest(contacts: [PhoneContact.ordinary()], cseq: 2)
-        guard
-            case .accepted(let plan) = registrar.processor.plan(
-                request, for: .user("bob"), on: .phone(), in: registrar.table, now: registrar.now)
-        else {
-            Issue.record("refused")
-            return
-        }
+        let plan = try registrar.plan(request)
         registrar.table.begin(plan)
         registrar.advance(.seconds(30))
         #expect(registrar.sweep(limit: 10).isEmpty)
@@ -128,13 +122,7 @@ struct BindingTableTests {
         try registrar.register(PhoneContact.fcm(), expires: 60)
         let request = try registerRequest(
             contacts: [PhoneContact.ordinary(port: 1), PhoneContact.fcm(port: 2)], cseq: 2)
-        guard
-            case .accepted(let plan) = registrar.processor.plan(
-                request, for: .user("bob"), on: .phone(5), in: registrar.table, now: registrar.now)
-        else {
-            Issue.record("refused")
-            return
-        }
+        let plan = try registrar.plan(request, on: .phone(5))
         registrar.table.begin(plan)
         registrar.table.cancel(plan)
         #expect(registrar.contacts() == [PhoneContact.fcm()])
@@ -149,10 +137,7 @@ struct BindingTableTests {
         var plans: [RegisterPlan] = []
         for user in ["a", "b", "c"] {
             let request = try registerRequest(contacts: [PhoneContact.ordinary()], user: user, callID: user)
-            guard
-                case .accepted(let plan) = registrar.processor.plan(
-                    request, for: .user(user), on: .phone(), in: registrar.table, now: registrar.now)
-            else { continue }
+            let plan = try registrar.plan(request, user: user)
             registrar.table.begin(plan)
             plans.append(plan)
             ids += plan.refreshed

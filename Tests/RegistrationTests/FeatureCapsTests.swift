@@ -153,8 +153,7 @@ struct FeatureCapsTests {
     @Test func `a token after the bracket is echoed inside`() throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5;pn-provider=fcm;pn-prid=\"a:b=\";pn-param=p")
-        #expect(
-            reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b%3D;pn-param=p>;q=0.5;expires=600"])
+        #expect(reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b%3D;pn-param=p>;q=0.5;expires=600"])
         #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("a:b=", "p"))])
     }
 

@@ -2,7 +2,6 @@ import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPMessage
 import TestSupport
 import Testing
 import Timekeeping
@@ -109,9 +108,6 @@ struct HostileContactTests {
             "REGISTER sip:pn.test SIP/2.0\r\nVia: SIP/2.0/UDP h.test;branch=z9hG4bK\(number)\r\n"
             + "From: <sip:bob@pn.test>;tag=1\r\nTo: <sip:bob@pn.test>\r\nCall-ID: c\(number)\r\nCSeq: 1 REGISTER\r\n"
             + "Max-Forwards: 70\r\nContact: \(contact)\r\nContent-Length: 0\r\n\r\n"
-        guard case .request(let request) = MessageReader().read(Array(text.utf8).span, isStream: false) else {
-            return nil
-        }
-        return request
+        return SIPText.readRequest(Array(text.utf8))
     }
 }

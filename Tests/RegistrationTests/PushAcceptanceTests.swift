@@ -51,8 +51,7 @@ struct PushAcceptanceTests {
             #expect(reply.status == 200)
             #expect(reply.featureCaps == [webpush])
         }
-        let token = PushToken(
-            provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
+        let token = PushToken(provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
         #expect(registrar.targets().map(\.kind) == [.sleeping(token)])
         // Kept like any push contact, and found again after a restart.
         registrar.advance(.seconds(100_000))
@@ -87,8 +86,7 @@ struct PushAcceptanceTests {
         let taken = try lenient.register(contact("webpush", url))
         #expect(taken.status == 200 && taken.featureCaps.isEmpty)
         #expect(lenient.targets().map(\.kind) == [.ordinary])
-        #expect(
-            taken.facts.contains(.pushNotUsed(try #require(taken.refreshed.first), .unsupported(.foreignToken))))
+        #expect(taken.facts.contains(.pushNotUsed(try #require(taken.refreshed.first), .unsupported(.foreignToken))))
     }
 
     @Test func `a host that is no longer allowed ends its push contacts at the next start`() throws {
@@ -140,8 +138,7 @@ struct PushAcceptanceTests {
         #expect(try registrar.register(contact("acrobits", "T2s=")).status == 555)
         let reply = try registrar.register(contact("acrobits", "A&B", "app"))
         #expect(reply.status == 200 && reply.featureCaps.isEmpty)
-        #expect(
-            reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .invalid(.unreadableToken))))
+        #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .invalid(.unreadableToken))))
     }
 
     // MARK: Numbers

@@ -79,18 +79,11 @@ struct PushContactTests {
         #expect(second.facts == [.tokenReplaced(try #require(second.refreshed.first))])
     }
 
-    @Test func `without a label nothing is replaced`() throws {
+    @Test(arguments: ["", ";+sip.instance=\"<urn:uuid:00000000-0000-0000-0000-0000a1b2c3d4>\""])
+    func `without a label, and with the instance that pjsua's share, nothing is replaced`(instance: String) throws {
         var registrar = Registrar()
-        try registrar.register(PhoneContact.fcm("old", port: 5060))
-        try registrar.register(PhoneContact.fcm("new", port: 5061), callID: "new")
-        #expect(registrar.bindings().count == 2)
-    }
-
-    @Test func `the shared instance of pjsua replaces nothing`() throws {
-        var registrar = Registrar()
-        let instance = ";+sip.instance=\"<urn:uuid:00000000-0000-0000-0000-0000a1b2c3d4>\""
-        try registrar.register(PhoneContact.fcm("one", port: 5060, after: instance))
-        try registrar.register(PhoneContact.fcm("two", port: 5061, after: instance), callID: "new")
+        try registrar.register(PhoneContact.fcm("old", port: 5060, after: instance))
+        try registrar.register(PhoneContact.fcm("new", port: 5061, after: instance), callID: "new")
         #expect(registrar.bindings().count == 2)
     }
 

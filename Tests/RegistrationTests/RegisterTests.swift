@@ -213,16 +213,6 @@ struct RegisterTests {
         #expect(reply.contacts.first?.hasPrefix(kept + ";expires=") == true)
     }
 
-    @Test(arguments: [
-        ("0.5", 500), ("1", 1000), ("1.000", 1000), ("0", 0), ("0.123", 123), ("0.", 0), ("2", 1000), ("x", 1000),
-        ("0.1234", 1000), ("-1", 1000),
-    ])
-    func `q values in thousandths`(text: String, expected: UInt16) throws {
-        var registrar = Registrar()
-        try registrar.register("<sip:bob@10.0.0.5>;q=\(text)")
-        #expect(registrar.bindings().first?.q == expected)
-    }
-
     @Test func `a refresh finds the binding by URI comparison`() throws {
         var registrar = Registrar()
         let first = try registrar.register("<sip:%62ob@Host.example;transport=TCP>")

@@ -3,7 +3,7 @@ import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPMessage
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -14,8 +14,7 @@ struct Registrar: ~Copyable {
     var now: Moment
     private(set) var processor = RegisterProcessor(settings: RegistrarSettings())
 
-    static let start = Moment(
-        instant: Instant(nanoseconds: 1_000_000_000_000), date: UnixTime(seconds: 1_800_000_000))
+    static let start = Moment(instant: Instant(nanoseconds: 1_000_000_000_000), date: UnixTime(seconds: 1_800_000_000))
 
     init(enabled: Set<PushProvider> = [.apns, .fcm], now: Moment = start) {
         table = BindingTable(enabled: ProviderSet(enabled), startedAt: now.date)
@@ -39,6 +38,14 @@ struct Registrar: ~Copyable {
                 status: 200, fields: table.okFields(for: plan, date: AddedField("Date", ByteString("now")), now: now),
                 plan: plan)
         }
+    }
+
+    /// What the request would change; nothing is done.
+    func plan(_ request: SIPRequest, user: String = "bob", on flow: Flow = .phone()) throws -> RegisterPlan {
+        guard case .accepted(let plan) = processor.plan(request, for: .user(user), on: flow, in: table, now: now) else {
+            throw Refused()
+        }
+        return plan
     }
 
     @discardableResult
@@ -88,6 +95,8 @@ struct Registrar: ~Copyable {
     func targets(of user: String = "bob") -> [ForkTarget] { table.forkTargets(for: .user(user), now: now.instant) }
 }
 
+struct Refused: Error {}
+
 struct Reply {
     let status: Status
     let fields: [AddedField]
@@ -115,23 +124,14 @@ extension AddressOfRecord {
 extension Flow {
     /// A UDP phone behind `198.51.100.<host>`.
     static func phone(_ host: UInt32 = 1, port: UInt16 = 5060) -> Flow {
-        Flow(
-            transport: .udp, listener: 0, connection: 0,
-            remote: Endpoint(IPAddress(v4: 0xc633_6400 | host), port))
+        Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xc633_6400 | host), port))
     }
 }
 
 /// Reads a message that the test knows to be a good request.
 func readRequest(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> SIPRequest {
-    let bytes = Array(text.utf8)
-    guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else {
-        Issue.record("not a request:\n\(text)", sourceLocation: sourceLocation)
-        throw NotARequest()
-    }
-    return request
+    try #require(SIPText.readRequest(Array(text.utf8)), "not a request:\n\(text)", sourceLocation: sourceLocation)
 }
-
-struct NotARequest: Error {}
 
 func registerRequest(
     contacts: [String], user: String = "bob", expires: Int? = 600, callID: String = "call-1", cseq: Int = 1,

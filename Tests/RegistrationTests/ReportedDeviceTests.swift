@@ -26,10 +26,8 @@ extension Registrar {
     /// Carries a report out, as if the store had written it.
     @discardableResult
     fileprivate mutating func report(_ device: ReportedDevice, user: String = "bob") throws -> RegisterPlan {
-        let decision = processor.plan(device, for: .user(user), in: table, now: now)
-        guard case .accepted(let plan) = decision else {
-            Issue.record("the report is refused")
-            throw NotARequest()
+        guard case .accepted(let plan) = processor.plan(device, for: .user(user), in: table, now: now) else {
+            throw Refused()
         }
         if !plan.persist.isEmpty { table.begin(plan) }
         table.apply(plan)

@@ -24,10 +24,7 @@ struct URIComparisonTests {
             "sip:alice@atlanta.com?priority=urgent&subject=project%20x"
         ),
         ("sip:a@[2001:db8::1]", "sip:a@[2001:DB8:0:0::1]"), ("sip:a%2fb@h", "sip:a%2Fb@h"), ("sip:a@h;ob", "sip:a@h"),
-        (
-            "sip:a@h;pn-provider=fcm;pn-prid=a%3Ab;pn-param=p",
-            "sip:a@h;pn-param=p;pn-prid=a%3ab;pn-provider=fcm"
-        ),
+        ("sip:a@h;pn-provider=fcm;pn-prid=a%3Ab;pn-param=p", "sip:a@h;pn-param=p;pn-prid=a%3ab;pn-provider=fcm"),
     ])
     func `equivalent`(left: String, right: String) throws {
         let (a, b) = (try uriOf(left), try uriOf(right))

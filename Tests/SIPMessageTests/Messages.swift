@@ -68,6 +68,14 @@ struct Draft {
         return draft
     }
 
+    /// `nil`: no Content-Length.
+    static func with(body: String, length: String?) -> Draft {
+        var draft = Draft()
+        draft.length = length.map { "Content-Length: \($0)" }
+        draft.body = body
+        return draft
+    }
+
     func changed(_ change: (inout Draft) -> Void) -> Draft {
         var draft = self
         change(&draft)
@@ -84,4 +92,7 @@ func == (left: ByteString?, right: String) -> Bool { left?.string == right }
 
 extension [UInt8] {
     var text: String { String(decoding: self, as: UTF8.self) }
+
+    /// Back to lines that a Swift literal can hold.
+    var lines: String { text.replacing("\r\n", with: "\n") }
 }

@@ -21,16 +21,11 @@ struct ReaderTests {
     }
 
     @Test(arguments: [
-        "OPTIONS sip:bob@pn.test", "OPTIONS  sip:bob@pn.test SIP/2.0",
-        "OPTIONS sip:bob@pn.test  SIP/2.0",
-        "OPTIONS sip:bob@pn.test SIP/2.0 ", " OPTIONS sip:bob@pn.test SIP/2.0",
-        "OPTIONS\tsip:bob@pn.test SIP/2.0",
-        "OPTIONS SIP/2.0", "OPT<IONS sip:bob@pn.test SIP/2.0", "OPTIONS bob SIP/2.0",
-        "OPTIONS sip: SIP/2.0",
-        "OPTIONS <sip:bob@pn.test> SIP/2.0", "OPTIONS sip:bob@ SIP/2.0",
-        "OPTIONS sip:bob@pn.test:x SIP/2.0",
-        "OPTIONS sip:bob@pn.test:70000 SIP/2.0", "OPTIONS sip:bob@[::1 SIP/2.0",
-        "OPTIONS sip:bob@p!n SIP/2.0",
+        "OPTIONS sip:bob@pn.test", "OPTIONS  sip:bob@pn.test SIP/2.0", "OPTIONS sip:bob@pn.test  SIP/2.0",
+        "OPTIONS sip:bob@pn.test SIP/2.0 ", " OPTIONS sip:bob@pn.test SIP/2.0", "OPTIONS\tsip:bob@pn.test SIP/2.0",
+        "OPTIONS SIP/2.0", "OPT<IONS sip:bob@pn.test SIP/2.0", "OPTIONS bob SIP/2.0", "OPTIONS sip: SIP/2.0",
+        "OPTIONS <sip:bob@pn.test> SIP/2.0", "OPTIONS sip:bob@ SIP/2.0", "OPTIONS sip:bob@pn.test:x SIP/2.0",
+        "OPTIONS sip:bob@pn.test:70000 SIP/2.0", "OPTIONS sip:bob@[::1 SIP/2.0", "OPTIONS sip:bob@p!n SIP/2.0",
         "OPTIONS sip:bob@pn.test;;lr SIP/2.0", "OPTIONS sip:bob@pn.test;=x SIP/2.0",
         "OPTIONS sip:b\"ob@pn.test SIP/2.0",
     ])
@@ -44,8 +39,7 @@ struct ReaderTests {
             try request(Draft().changed { $0.startLine = "OPTIONS sip:b@pn.test sIp/2.0" }.bytes)
         }
         for version in ["SIP/1.0", "SIP/2.1", "SIP/2.00", "SIP/20", "SIP/x"] {
-            let unusable = try unusable(
-                Draft().changed { $0.startLine = "OPTIONS sip:b@pn.test \(version)" }.bytes)
+            let unusable = try unusable(Draft().changed { $0.startLine = "OPTIONS sip:b@pn.test \(version)" }.bytes)
             #expect(unusable.answer?.status.code == 505)
         }
     }
@@ -55,11 +49,7 @@ struct ReaderTests {
         for byte in bytes {
             let control = String(UnicodeScalar(byte))
             #expect(try unusable(Draft.with("X: a\(control)b").bytes).answer?.status == .badRequest)
-            let body = Draft().changed {
-                $0.length = "Content-Length: 1"
-                $0.body = control
-            }
-            #expect(try request(body.bytes).frame.body.array == [byte])
+            #expect(try request(Draft.with(body: control, length: "1").bytes).frame.body.array == [byte])
         }
     }
 
@@ -76,28 +66,15 @@ struct ReaderTests {
         #expect(try unusable(Array(text.replacing("\r\n", with: "\n").utf8)).answer == nil)
     }
 
-    @Test(arguments: ["via", "from", "to", "callID", "cseq"])
+    @Test(arguments: ["Via", "From", "To", "Call-ID", "CSeq"])
     func `without a mandatory field there is no answer`(name: String) throws {
-        let draft = Draft().changed {
-            switch name {
-            case "via": $0.via = "X: 1"
-            case "from": $0.from = "X: 1"
-            case "to": $0.to = "X: 1"
-            case "callID": $0.callID = "X: 1"
-            default: $0.cseq = "X: 1"
-            }
-        }
-        let unusable = try unusable(draft.bytes)
-        guard case .missing = unusable.reason else {
-            Issue.record("\(unusable.reason)")
-            return
-        }
+        let unusable = try unusable(wire(Draft().bytes.lines.replacing("\n\(name):", with: "\nX:")))
+        let isMissing = if case .missing = unusable.reason { true } else { false }
+        #expect(isMissing, "\(unusable.reason)")
         #expect(unusable.answer == nil)
     }
 
-    @Test(arguments: [
-        "ACK sip:b@pn.test SIP/2.0", "ACK sip:b@pn.test SIP/3.0", "ACK  sip:b@pn.test SIP/2.0",
-    ])
+    @Test(arguments: ["ACK sip:b@pn.test SIP/2.0", "ACK sip:b@pn.test SIP/3.0", "ACK  sip:b@pn.test SIP/2.0"])
     func `an ACK is never answered`(line: String) throws {
         let ack = Draft().changed {
             $0.startLine = line
@@ -125,9 +102,7 @@ struct ReaderTests {
         for row in ["no colon here", ": no name", "na me: x", "n\u{e4}me: x"] {
             #expect(try unusable(Draft.with(row).bytes).answer?.status == .badRequest)
         }
-        #expect(
-            try unusable(Draft().changed { $0.startLine += "\n X: 1" }.bytes).reason
-                == .headerSyntax(.other))
+        #expect(try unusable(Draft().changed { $0.startLine += "\n X: 1" }.bytes).reason == .headerSyntax(.other))
     }
 
     @Test func `a head without its empty line is no message`() throws {
@@ -166,13 +141,10 @@ struct ReaderTests {
 
     @Test(arguments: [
         "", ",", "<sip:u@h", "sip:u@h>", "<sip:u@h>x", "<>", "<u@h>", "\"a <sip:u@h>", "a, b <sip:u@h>",
-        "<sip:u@h> ;;a",
-        "<sip:u@h>;=a", "<sip:u@h>;a=b c", "<sip:u@h>;a=\"b\"c",
-        "<sip:u@h>;a=\"b", "<sip:u@ h>", "sip:u@h?a=b", "<sip:u@h>,",
-        "*, <sip:u@h>",
-        "<sip:u@h:123456>", "<sip:u@h:>", "<sip:u@[zz]>", "<sip:u@[1.2.3.4]>",
-        "<sip:u@[::1]x>", "<sip:u@[::1]x:5060>", "<sip:u@x[::1]>", "<sip:u@::1>", "<sip:u@h:1:2>", "**",
-        "<sip:u@h;a=<b>>", "<\r\n sip:u@h>",
+        "<sip:u@h> ;;a", "<sip:u@h>;=a", "<sip:u@h>;a=b c", "<sip:u@h>;a=\"b\"c", "<sip:u@h>;a=\"b", "<sip:u@ h>",
+        "sip:u@h?a=b", "<sip:u@h>,", "*, <sip:u@h>", "<sip:u@h:123456>", "<sip:u@h:>", "<sip:u@[zz]>",
+        "<sip:u@[1.2.3.4]>", "<sip:u@[::1]x>", "<sip:u@[::1]x:5060>", "<sip:u@x[::1]>", "<sip:u@::1>",
+        "<sip:u@h:1:2>", "**", "<sip:u@h;a=<b>>", "<\r\n sip:u@h>",
     ])
     func `malformed contacts are answered 400`(value: String) throws {
         #expect(try unusable(Draft.register("Contact: \(value)").bytes).answer?.status == .badRequest)
@@ -191,15 +163,13 @@ struct ReaderTests {
         #expect(contact.uri.host == "[2001:db8::1]")
         #expect(contact.uri.port == 5070)
         #expect(contact.uri.password == "p%3Aw")
-        let options = try request(
-            Draft().changed { $0.via = "Via: SIP/2.0/TLS [2001:db8::2];branch=z9hG4bK1" }.bytes)
+        let options = try request(Draft().changed { $0.via = "Via: SIP/2.0/TLS [2001:db8::2];branch=z9hG4bK1" }.bytes)
         #expect(options.via.host == "[2001:db8::2]")
         #expect(options.via.port == nil)
     }
 
     @Test func `parameters keep order, quotes, escapes and missing values`() throws {
-        let contact = try #require(
-            try contact(#"<sip:u@h;ob;a=1%3B2;B>;q=0.5 ; +sip.instance = "<urn:x;y>";z"#))
+        let contact = try #require(try contact(#"<sip:u@h;ob;a=1%3B2;B>;q=0.5 ; +sip.instance = "<urn:x;y>";z"#))
         #expect(contact.uri.parameters.map(\.name.string) == ["ob", "a", "B"])
         #expect(contact.uri.parameters.map { $0.value?.string } == [nil, "1%3B2", nil])
         #expect(contact.parameters.map(\.name.string) == ["q", "+sip.instance", "z"])
@@ -234,18 +204,14 @@ struct ReaderTests {
     // MARK: Via and credentials
 
     @Test(arguments: [
-        "SIP/2.0/UDP", "SIP/2.0/UDP ", "SIP/2.0/ h", "SIP/3.0/UDP h", "HTTP/2.0/UDP h",
-        "SIP/2.0/UDP h:x", "SIP/2.0/UDP h:99999",
-        "SIP/2.0/UDP h;;a", "SIP/2.0/UDP h (a);b", "SIP/2.0/UDP h x;b", "SIP/2.0/UDP h,",
-        "SIP/2.0/UDP h;a=\"b", "2.0/UDP h",
-        "SIP/2.0/U(P h", "", "SIP/2.0/UDP [::1]x:5", "SIP/2.0/UDP x[::1]", "SIP/2.0/UDP [h]",
-        "SIP/2.0/UDP ::1", "SIP/2.0/UDP x: [::1]", "SIP/2.0/UDP h;rport=", "SIP/2.0/UDP h;",
+        "SIP/2.0/UDP", "SIP/2.0/UDP ", "SIP/2.0/ h", "SIP/3.0/UDP h", "HTTP/2.0/UDP h", "SIP/2.0/UDP h:x",
+        "SIP/2.0/UDP h:99999", "SIP/2.0/UDP h;;a", "SIP/2.0/UDP h (a);b", "SIP/2.0/UDP h x;b", "SIP/2.0/UDP h,",
+        "SIP/2.0/UDP h;a=\"b", "2.0/UDP h", "SIP/2.0/U(P h", "", "SIP/2.0/UDP [::1]x:5", "SIP/2.0/UDP x[::1]",
+        "SIP/2.0/UDP [h]", "SIP/2.0/UDP ::1", "SIP/2.0/UDP x: [::1]", "SIP/2.0/UDP h;rport=", "SIP/2.0/UDP h;",
         "SIP/2.0/UDP h i", "SIP/2.0/UDP h:5 6",
     ])
     func `a malformed topmost Via is answered 400`(value: String) throws {
-        #expect(
-            try unusable(Draft().changed { $0.via = "Via: \(value)" }.bytes).answer?.status == .badRequest
-        )
+        #expect(try unusable(Draft().changed { $0.via = "Via: \(value)" }.bytes).answer?.status == .badRequest)
     }
 
     @Test func `credentials lose their quotes, other schemes are passed over`() throws {
@@ -267,16 +233,14 @@ struct ReaderTests {
     }
 
     @Test func `Proxy-Authorization belongs to other methods than REGISTER`() throws {
-        let row =
-            #"Proxy-Authorization: Digest username="a", realm="r", nonce="n", uri="u", response="x""#
+        let row = #"Proxy-Authorization: Digest username="a", realm="r", nonce="n", uri="u", response="x""#
         #expect(try request(Draft.with(row).bytes).proxyAuthorization.count == 1)
         #expect(try request(Draft.register(row).bytes).proxyAuthorization.isEmpty)
     }
 
     @Test(
         arguments: [
-            ("600", 600), ("4294967295", 4_294_967_295), ("4294967296", 3600), ("soon", 3600),
-            ("-1", 3600),
+            ("600", 600), ("4294967295", 4_294_967_295), ("4294967296", 3600), ("soon", 3600), ("-1", 3600),
         ] as [(String, UInt32)])
     func `a malformed Expires reads as an hour`(value: String, expected: UInt32) throws {
         #expect(try request(Draft.register("Expires: \(value)").bytes).expires == expected)
@@ -284,12 +248,8 @@ struct ReaderTests {
 
     @Test func `what a message holds stays when its bytes are kept and read again`() throws {
         let first = try request(Draft.register("Contact: <sip:u%20@h;a=%00>").bytes)
-        guard
-            case .request(let again) = MessageReader().read(
-                first.frame.bytes.compacted(), isStream: false)
-        else {
-            Issue.record("not read again")
-            return
+        guard case .request(let again) = MessageReader().read(first.frame.bytes.compacted(), isStream: false) else {
+            throw Unexpected(message: "not read again")
         }
         #expect(again.frame.bytes == first.frame.bytes)
         #expect(again.contacts.first?.uri.user == "u%20")

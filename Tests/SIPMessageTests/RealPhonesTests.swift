@@ -6,20 +6,6 @@ import Testing
 
 @Suite("What real phones send")
 struct RealPhonesTests {
-    private func read(_ text: String) -> ReadMessage {
-        let bytes = Array(text.replacing("\n", with: "\r\n").utf8)
-        return MessageReader().read(bytes.span, isStream: false)
-    }
-
-    private func request(_ text: String) throws -> SIPRequest {
-        let message = read(text)
-        guard case .request(let request) = message else {
-            Issue.record("not a request: \(message)")
-            throw CancellationError()
-        }
-        return request
-    }
-
     private static let linphone = """
         REGISTER sip:pn.test SIP/2.0
         Via: SIP/2.0/TCP 127.0.0.1:42528;alias;branch=z9hG4bK.Nf94FuJPv;rport
@@ -40,7 +26,7 @@ struct RealPhonesTests {
         """
 
     @Test func `a linphone REGISTER with digest`() throws {
-        let register = try request(Self.linphone)
+        let register = try request(wire(Self.linphone))
         #expect(register.method == .register)
         #expect(register.uri.host == "pn.test")
         #expect(register.via.transport == "TCP")
@@ -67,7 +53,7 @@ struct RealPhonesTests {
     @Test func `escapes stay as they were, NUL among them`() throws {
         let text = Self.linphone.replacing(
             "sip:u@127.0.0.1:42528;pn-prid=00fc:voip", with: "sip:nul%00-%3D@127.0.0.1:42528;pn-prid=a%3Db%00c")
-        let contact = try #require(try request(text).contacts.first)
+        let contact = try #require(try request(wire(text)).contacts.first)
         #expect(contact.uri.user.map { $0 == "nul%00-%3D" } == true)
         #expect(
             contact.uri.parameters.value(of: "pn-prid").map { $0.percentDecoded().array }
@@ -85,7 +71,7 @@ struct RealPhonesTests {
         ])
     func `push parameters of pjsua, baresip and linphone stand in the URI or behind it`(value: String) throws {
         let text = Self.linphone.replacing(/Contact: .*/, with: "Contact: \(value)")
-        let contact = try #require(try request(text).contacts.first)
+        let contact = try #require(try request(wire(text)).contacts.first)
         let parameters = contact.uri.parameters + contact.parameters
         #expect(parameters.value(of: "pn-provider") == "apns")
         #expect(parameters.value(of: "pn-prid") == "TOK:voip")
@@ -95,7 +81,7 @@ struct RealPhonesTests {
 
     @Test func `a Content-Length may stand behind two spaces, or before other rows`() throws {
         let text = Self.linphone.replacing("Content-Length: 0", with: "Content-Length:  0")
-        #expect(try request(text).frame.body.isEmpty)
-        #expect(try request(text).authorization.count == 1)
+        #expect(try request(wire(text)).frame.body.isEmpty)
+        #expect(try request(wire(text)).authorization.count == 1)
     }
 }

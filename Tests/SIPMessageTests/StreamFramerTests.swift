@@ -34,22 +34,14 @@ struct StreamFramerTests {
 
     private func whole(_ bytes: [UInt8]) -> [String] { frames(bytes) { bytes.count } }
 
-    private static let message = Draft().changed {
-        $0.length = "Content-Length: 10"
-        $0.body = "\r\n\r\nSIP/2."
-    }.bytes
+    private static let message = Draft.with(body: "\r\n\r\nSIP/2.", length: "10").bytes
 
     @Test func `messages and keep-alives come out one by one`() {
         let text = Self.message.text
         #expect(whole(Self.message + Self.message) == [text, text])
-        #expect(
-            whole(wire("\n\n") + Self.message + wire("\n") + Self.message) == [
-                "keep-alive 4", text, "keep-alive 2", text,
-            ])
-        #expect(
-            whole(wire("\n\n\n\n\n") + Self.message) == [
-                "keep-alive 4", "keep-alive 4", "keep-alive 2", text,
-            ])
+        let mixed = wire("\n\n") + Self.message + wire("\n") + Self.message
+        #expect(whole(mixed) == ["keep-alive 4", text, "keep-alive 2", text])
+        #expect(whole(wire("\n\n\n\n\n") + Self.message) == ["keep-alive 4", "keep-alive 4", "keep-alive 2", text])
     }
 
     @Test func `a CRLF alone waits for what follows it`() {
@@ -59,10 +51,9 @@ struct StreamFramerTests {
 
     @Test(arguments: [
         "", "Content-Length: -1", "Content-Length: +1", "Content-Length: 0x1", "Content-Length: 1 1",
-        "Content-Length:",
-        "Content-Length: 1\nContent-Length: 2", "Content-Length: 1\nl: 1", "Content-Length: 65537",
-        "Content-Length 1",
-        "Content-Length: 99999999999999999999", "Content-Length: 1,1", "X-Content-Length: 1", "ll: 1",
+        "Content-Length:", "Content-Length: 1\nContent-Length: 2", "Content-Length: 1\nl: 1",
+        "Content-Length: 65537", "Content-Length 1", "Content-Length: 99999999999999999999", "Content-Length: 1,1",
+        "X-Content-Length: 1", "ll: 1",
     ])
     func `a length that cannot be trusted breaks the stream`(row: String) {
         let bytes = Draft().changed { $0.length = row.isEmpty ? nil : row }.bytes
@@ -84,8 +75,7 @@ struct StreamFramerTests {
     @Test func `a head may be 16 KiB long`() {
         let empty = Draft.with("X: ").bytes.count
         let found = [-1, 0, 1].map { extra in
-            whole(Draft.with("X: " + String(repeating: "x", count: 16_384 + extra - empty)).bytes).last
-                == "broken"
+            whole(Draft.with("X: " + String(repeating: "x", count: 16_384 + extra - empty)).bytes).last == "broken"
         }
         #expect(found == [false, false, true])
         #expect(whole(Array(repeating: UInt8(ascii: "x"), count: 16_383)) == ["rest 16383"])
