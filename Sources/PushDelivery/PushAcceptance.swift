@@ -1,7 +1,5 @@
 import Bytes
 
-import SIPGrammar
-
 /// What registrations must know about the push services: which tokens belong to an app of ours, and what the answer says
 /// beside a service's name.
 ///

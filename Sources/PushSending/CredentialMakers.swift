@@ -1,6 +1,5 @@
 import HTTPClient
 import PushDelivery
-import Reactor
 import Settings
 import Telemetry
 

@@ -2,7 +2,6 @@ import Crypto
 import HTTPClient
 import JSON
 import PushDelivery
-import Reactor
 import Telemetry
 import Timekeeping
 

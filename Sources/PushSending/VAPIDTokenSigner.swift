@@ -1,4 +1,3 @@
-import Bytes
 import Crypto
 import JSON
 import PushDelivery

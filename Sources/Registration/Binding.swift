@@ -1,6 +1,5 @@
 package import Addressing
 package import Bytes
-import PushDelivery
 package import Timekeeping
 
 /// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10).

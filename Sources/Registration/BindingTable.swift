@@ -1,7 +1,5 @@
 package import Addressing
-import Bytes
 import Collections
-import PushDelivery
 package import Timekeeping
 
 /// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.

@@ -1,6 +1,5 @@
 package import Addressing
 package import Reactor
-import Timekeeping
 
 /// Finds servers as RFC 3263 says, without blocking its loop; answers are kept as long as they hold.
 ///

@@ -1,5 +1,4 @@
 package import Bytes
-import Addressing
 
 /// Bytes of responses and forwarded requests, made from the bytes of a received message.
 ///

@@ -1,4 +1,3 @@
-import Bytes
 import SIPGrammar
 
 /// Start line and rows of one message: where they stand, and the first rule they break.

@@ -1,5 +1,4 @@
 import COsip2
-import Bytes
 import SIPGrammar
 
 extension ValueReader {

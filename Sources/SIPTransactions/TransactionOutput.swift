@@ -1,5 +1,4 @@
 package import Addressing
-import Bytes
 package import SIPGrammar
 
 /// What a table orders, or tells the core, in the order it happened.

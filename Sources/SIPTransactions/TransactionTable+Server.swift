@@ -1,5 +1,4 @@
 package import Addressing
-import Bytes
 import Collections
 package import SIPGrammar
 package import Timekeeping

@@ -1,4 +1,3 @@
-import Bytes
 import Collections
 package import Timekeeping
 

@@ -1,5 +1,4 @@
 import Bytes
-
 import Timekeeping
 
 /// Writes one event as one line of at most ``limit`` bytes; whatever a peer sent, the line is printable UTF-8.

@@ -1,4 +1,3 @@
-import Reactor
 import Storage
 package import Registration
 

@@ -4,7 +4,6 @@ package import ProxyCore
 package import PushDelivery
 package import Reactor
 package import Registration
-import Storage
 package import Telemetry
 package import Timekeeping
 

@@ -1,5 +1,4 @@
 import Collections
-import Timekeeping
 
 /// Whether changes can be written; behind a lock, since the writer's thread knows and others ask.
 struct StoreHealth: Sendable {

@@ -1,5 +1,3 @@
-import Storage
-
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
 /// But for the timeline and what apps say of their pushes, nothing but keys is indexed: while the daemon runs everything else is looked up in

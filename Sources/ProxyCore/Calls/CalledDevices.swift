@@ -1,5 +1,4 @@
 import Addressing
-import Registration
 
 /// The devices that calls are offered to, and by which calls: looked at when a device registers, and, while a call waits
 /// for it, when its flow shows life.

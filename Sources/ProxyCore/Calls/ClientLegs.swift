@@ -1,5 +1,4 @@
 import Addressing
-import Registration
 import SIPGrammar
 import SIPTransactions
 

@@ -1,6 +1,5 @@
 package import Addressing
 package import PushDelivery
-import Registration
 package import SIPGrammar
 package import SIPTransactions
 

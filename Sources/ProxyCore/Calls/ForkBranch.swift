@@ -1,5 +1,4 @@
 package import Addressing
-import Bytes
 package import PushDelivery
 import Registration
 package import SIPGrammar

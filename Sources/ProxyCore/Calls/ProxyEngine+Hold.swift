@@ -1,9 +1,7 @@
 import Addressing
-import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
-import SIPTransactions
 import Telemetry
 import Timekeeping
 

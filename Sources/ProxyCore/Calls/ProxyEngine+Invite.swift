@@ -3,7 +3,6 @@ import Bytes
 import PushDelivery
 package import Registration
 import SIPGrammar
-import SIPTransactions
 import Telemetry
 import Timekeeping
 

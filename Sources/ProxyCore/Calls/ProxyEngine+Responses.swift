@@ -1,7 +1,5 @@
 import Addressing
 import Bytes
-import PushDelivery
-import Registration
 import SIPGrammar
 import SIPTransactions
 import Timekeeping

@@ -2,7 +2,6 @@ package import Addressing
 package import Bytes
 package import PushDelivery
 package import Registration
-import SIPGrammar
 package import Timekeeping
 
 /// A call as a value: what another run of the program would need to go on with it, and what operators see of it.

@@ -1,6 +1,5 @@
 package import Addressing
 package import Bytes
-import Registration
 package import Timekeeping
 
 /// One end of a dialog as this proxy reaches it.

@@ -2,7 +2,6 @@ import Addressing
 import Bytes
 import Registration
 import SIPGrammar
-import SIPTransactions
 import Timekeeping
 
 /// Who the two sides of a dialog are, and whether a request comes from the one that its tag names (T20.2, T20.4).

@@ -1,4 +1,3 @@
-import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar

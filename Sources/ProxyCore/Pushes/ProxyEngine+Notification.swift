@@ -1,9 +1,7 @@
 package import Addressing
-import Bytes
 package import PushDelivery
 package import Registration
 import SIPGrammar
-import Telemetry
 package import Timekeeping
 
 /// Who shall get a notification.

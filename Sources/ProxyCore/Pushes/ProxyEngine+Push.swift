@@ -1,5 +1,4 @@
 package import Addressing
-import Bytes
 package import PushDelivery
 package import Registration
 import SIPGrammar

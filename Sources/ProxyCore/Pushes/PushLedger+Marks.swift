@@ -1,6 +1,5 @@
 import Addressing
 import PushDelivery
-import Registration
 import Timekeeping
 
 /// What became of pushes on their devices: apps say it, and sometimes SIP shows it.

@@ -1,7 +1,6 @@
 import Addressing
 import PushDelivery
 import Registration
-import SIPGrammar
 import Telemetry
 import Timekeeping
 

@@ -1,8 +1,6 @@
 import Addressing
-import Bytes
 package import PushDelivery
 import Registration
-import SIPGrammar
 import Telemetry
 import Timekeeping
 

@@ -1,8 +1,6 @@
 import Addressing
-import Bytes
 package import Registration
 import SIPGrammar
-import Telemetry
 import Timekeeping
 
 /// The registrar: users, their bindings, and the work on them, one at a time for each AOR (RFC 3261 section 10.3).

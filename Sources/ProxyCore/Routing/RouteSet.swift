@@ -1,4 +1,3 @@
-import Addressing
 import Bytes
 import SIPGrammar
 

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Timekeeping
 
 /// Why APNs did not take a push, in its own words.

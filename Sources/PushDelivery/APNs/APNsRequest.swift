@@ -1,7 +1,4 @@
 import Bytes
-
-import JSON
-import SIPGrammar
 import Timekeeping
 
 /// A push as APNs wants it.

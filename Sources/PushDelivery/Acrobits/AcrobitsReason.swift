@@ -1,5 +1,4 @@
 import JSON
-import Timekeeping
 
 /// What became of a push at Acrobits' mediator: a code in the body, HTTP's status only tells of the request.
 package enum AcrobitsReason: Hashable, Sendable {

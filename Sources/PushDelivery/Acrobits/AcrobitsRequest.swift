@@ -1,8 +1,5 @@
 import Bytes
 
-import JSON
-import SIPGrammar
-
 /// A push as Acrobits' mediator wants it: one JSON object, which it turns into what Apple or Google want.
 enum AcrobitsRequest {
     private static let textLimit = 512

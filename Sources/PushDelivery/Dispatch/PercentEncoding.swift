@@ -1,7 +1,5 @@
 import Bytes
 
-import SIPGrammar
-
 extension Array<UInt8> {
     /// Appends the bytes as one segment of a path: all but letters, digits, `-`, `_` and `~` is escaped.
     mutating func append(percentEncoding bytes: ByteString) {

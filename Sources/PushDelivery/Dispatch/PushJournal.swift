@@ -1,5 +1,5 @@
-internal import Telemetry
-internal import Timekeeping
+import Telemetry
+import Timekeeping
 
 /// What becomes of pushes, as counters and in the log. What a provider in trouble could repeat for every push is logged now
 /// and then only.

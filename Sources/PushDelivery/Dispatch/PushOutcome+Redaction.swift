@@ -1,7 +1,5 @@
 import Bytes
 
-import SIPGrammar
-
 extension PushOutcome {
     /// The same where the provider's words do not repeat the token, which is a secret (T18).
     package func redacted(of token: PushToken) -> PushOutcome {

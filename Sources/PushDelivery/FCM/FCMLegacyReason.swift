@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 
 /// Why FCM's old interface did not take a push: `results[0].error` of an answer that is 200 all the same.
 package enum FCMLegacyReason: Hashable, Sendable {

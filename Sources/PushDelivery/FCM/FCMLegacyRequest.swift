@@ -1,8 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
-import Timekeeping
 
 /// A push exactly as ECSS-10 sends it (R12, R24), for gateways that still take FCM's old messages.
 enum FCMLegacyRequest {

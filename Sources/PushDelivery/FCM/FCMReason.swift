@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 
 /// Why FCM's HTTP v1 interface did not take a push: `errorCode`, or the wider `status` where that is missing.
 package enum FCMReason: Hashable, Sendable {

@@ -1,8 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
-import Timekeeping
 
 /// A push as FCM's HTTP v1 interface wants it (A27): data of any profile, all values strings.
 enum FCMRequest {

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Settings
 
 /// A JSON text whose strings may have fields in them.

@@ -1,6 +1,4 @@
 import Bytes
-
-import SIPGrammar
 import Timekeeping
 
 /// What a template may name between `{{` and `}}`.

@@ -1,5 +1,3 @@
-import Timekeeping
-
 /// What the status of an operator's own server means, as its settings say.
 enum HTTPPushReason {
     static func outcome(

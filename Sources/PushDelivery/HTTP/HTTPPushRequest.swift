@@ -1,5 +1,3 @@
-import SIPGrammar
-
 /// A push in the form that an operator's own server wants.
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {

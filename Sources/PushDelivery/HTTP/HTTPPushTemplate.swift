@@ -1,6 +1,4 @@
 import Bytes
-
-import SIPGrammar
 import Settings
 
 /// Text with fields in it: `/push/{{token}}`. What the fields hold is encoded for the place where the template stands.

@@ -1,7 +1,4 @@
 import Bytes
-
-import JSON
-import SIPGrammar
 import Timekeeping
 
 /// Notifications for apps of ECSS-10, which has none of its own: its `type` and `date`, with the members of 10darts.

@@ -1,8 +1,5 @@
 import Bytes
 
-import JSON
-import SIPGrammar
-
 /// Notifications for Linphone apps: Flexisip's envelope, the sender's object in the place that it has for one.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {

@@ -1,6 +1,4 @@
 import Bytes
-
-import SIPGrammar
 import Timekeeping
 
 /// How much of a notification's texts may be written, in bytes once escaped.

@@ -1,8 +1,5 @@
 import Bytes
 
-import JSON
-import SIPGrammar
-
 /// Notifications as the 10darts platform words them: the profile's own kind of push.
 extension TenDartsPayload {
     /// Android's `data`; a silent one differs by `sil` alone.

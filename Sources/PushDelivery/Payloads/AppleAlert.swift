@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 
 extension Array<UInt8> {
     /// What Apple's phones show and play: members of `aps`.

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Timekeeping
 
 /// The `calls` array of a missed-calls push (R26).

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Timekeeping
 
 /// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Timekeeping
 
 /// The messages that Flexisip sends, which Linphone apps understand.

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 
 /// One key of a payload with its value, before an envelope is chosen: JSON as it is, or Firebase's strings.
 struct PayloadField {

@@ -1,6 +1,4 @@
 import Bytes
-
-import SIPGrammar
 import Timekeeping
 
 /// How an app wants its pushes worded.

@@ -1,7 +1,5 @@
 import Bytes
-
 import JSON
-import SIPGrammar
 import Timekeeping
 
 /// The messages of the 10darts platform: Android, iOS, and iOS silent.

@@ -1,4 +1,3 @@
-import SIPGrammar
 import Bytes
 package import Settings
 

@@ -1,5 +1,4 @@
 import JSON
-import Timekeeping
 
 /// What a web push service's status means (RFC 8030 section 5, RFC 8292 section 4.2).
 enum WebPushReason {

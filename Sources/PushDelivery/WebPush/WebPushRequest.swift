@@ -1,9 +1,5 @@
 import Bytes
 
-import JSON
-import SIPGrammar
-import Timekeeping
-
 /// A push as the service of a browser or app wants it (RFC 8030): data of any profile as a JSON object, which only the
 /// device can read, or nothing at all for a device that gave no keys.
 enum WebPushRequest {

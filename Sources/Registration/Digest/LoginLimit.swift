@@ -1,5 +1,4 @@
 package import Addressing
-import Bytes
 import PushDelivery
 package import Timekeeping
 

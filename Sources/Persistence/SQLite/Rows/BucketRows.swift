@@ -1,5 +1,4 @@
 import Addressing
-import Bytes
 import ProxyCore
 import PushDelivery
 import Registration

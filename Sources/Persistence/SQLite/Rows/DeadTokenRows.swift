@@ -1,4 +1,3 @@
-import Bytes
 import PushDelivery
 import Storage
 import Timekeeping

@@ -1,4 +1,3 @@
-import Addressing
 import PushDelivery
 import Storage
 import Timekeeping

@@ -1,4 +1,3 @@
-import Bytes
 import Storage
 import Timekeeping
 

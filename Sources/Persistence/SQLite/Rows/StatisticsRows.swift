@@ -1,4 +1,3 @@
-import PushDelivery
 import Storage
 import Timekeeping
 

@@ -1,5 +1,3 @@
-import Addressing
-import Bytes
 import PushDelivery
 import Registration
 import Storage
