@@ -137,7 +137,7 @@ let package = Package(
             "PushSandbox",
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        module("ScenarioReplay", ["JSON", "Settings"]),
+        module("ScenarioReplay", ["JSON", "Settings", "Timekeeping"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
         // Tests

@@ -183,6 +183,26 @@ extension ByteString {
 
     package func contains(_ byte: UInt8) -> Bool { firstIndex(of: byte) != nil }
 
+    @inlinable
+    package func allSatisfy(_ isWanted: (UInt8) -> Bool) -> Bool {
+        withSpan { span in
+            for index in 0..<span.count where !isWanted(span[index]) { return false }
+            return true
+        }
+    }
+
+    /// The parts between the separators; empty parts are kept.
+    package func parts(separatedBy separator: UInt8) -> [ByteString] {
+        var parts: [ByteString] = []
+        var rest = self
+        while let end = rest.firstIndex(of: separator) {
+            parts.append(rest[0..<end])
+            rest = rest[end + 1..<rest.count]
+        }
+        parts.append(rest)
+        return parts
+    }
+
     /// ASCII letters in lower case; the same slice when there is nothing to change.
     package func lowercased() -> ByteString {
         let hasUpper = withSpan { span in
@@ -268,6 +288,10 @@ extension UInt8 {
     @inlinable package var asciiLowercased: UInt8 {
         self &- UInt8(ascii: "A") < 26 ? self | 0x20 : self
     }
+
+    @inlinable package var isASCIIDigit: Bool { self &- UInt8(ascii: "0") < 10 }
+
+    @inlinable package var isASCIILetter: Bool { asciiLowercased &- UInt8(ascii: "a") < 26 }
 
     package var hexValue: UInt8? {
         switch self {

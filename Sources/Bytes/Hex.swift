@@ -34,6 +34,19 @@ extension Array<UInt8> {
         append((byte >> 4).hexDigit)
         append((byte & 15).hexDigit)
     }
+
+    /// Appends the byte as a URI writes what it may not hold: a percent sign and two digits, letters in upper case.
+    package mutating func append(percentEncoded byte: UInt8) {
+        append(UInt8(ascii: "%"))
+        for digit in [byte >> 4, byte & 15] { append(digit < 10 ? digit.hexDigit : digit.hexDigit & ~0x20) }
+    }
+
+    /// Appends the lowest `count` bytes of a number, the highest of them first.
+    package mutating func append(big number: UInt64, count: Int = 8) {
+        for place in stride(from: count - 1, through: 0, by: -1) {
+            append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8)))
+        }
+    }
 }
 
 extension UInt8 {

@@ -37,12 +37,13 @@ package struct HMACKey: ~Copyable {
     package static let byteCount = 32
 }
 
-/// The one `EVP_MAC`, kept for the life of the process.
+/// An `EVP_MAC`, fetched once and kept for the life of the process.
 ///
 /// - `@unchecked Sendable` because a fetched `EVP_MAC` is never written again.
 @safe
-private struct FetchedMAC: @unchecked Sendable {
+struct FetchedMAC: @unchecked Sendable {
     let pointer: OpaquePointer?
 
     static let hmac = unsafe FetchedMAC(pointer: EVP_MAC_fetch(nil, "HMAC", nil))
+    static let cmac = unsafe FetchedMAC(pointer: EVP_MAC_fetch(nil, "CMAC", nil))
 }

@@ -23,7 +23,7 @@ package struct SIVKey: ~Copyable {
         guard key.count == Self.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(Self.byteCount) bytes, not \(key.count).")
         }
-        guard let algorithm = unsafe FetchedCMAC.shared.pointer, let mac = unsafe EVP_MAC_CTX_new(algorithm) else {
+        guard let algorithm = unsafe FetchedMAC.cmac.pointer, let mac = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("CMAC")
         }
         guard let cipher = unsafe EVP_CIPHER_CTX_new() else {
@@ -138,12 +138,9 @@ package struct SIVKey: ~Copyable {
 private struct Block {
     let high: UInt64
     let low: UInt64
+}
 
-    init(high: UInt64, low: UInt64) {
-        self.high = high
-        self.low = low
-    }
-
+extension Block {
     /// The first sixteen bytes.
     init(_ bytes: Span<UInt8>) {
         high = Self.number(bytes, 0)
@@ -191,14 +188,4 @@ private struct Block {
         let bytes = bytes
         for index in bytes.indices { out.append(bytes[index]) }
     }
-}
-
-/// The one `EVP_MAC`, kept for the life of the process.
-///
-/// - `@unchecked Sendable` because a fetched `EVP_MAC` is never written again.
-@safe
-private struct FetchedCMAC: @unchecked Sendable {
-    let pointer: OpaquePointer?
-
-    static let shared = unsafe FetchedCMAC(pointer: EVP_MAC_fetch(nil, "CMAC", nil))
 }

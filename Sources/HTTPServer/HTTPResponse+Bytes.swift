@@ -5,7 +5,7 @@ extension HTTPResponse {
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(256 + body.count)
-        out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(Self.text(of: date.civil))\r\n".utf8
+        out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(date.civil.headerText)\r\n".utf8
         for field in fields where field.canBeSent { out += "\(field.name): \(field.value)\r\n".utf8 }
         // RFC 9110 section 8.6.
         let mayHaveBody = status >= 200 && status != 204 && status != 304
@@ -14,21 +14,6 @@ extension HTTPResponse {
         if mayHaveBody, !withoutBody { out += body }
         return out
     }
-
-    private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-    private static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ]
-
-    /// IMF-fixdate (RFC 9110 section 5.6.7).
-    private static func text(of date: CivilDate) -> String {
-        let second = date.secondOfDay
-        let time = [second / 3600, second / 60 % 60, second % 60].map { twoDigits($0) }.joined(separator: ":")
-        let (weekday, month) = (weekdays[Int(date.weekday)], months[Int(date.month - 1)])
-        return "\(weekday), \(twoDigits(date.day)) \(month) \(date.year) \(time) GMT"
-    }
-
-    private static func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
     private static func phrase(for status: Int) -> String {
         switch status {

@@ -39,8 +39,8 @@ struct ProviderConnections {
 struct ProviderConnection {
     private let group: String
     private let authorityFile: String?
-    private let certificateFile: String?
-    private let keyFile: String?
+    private var certificateFile: String?
+    private var keyFile: String?
     /// Of signatures: the new one and the one that it replaces.
     private let secrets: [[UInt8]]
 
@@ -53,18 +53,9 @@ struct ProviderConnection {
             authorityFile = settings.caFile
             certificateFile = settings.certFile
             keyFile = settings.certKeyFile
-        case .fcm(let settings):
-            authorityFile = settings.caFile
-            certificateFile = nil
-            keyFile = nil
-        case .webPush(let settings):
-            authorityFile = settings.caFile
-            certificateFile = nil
-            keyFile = nil
-        case .acrobits(let settings):
-            authorityFile = settings.caFile
-            certificateFile = nil
-            keyFile = nil
+        case .fcm(let settings): authorityFile = settings.caFile
+        case .webPush(let settings): authorityFile = settings.caFile
+        case .acrobits(let settings): authorityFile = settings.caFile
         case .http(let settings):
             authorityFile = settings.caFile
             certificateFile = settings.certFile

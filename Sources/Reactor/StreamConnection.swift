@@ -127,10 +127,10 @@ package final class StreamConnection: @unchecked Sendable {
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// An accepted connection; it does nothing until ``start(_:)``.
+    /// With a `target`, a connection on its way there; else one that was accepted. It does nothing until ``start(_:)``.
     init(
-        accepted descriptor: consuming Descriptor, on loop: EventLoop, tls: TLSSession?, limits: Limits,
-        ended: @escaping @Sendable () -> Void
+        _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
+        limits: Limits, ended: @escaping @Sendable () -> Void = {}
     ) {
         id = Self.lastID.add(1, ordering: .relaxed).newValue
         self.loop = loop
@@ -139,27 +139,8 @@ package final class StreamConnection: @unchecked Sendable {
         outputLimit = limits.output
         outputMark = limits.outputMark
         self.ended = ended
-        state = .handshaking
-        remote = System.remoteEndpoint(descriptor.number) ?? Self.nowhere
-        local = System.localEndpoint(descriptor.number) ?? Self.nowhere
-        System.setNoDelay(descriptor.number)
-        pendingDescriptor = consume descriptor
-    }
-
-    /// A connection on its way to `target`.
-    private init(
-        connecting descriptor: consuming Descriptor, to target: Endpoint, on loop: EventLoop, tls: TLSSession?,
-        limits: Limits
-    ) {
-        id = Self.lastID.add(1, ordering: .relaxed).newValue
-        self.loop = loop
-        self.tls = tls
-        self.limits = limits
-        outputLimit = limits.output
-        outputMark = limits.outputMark
-        ended = {}
-        state = .connecting
-        remote = target
+        state = target == nil ? .handshaking : .connecting
+        remote = target ?? System.remoteEndpoint(descriptor.number) ?? Self.nowhere
         local = System.localEndpoint(descriptor.number) ?? Self.nowhere
         System.setNoDelay(descriptor.number)
         pendingDescriptor = consume descriptor
@@ -179,8 +160,7 @@ package final class StreamConnection: @unchecked Sendable {
         loop.checkThread()
         let descriptor = try System.unboundSocket(for: target)
         let failure = System.connect(descriptor.number, to: target)
-        let connection = StreamConnection(
-            connecting: descriptor, to: target, on: loop, tls: tls, limits: limits)
+        let connection = StreamConnection(descriptor, connectingTo: target, on: loop, tls: tls, limits: limits)
         try connection.start(handlers)
         if let failure { connection.failLater(.system(failure)) }
         return connection

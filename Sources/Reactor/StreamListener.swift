@@ -96,7 +96,7 @@ package final class StreamListener: @unchecked Sendable {
         let loop = loop
         weak let listener = self
         let connection = StreamConnection(
-            accepted: descriptor, on: loop, tls: session, limits: connectionLimits,
+            descriptor, on: loop, tls: session, limits: connectionLimits,
             ended: { loop.dispose { listener?.connectionEnded() } })
         accepted(connection)
     }

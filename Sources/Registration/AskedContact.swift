@@ -65,9 +65,9 @@ extension NameAddress {
     /// 10.2.1.1), one beyond 32 bits as the largest number. `nil` when there is none.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
-        guard let value = parameter.value?.unquoted(), !value.isEmpty else { return 3600 }
-        for index in 0..<value.count
-        where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(value[index]) { return 3600 }
+        guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {
+            return 3600
+        }
         return value.decimal() ?? .max
     }
 

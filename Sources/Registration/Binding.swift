@@ -98,6 +98,13 @@ extension Binding {
         var marks: Marks
     }
 
+    /// The same content with another contact.
+    func content(with contact: ByteString) -> Content {
+        Content(
+            aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
+            freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
+    }
+
     /// - Returns: `nil` when a text is too long for the record; the caller has checked what a peer can make long.
     init?(id: DeviceID, _ content: Content) {
         let path = Self.joined(content.path)

@@ -93,13 +93,8 @@ extension Binding {
     static func vacant(next: UInt32) -> Binding {
         Binding(
             id: DeviceID(rawValue: 0), block: [], freshUntil: .distantPast, registeredAt: UnixTime(milliseconds: 0),
-            flow: .none, userLength: 0, hostLength: 0, contactLength: 0, callIDLength: 0, q: 0, provider: 0, marks: [],
+            flow: .nowhere, userLength: 0, hostLength: 0, contactLength: 0, callIDLength: 0, q: 0, provider: 0,
+            marks: [],
             cseq: 0, granted: 0, next: next)
     }
-}
-
-extension Flow {
-    /// The flow that stands in vacant slots.
-    fileprivate static let none = Flow(
-        transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }

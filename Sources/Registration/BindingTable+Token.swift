@@ -19,12 +19,7 @@ extension BindingTable {
         guard !binding.marks.contains(.isBusy), let old = pushToken(of: id), old.prid != token,
             let contact = ContactText.replacingPushParameters(
                 in: binding.contact, with: PushToken(provider: old.provider, param: old.param, prid: token)),
-            let changed = Binding(
-                id: id,
-                Binding.Content(
-                    aor: binding.aor, contact: contact, callID: binding.callID, path: binding.path, flow: binding.flow,
-                    cseq: binding.cseq, granted: binding.granted, freshUntil: binding.freshUntil,
-                    registeredAt: binding.registeredAt, q: binding.q, provider: binding.provider, marks: binding.marks))
+            let changed = Binding(id: id, binding.content(with: contact))
         else { return nil }
         replace(slot: slot, with: changed)
         return stored(id, now: now).map(BindingChange.upsert)

@@ -1,9 +1,9 @@
-import Bytes
+package import Bytes
 import SIPGrammar
 
 extension ByteString {
     /// The parts between the separators, those inside double quotes not counted; empty parts are kept.
-    func split(at separators: [UInt8]) -> [ByteString] {
+    package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
         var isQuoted = false
@@ -29,12 +29,8 @@ extension ByteString {
     }
 
     /// Without the white space and line ends around it.
-    func trimmed() -> ByteString {
-        var start = 0
-        var end = count
-        while start < end, self[start].isLinearSpace { start += 1 }
-        while end > start, self[end - 1].isLinearSpace { end -= 1 }
-        return self[start..<end]
+    package func trimmed() -> ByteString {
+        self[withSpan { $0.trimmed(0..<count) }]
     }
 }
 
@@ -42,13 +38,10 @@ extension UInt8 {
     /// Letters, digits and `mark` of RFC 3261 section 25.1: written with or without an escape they mean the same.
     var isUnreserved: Bool {
         switch self {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
             UInt8(ascii: "*"), UInt8(ascii: "'"), UInt8(ascii: "("), UInt8(ascii: ")"):
             true
-        default: false
+        default: isASCIILetter || isASCIIDigit
         }
     }
 

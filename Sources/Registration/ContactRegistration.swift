@@ -94,7 +94,7 @@ struct ContactRegistration {
         }
         // RFC 5630 section 5.3: to a `sips:` contact no request could be sent, as no hop is protected.
         if asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
-            return .rejected(.forbidden, [AddedField("Warning", Self.sipsNotAllowed(by: aor.host))])
+            return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {
             // RFC 3261 section 10.3 step 7: an hour and more is never too brief.
@@ -110,13 +110,6 @@ struct ContactRegistration {
             }
         }
         return nil
-    }
-
-    private static func sipsNotAllowed(by host: ByteString) -> ByteString {
-        var warning = Array("380 ".utf8)
-        warning.append(host)
-        warning.append(" \"SIPS Not Allowed\"")
-        return ByteString(warning)
     }
 
     /// What is on offer goes with a refusal, so that the app can choose (rules P3, P9).

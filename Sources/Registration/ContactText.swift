@@ -74,11 +74,7 @@ package enum ContactText {
         out.reserveCapacity(contact.text.count)
         out.append(contact.text, 0..<URIText.addressEnd(of: contact.text))
         for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
-            out.append(";")
-            out.append(parameter.name)
-            guard let value = parameter.value else { continue }
-            out.append("=")
-            out.append(value)
+            out.append(parameter)
         }
         return ByteString(copying: out.span)
     }
@@ -112,7 +108,7 @@ extension [UInt8] {
             if byte.isParameterCharacter {
                 append(byte)
             } else {
-                append(escaping: byte)
+                append(percentEncoded: byte)
             }
         }
     }

@@ -155,10 +155,10 @@ extension RegisterProcessor {
             text = ContactText.reported(token, label, binding.aor)
         }
         return text.map { text in
-            Binding.Content(
-                aor: binding.aor, contact: text, callID: binding.callID, path: binding.path, flow: binding.flow,
-                cseq: binding.cseq, granted: binding.granted, freshUntil: binding.freshUntil, registeredAt: now.date,
-                q: binding.q, provider: token.provider.number, marks: binding.marks)
+            var content = binding.content(with: text)
+            content.registeredAt = now.date
+            content.provider = token.provider.number
+            return content
         }
     }
 }
@@ -240,13 +240,7 @@ extension ContactText {
         var out: [UInt8] = []
         out.append(text, 0..<end)
         for parameter in URIText.parameters(in: text[end..<text.count])
-        where !parameter.name.equalsIgnoringCase("reported") {
-            out.append(";")
-            out.append(parameter.name)
-            guard let value = parameter.value else { continue }
-            out.append("=")
-            out.append(value)
-        }
+        where !parameter.name.equalsIgnoringCase("reported") { out.append(parameter) }
         out.append(contentsOf: mark)
         if !label.isEmpty {
             out.append("=")
@@ -262,13 +256,7 @@ extension ContactText {
         var out: [UInt8] = []
         out.append("<")
         out.append(uri.text, 0..<URIText.addressEnd(of: uri.text))
-        for parameter in uri.parameters where !parameter.isPush {
-            out.append(";")
-            out.append(parameter.name)
-            guard let value = parameter.value else { continue }
-            out.append("=")
-            out.append(value)
-        }
+        for parameter in uri.parameters where !parameter.isPush { out.append(parameter) }
         out.append(pushParametersOf: token)
         if let headers = uri.headers {
             out.append("?")

@@ -157,20 +157,10 @@ extension ByteString {
             if byte.isUnreserved {
                 out.append(byte)
             } else {
-                out.append(escaping: byte)
+                out.append(percentEncoded: byte)
             }
             index += 3
         }
         return ByteString(out)
-    }
-}
-
-extension [UInt8] {
-    /// Appends `%HH`.
-    mutating func append(escaping byte: UInt8) {
-        append(UInt8(ascii: "%"))
-        for digit in [byte >> 4, byte & 15] {
-            append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10)
-        }
     }
 }

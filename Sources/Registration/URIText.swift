@@ -78,8 +78,8 @@ enum URIText {
             while index <= span.count {
                 switch index < span.count ? span[index] : UInt8(ascii: ";") {
                 case UInt8(ascii: ";"):
-                    let name = trimmed(start..<(equals ?? index), in: span)
-                    let value = equals.map { text[trimmed($0 + 1..<index, in: span)] }
+                    let name = span.trimmed(start..<(equals ?? index))
+                    let value = equals.map { text[span.trimmed($0 + 1..<index)] }
                     if !name.isEmpty { parameters.append(Parameter(name: text[name], value: value)) }
                     start = index + 1
                     equals = nil
@@ -100,14 +100,6 @@ enum URIText {
             index += span[index] == UInt8(ascii: "\\") ? 2 : 1
         }
         return min(index, span.count - 1)
-    }
-
-    private static func trimmed(_ range: Range<Int>, in span: Span<UInt8>) -> Range<Int> {
-        var start = range.lowerBound
-        var end = range.upperBound
-        while start < end, span[start].isLinearSpace { start += 1 }
-        while end > start, span[end - 1].isLinearSpace { end -= 1 }
-        return start..<end
     }
 
     private static func hostAndPort(_ text: ByteString) -> (ByteString, UInt16?) {

@@ -12,7 +12,7 @@ extension MessageFrame {
             var index = 0
             while index < span.count {
                 if span[index] == UInt8(ascii: "\"") {
-                    index = Self.quoteEnd(span, from: index + 1)
+                    index = RawParameters.quoteEnd(span, from: index + 1)
                     continue
                 }
                 guard let (value, end) = Self.realmValue(span, at: index) else {
@@ -24,20 +24,6 @@ extension MessageFrame {
             }
             return false
         }
-    }
-
-    /// The place behind the closing quote.
-    private static func quoteEnd(_ span: Span<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index < span.count {
-            if span[index] == UInt8(ascii: "\\") {
-                index += 2
-                continue
-            }
-            index += 1
-            if span[index - 1] == UInt8(ascii: "\"") { break }
-        }
-        return min(index, span.count)
     }
 
     /// The value of a parameter `realm` that begins here, without its quotes, and where it ends with them. A quote that is
@@ -55,7 +41,7 @@ extension MessageFrame {
         while index < span.count, isBlank(span[index]) { index += 1 }
         guard index < span.count else { return nil }
         if span[index] == UInt8(ascii: "\"") {
-            let end = quoteEnd(span, from: index + 1)
+            let end = RawParameters.quoteEnd(span, from: index + 1)
             let isClosed = end > index + 1 && span[end - 1] == UInt8(ascii: "\"")
             return (index + 1..<max(index + 1, isClosed ? end - 1 : end), end)
         }

@@ -41,11 +41,11 @@ package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
     /// `nil` when the client sent none, which means MD5.
     package let algorithm: ByteString?
-    package let qop, nonceCount, cnonce, opaque: ByteString?
+    package let qop, nonceCount, cnonce: ByteString?
 
     package init(
         username: ByteString, realm: ByteString, nonce: ByteString, uri: ByteString, response: ByteString,
-        algorithm: ByteString?, qop: ByteString?, nonceCount: ByteString?, cnonce: ByteString?, opaque: ByteString?
+        algorithm: ByteString?, qop: ByteString?, nonceCount: ByteString?, cnonce: ByteString?
     ) {
         self.username = username
         self.realm = realm
@@ -56,6 +56,5 @@ package struct DigestCredentials: Sendable {
         self.qop = qop
         self.nonceCount = nonceCount
         self.cnonce = cnonce
-        self.opaque = opaque
     }
 }

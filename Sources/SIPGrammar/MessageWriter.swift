@@ -13,6 +13,11 @@ package struct AddedField: Sendable {
         self.name = name
         self.value = value
     }
+
+    /// A Warning field (RFC 3261 section 20.43).
+    package static func warning(_ code: Int, by host: ByteString, _ text: String) -> AddedField {
+        AddedField("Warning", ByteString("\(code) \(host) \"\(text)\""))
+    }
 }
 
 /// What changes in a request on its way through the proxy (RFC 3261 section 16.6); everything else is copied.

@@ -93,7 +93,7 @@ private struct PushParameterSearch {
     /// `pn-` in either case and with any of its bytes escaped: `%70n-prid` names the same parameter.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
-        var index = RawParameters.skipSpace(span, from: start)
+        var index = span.skipSpace(from: start, to: span.count)
         for place in 0..<prefix.utf8CodeUnitCount {
             guard index < span.count else { return false }
             var byte = span[index]

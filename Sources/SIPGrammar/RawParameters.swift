@@ -32,7 +32,7 @@ enum RawParameters {
 
     /// Whether the parameter whose `;` stands at `semicolon` has that lower-case name.
     static func name(_ span: Span<UInt8>, _ semicolon: Int, equals lowercase: StaticString) -> Bool {
-        let start = skipSpace(span, from: semicolon + 1)
+        let start = span.skipSpace(from: semicolon + 1, to: span.count)
         let end = start + lowercase.utf8CodeUnitCount
         guard end <= span.count else { return false }
         for index in start..<end where span[index].asciiLowercased != lowercase.byte(at: index - start) { return false }
@@ -41,12 +41,6 @@ enum RawParameters {
         case UInt8(ascii: "="), UInt8(ascii: ";"), UInt8(ascii: ","), UInt8(ascii: ">"), UInt8(ascii: "?"): return true
         default: return span[end].isLinearSpace
         }
-    }
-
-    static func skipSpace(_ span: Span<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index < span.count, span[index].isLinearSpace { index += 1 }
-        return index
     }
 
     /// Whether any parameter of the value passes `test`, which gets the place of its `;`.
@@ -65,5 +59,24 @@ extension UInt8 {
     @inlinable package var isLinearSpace: Bool {
         self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") || self == UInt8(ascii: "\r")
             || self == UInt8(ascii: "\n")
+    }
+}
+
+extension Span<UInt8> {
+    /// The first place at or after `start` without white space, or `end`.
+    @inlinable
+    package func skipSpace(from start: Int, to end: Int) -> Int {
+        var index = start
+        while index < end, self[index].isLinearSpace { index += 1 }
+        return index
+    }
+
+    /// `range` without white space and folds at both ends.
+    @inlinable
+    package func trimmed(_ range: Range<Int>) -> Range<Int> {
+        let start = skipSpace(from: range.lowerBound, to: range.upperBound)
+        var end = range.upperBound
+        while start < end, self[end - 1].isLinearSpace { end -= 1 }
+        return start..<end
     }
 }

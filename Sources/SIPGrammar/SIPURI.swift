@@ -11,6 +11,17 @@ package struct Parameter: Hashable, Sendable {
     }
 }
 
+extension [UInt8] {
+    /// Appends a semicolon and the parameter as it stood on the wire.
+    package mutating func append(_ parameter: Parameter) {
+        append(";")
+        append(parameter.name)
+        guard let value = parameter.value else { return }
+        append("=")
+        append(value)
+    }
+}
+
 extension [Parameter] {
     /// The first parameter of that lower-case name, its name compared without case.
     package func first(named name: StaticString) -> Parameter? {

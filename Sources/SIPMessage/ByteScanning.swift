@@ -63,21 +63,6 @@ extension Span<UInt8> {
         return index
     }
 
-    /// `range` without white space and folds at both ends.
-    func trimmed(_ range: Range<Int>) -> Range<Int> {
-        var start = range.lowerBound
-        var end = range.upperBound
-        while start < end, self[start].isLinearSpace { start += 1 }
-        while start < end, self[end - 1].isLinearSpace { end -= 1 }
-        return start..<end
-    }
-
-    func skipSpace(from start: Int, to end: Int) -> Int {
-        var index = start
-        while index < end, self[index].isLinearSpace { index += 1 }
-        return index
-    }
-
     /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
     func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start

@@ -20,7 +20,7 @@ extension ValueReader {
             return unsafe DigestCredentials(
                 username: username, realm: realm, nonce: nonce, uri: uri, response: response,
                 algorithm: unquoted(raw.algorithm), qop: unquoted(raw.message_qop),
-                nonceCount: unquoted(raw.nonce_count), cnonce: unquoted(raw.cnonce), opaque: unquoted(raw.opaque))
+                nonceCount: unquoted(raw.nonce_count), cnonce: unquoted(raw.cnonce))
         }
     }
 

@@ -195,16 +195,14 @@ struct ValueReader {
 }
 
 extension UInt8 {
-    fileprivate var isASCIILetter: Bool { asciiLowercased &- UInt8(ascii: "a") < 26 }
-
     fileprivate var isSchemeByte: Bool {
-        isASCIILetter || isDigit || self == UInt8(ascii: "+") || self == UInt8(ascii: "-") || self == UInt8(ascii: ".")
+        isASCIILetter || isASCIIDigit || self == UInt8(ascii: "+") || self == UInt8(ascii: "-")
+            || self == UInt8(ascii: ".")
     }
-
-    var isDigit: Bool { self &- UInt8(ascii: "0") < 10 }
 
     /// Names with `_` break RFC 3261's grammar and are in use.
     var isHostByte: Bool {
-        isASCIILetter || isDigit || self == UInt8(ascii: ".") || self == UInt8(ascii: "-") || self == UInt8(ascii: "_")
+        isASCIILetter || isASCIIDigit || self == UInt8(ascii: ".") || self == UInt8(ascii: "-")
+            || self == UInt8(ascii: "_")
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import COsip2
 import SIPGrammar
 
@@ -52,7 +53,7 @@ extension ValueReader {
         guard index < range.upperBound else { return true }
         guard bytes[index] == UInt8(ascii: ":") else { return false }
         let port = bytes.trimmed(index + 1..<range.upperBound)
-        for place in port where !bytes[place].isDigit { return false }
+        for place in port where !bytes[place].isASCIIDigit { return false }
         return !port.isEmpty
     }
 }

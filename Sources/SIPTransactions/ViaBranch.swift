@@ -31,21 +31,6 @@ struct ViaBranch: Equatable, Sendable {
         return ByteString(copying: out.span)
     }
 
-    init(id: ClientTransactionID, loopHash: UInt64) {
-        self.id = id
-        self.loopHash = loopHash
-    }
-
-    /// Reads a branch; `nil` unless it was made with this key.
-    init?(_ text: ByteString, _ key: BranchKey) {
-        guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
-            let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
-            let loopHash = Self.number(text, at: 28..<41)
-        else { return nil }
-        self.init(id: ClientTransactionID(rawValue: id), loopHash: loopHash)
-        guard seal == self.seal(key) else { return nil }
-    }
-
     private func seal(_ key: BranchKey) -> UInt64 { sipHash(id.rawValue, loopHash, key) >> 24 }
 
     private static func append(_ number: UInt64, digits: Int, to out: inout [UInt8]) {
@@ -69,6 +54,18 @@ struct ViaBranch: Equatable, Sendable {
             number = number << 5 | UInt64(value)
         }
         return number
+    }
+}
+
+extension ViaBranch {
+    /// Reads a branch; `nil` unless it was made with this key.
+    init?(_ text: ByteString, _ key: BranchKey) {
+        guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
+            let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
+            let loopHash = Self.number(text, at: 28..<41)
+        else { return nil }
+        self.init(id: ClientTransactionID(rawValue: id), loopHash: loopHash)
+        guard seal == self.seal(key) else { return nil }
     }
 }
 

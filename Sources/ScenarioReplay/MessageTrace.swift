@@ -1,3 +1,5 @@
+import Timekeeping
+
 /// A SIP message that an actor sent or received.
 package struct TracedMessage: Hashable, Sendable {
     /// Milliseconds since 1970.
@@ -94,20 +96,13 @@ package enum MessageTrace {
     private static func time(in line: Substring) -> Double? {
         let words = line.split(separator: " ")
         guard words.count >= 3 else { return nil }
-        let day = words[1].split(separator: "-").compactMap { Int($0) }
+        let day = words[1].split(separator: "-").compactMap { Int64($0) }
         let clock = words[2].split(separator: ":")
-        guard day.count == 3, clock.count == 3, let hours = Int(clock[0]), let minutes = Int(clock[1]),
+        guard day.count == 3, clock.count == 3, let hours = Int64(clock[0]), let minutes = Int64(clock[1]),
             let seconds = Double(clock[2]), (1970...9999).contains(day[0]), (1...12).contains(day[1]),
             (1...31).contains(day[2]), (0...23).contains(hours), (0...59).contains(minutes)
         else { return nil }
-        let minute = (daysSince1970(year: day[0], month: day[1], day: day[2]) * 24 + hours) * 60 + minutes
+        let minute = (CivilDate.days(day[0], day[1], day[2]) * 24 + hours) * 60 + minutes
         return (Double(minute) * 60 + seconds) * 1000
-    }
-
-    /// The Gregorian calendar, with years that begin in March.
-    private static func daysSince1970(year: Int, month: Int, day: Int) -> Int {
-        let year = month <= 2 ? year - 1 : year
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return year * 365 + year / 4 - year / 100 + year / 400 + dayOfYear - 719_468
     }
 }

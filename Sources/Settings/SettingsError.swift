@@ -6,12 +6,6 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     /// A sentence without a full stop that says what was expected and what was found.
     package let message: String
 
-    package init(file: String, position: YAMLPosition?, message: String) {
-        self.file = file
-        self.position = position
-        self.message = message
-    }
-
     /// `file:line:column: message`, as compilers write it.
     package var description: String {
         position.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"

@@ -44,11 +44,6 @@ private struct YAMLReader: ~Copyable {
     let limits: YAMLLimits
     var nodes = 0
 
-    init(events: consuming YAMLEvents, limits: YAMLLimits) {
-        self.events = events
-        self.limits = limits
-    }
-
     mutating func document(_ problems: inout SettingsProblems) throws(YAMLSyntaxError) -> YAMLNode {
         var root = YAMLNode(.scalar("", isPlain: true), at: .start)
         var documents = 0

@@ -8,6 +8,39 @@ package struct CivilDate: Hashable, Sendable {
     /// 0 is Sunday.
     package let weekday: Int64
     package let secondOfDay: Int64
+
+    /// The months and days of the week as SIP, HTTP and mail write them.
+    package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+
+    /// Days from 1970-01-01 to a day of the calendar, for any day of a month (Hinnant's `days_from_civil`).
+    package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
+        // The year begins in March, so that the leap day is its last.
+        let year = month <= 2 ? year - 1 : year
+        let era = (year >= 0 ? year : year - 399) / 400
+        let yearOfEra = year - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    /// `2026-01-31`.
+    package var dayText: String { "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2))" }
+
+    /// `23:29:00`.
+    package var timeText: String {
+        [secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60].map { Self.padded($0, 2) }.joined(separator: ":")
+    }
+
+    /// `Sat, 13 Nov 2010 23:29:00 GMT`, the form of SIP and HTTP (RFC 3261 section 20.17, RFC 9110 section 5.6.7).
+    package var headerText: String {
+        let (weekday, month) = (Self.weekdays[Int(weekday)], Self.months[Int(month - 1)])
+        return "\(weekday), \(Self.padded(day, 2)) \(month) \(Self.padded(year, 4)) \(timeText) GMT"
+    }
+
+    private static func padded(_ number: Int64, _ width: Int) -> String {
+        let digits = "\(number)"
+        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+    }
 }
 
 extension UnixTime {

@@ -99,10 +99,11 @@ struct APNsReasonTests {
         }
     }
 
-    @Test func `tomorrow's reason keeps its name`() {
-        #expect(APNsReason("MoonPhase") == .unknown("MoonPhase"))
-        #expect(FCMReason("MOON_PHASE") == .unknown("MOON_PHASE"))
-        #expect(FCMLegacyReason("MoonPhase") == .unknown("MoonPhase"))
+    @Test func `tomorrow's reason keeps its name, and its status decides`() {
+        #expect(apns(400, "MoonPhase") == .payloadRefused("MoonPhase"))
+        #expect(apns(410, "MoonPhase") == .tokenDead(since: nil))
+        #expect(fcm(400, failure("MOON_PHASE")) == .payloadRefused("MOON_PHASE"))
+        #expect(fcm(401, failure("MOON_PHASE")) == .renewCredential)
     }
 }
 

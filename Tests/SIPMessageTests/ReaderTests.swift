@@ -229,7 +229,6 @@ struct ReaderTests {
         #expect(credentials.algorithm == "SHA-256")
         #expect(credentials.qop == "auth")
         #expect(credentials.nonceCount == "00000001")
-        #expect(credentials.opaque == nil)
     }
 
     @Test func `Proxy-Authorization belongs to other methods than REGISTER`() throws {

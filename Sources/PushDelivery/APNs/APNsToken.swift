@@ -99,7 +99,7 @@ package struct APNsToken: Hashable, Sendable {
         guard let colon = part.firstIndex(of: UInt8(ascii: ":")) else {
             return Entry(bytes: try token(part), service: nil)
         }
-        guard let service = Service(part[colon + 1..<part.count]) else { throw .unknownService }
+        guard let service = Service(word: part[colon + 1..<part.count]) else { throw .unknownService }
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
@@ -115,15 +115,7 @@ package struct APNsToken: Hashable, Sendable {
 }
 
 extension APNsToken.Service {
-    fileprivate init?(_ word: ByteString) {
-        if word.equalsIgnoringCase("remote") {
-            self = .remote
-        } else if word.equalsIgnoringCase("voip") {
-            self = .voip
-        } else {
-            return nil
-        }
-    }
+    fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
 /// `Team.Bundle[.services]`: the team ends at the first dot; services stand behind the last one if they are services.
@@ -150,7 +142,7 @@ private struct AppName {
     private static func services(_ text: ByteString) throws(APNsToken.Problem) -> [APNsToken.Service]? {
         var services: [APNsToken.Service] = []
         for word in text.parts(separatedBy: UInt8(ascii: "&")) {
-            guard let service = APNsToken.Service(word) else { return nil }
+            guard let service = APNsToken.Service(word: word) else { return nil }
             guard !services.contains(service) else { throw .repeatedService }
             services.append(service)
         }
@@ -159,37 +151,10 @@ private struct AppName {
 }
 
 extension ByteString {
-    func parts(separatedBy separator: UInt8) -> [ByteString] {
-        var parts: [ByteString] = []
-        var rest = self
-        while let end = rest.firstIndex(of: separator) {
-            parts.append(rest[0..<end])
-            rest = rest[end + 1..<rest.count]
-        }
-        parts.append(rest)
-        return parts
-    }
+    fileprivate var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
 
-    fileprivate var isHexadecimal: Bool {
-        withSpan { span in
-            for index in span.indices where span[index].hexValue == nil { return false }
-            return true
-        }
-    }
-
-    /// Letters, digits, `-` and `.` (Apple's CFBundleIdentifier), as becomes a header field.
+    /// Letters, digits, `-`, `.` and `_` (Apple's CFBundleIdentifier, as becomes a header field).
     fileprivate var isBundleIdentifier: Bool {
-        guard !isEmpty, count <= 155 else { return false }
-        return withSpan { span in
-            for index in span.indices {
-                switch span[index] {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                    continue
-                default: return false
-                }
-            }
-            return true
-        }
+        !isEmpty && count <= 155 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._".utf8.contains($0) }
     }
 }

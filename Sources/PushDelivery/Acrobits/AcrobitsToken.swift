@@ -54,18 +54,8 @@ package struct AcrobitsToken: Hashable, Sendable {
 
     // MARK: pn-prid
 
-    private enum Use {
+    private enum Use: String {
         case calls, other
-
-        init?(_ word: ByteString) {
-            if word.equalsIgnoringCase("calls") {
-                self = .calls
-            } else if word.equalsIgnoringCase("other") {
-                self = .other
-            } else {
-                return nil
-            }
-        }
     }
 
     private struct Entry {
@@ -82,7 +72,8 @@ package struct AcrobitsToken: Hashable, Sendable {
             var use: Use?
             if let colon = part.firstIndex(of: UInt8(ascii: ":")) {
                 token = part[0..<colon]
-                guard let word = Use(part[colon + 1..<part.count]) else { throw .unknownUse }
+                let name = part[colon + 1..<part.count].lowercased().string
+                guard let word = Use(rawValue: name) else { throw .unknownUse }
                 use = word
             }
             guard !token.isEmpty else { throw .emptyToken }

@@ -1,35 +1,9 @@
 import Bytes
 import JSON
 
-/// Why FCM's HTTP v1 interface did not take a push: `errorCode`, or the wider `status` where that is missing.
-package enum FCMReason: Hashable, Sendable {
-    case unspecified, invalidArgument, unregistered, senderIDMismatch, quotaExceeded, unavailable, internalError
-    case thirdPartyAuthentication
-    /// Statuses of Google's interfaces in general.
-    case unauthenticated, permissionDenied, notFound, resourceExhausted
-    /// One that is not in Google's table as we know it.
-    case unknown(String)
-
-    package init(_ text: String) {
-        self =
-            switch text {
-            case "UNSPECIFIED_ERROR": .unspecified
-            case "INVALID_ARGUMENT": .invalidArgument
-            case "UNREGISTERED": .unregistered
-            case "SENDER_ID_MISMATCH": .senderIDMismatch
-            case "QUOTA_EXCEEDED": .quotaExceeded
-            case "UNAVAILABLE": .unavailable
-            case "INTERNAL": .internalError
-            case "THIRD_PARTY_AUTH_ERROR": .thirdPartyAuthentication
-            case "UNAUTHENTICATED": .unauthenticated
-            case "PERMISSION_DENIED": .permissionDenied
-            case "NOT_FOUND": .notFound
-            case "RESOURCE_EXHAUSTED": .resourceExhausted
-            default: .unknown(text)
-            }
-    }
-
-    /// What Google asks for where it does not say how long to wait.
+/// What an answer of FCM's HTTP v1 interface means: by its `errorCode`, or by the wider `status` where that is missing.
+enum FCMReason {
+    /// How long Google wants us to wait after a quota is used up, where the answer does not say.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
@@ -41,16 +15,17 @@ package enum FCMReason: Hashable, Sendable {
         guard let text = code(error) ?? error?["status"]?.string else {
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, nil, retryAfter)
         }
-        switch FCMReason(text) {
-        case .unregistered: return .tokenDead(since: nil)
-        case .senderIDMismatch, .notFound: return .foreignToken(text, isProven: isProven)
-        case .invalidArgument:
+        switch text {
+        case "UNREGISTERED": return .tokenDead(since: nil)
+        case "SENDER_ID_MISMATCH", "NOT_FOUND": return .foreignToken(text, isProven: isProven)
+        case "INVALID_ARGUMENT":
             return namesToken(error) ? .tokenDead(since: nil) : .payloadRefused(message(error) ?? text)
-        case .unauthenticated: return .renewCredential
-        case .thirdPartyAuthentication, .permissionDenied: return .credentialsRefused(message(error) ?? text)
-        case .quotaExceeded, .resourceExhausted: return .retry(after: retryAfter ?? quotaPause)
-        case .unspecified, .unavailable, .internalError: return .retry(after: retryAfter)
-        case .unknown:
+        case "UNAUTHENTICATED": return .renewCredential
+        case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
+        case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
+        case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
+        // A reason that is not in Google's table as we know it: the status must do.
+        default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
     }

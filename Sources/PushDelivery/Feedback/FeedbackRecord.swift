@@ -29,15 +29,11 @@ extension PushToken {
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
-        var rest = prid
-        while true {
-            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.count
-            let part = rest[0..<end]
+        for part in prid.parts(separatedBy: UInt8(ascii: "&")) {
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)].lowercased()
             if !token.isEmpty, !tokens.contains(token) { tokens.append(token) }
-            guard end < rest.count else { return tokens }
-            rest = rest[end + 1..<rest.count]
         }
+        return tokens
     }
 }
 
@@ -47,7 +43,7 @@ extension DeadToken {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {
             guard token.count == 64, let raw = Hex.decode(token) else { continue }
-            for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: second >> shift)) }
+            bytes.append(big: UInt64(second), count: 4)
             bytes += [0, 32]
             bytes += raw
         }

@@ -159,10 +159,5 @@ package struct HTTPPushHeader: Hashable, Sendable {
 
 extension ByteString {
     /// ASCII without blanks and control characters.
-    fileprivate var isVisible: Bool {
-        withSpan { span in
-            for index in span.indices where !(0x21...0x7e).contains(span[index]) { return false }
-            return true
-        }
-    }
+    fileprivate var isVisible: Bool { allSatisfy { (0x21...0x7e).contains($0) } }
 }

@@ -5,17 +5,14 @@ extension TenDartsPayload {
     /// Android's `data`; a silent one differs by `sil` alone.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
-            var fields = [
+            let fields = [
                 PayloadField("id", context.code.description),
                 PayloadField("message", notification.text, atMost: limits.text),
                 PayloadField("title", notification.title, atMost: limits.title),
                 PayloadField("badge", Int64(context.push.badge)),
             ]
-            fields += destination(notification)
-            if !notification.imageURL.isEmpty {
-                fields.append(PayloadField("img", notification.imageURL, atMost: .max))
-            }
-            return fields + flags(notification) + notification.customField
+            return fields + destination(notification) + image(notification) + flags(notification)
+                + notification.customField
         }
     }
 
@@ -36,17 +33,14 @@ extension TenDartsPayload {
             body.append(decimal: context.push.badge)
             body.append("},")
             var members = [id, PayloadField("title", notification.title, atMost: limits.title)]
-            members += destination(notification)
-            if !notification.imageURL.isEmpty {
-                members.append(PayloadField("img", notification.imageURL, atMost: .max))
-            }
-            (members + flags(notification) + notification.customField).append(membersTo: &body)
+            members += destination(notification) + image(notification) + flags(notification)
+            (members + notification.customField).append(membersTo: &body)
             body.append("}")
             return body
         }
     }
 
-    /// The members that are always there, even when they are empty.
+    /// Where in the app it leads; these members are there even when they are empty.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),
@@ -55,9 +49,10 @@ extension TenDartsPayload {
     }
 
     private static func flags(_ notification: PushNotification) -> [PayloadField] {
-        [
-            PayloadField("cfm", notification.wantsConfirmation ? 1 : 0),
-            PayloadField("sil", notification.isSilent ? 1 : 0), PayloadField("org", "10d"),
-        ]
+        flags(confirms: notification.wantsConfirmation, isSilent: notification.isSilent)
+    }
+
+    private static func image(_ notification: PushNotification) -> [PayloadField] {
+        notification.imageURL.isEmpty ? [] : [PayloadField("img", notification.imageURL, atMost: .max)]
     }
 }

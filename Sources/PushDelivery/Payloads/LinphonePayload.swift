@@ -17,9 +17,7 @@ enum LinphonePayload {
         ]
         func fields(of call: IncomingCall, _ key: String) -> [PayloadField] {
             let shown = call.shownCaller(anonymous: context.settings.texts.anonymous)
-            return head + [
-                PayloadField("from-uri", uri(call), atMost: uriLimit),
-                PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
+            return head + caller(call) + [
                 PayloadField("call-id", call.callID, atMost: callIDLimit),
                 PayloadField("sip-from", shown, atMost: nameLimit),
                 PayloadField("loc-key", key), PayloadField("loc-args", shown, atMost: nameLimit),
@@ -71,21 +69,15 @@ enum LinphonePayload {
         text.append("\",\"loc-args\":[")
         text.append(jsonString: shown, atMost: nameLimit)
         text.append("]")
-        let names =
-            [
-                PayloadField("call-id", call.callID, atMost: callIDLimit),
-                PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
-            ] as [PayloadField]
+        let names = [
+            PayloadField("call-id", call.callID, atMost: callIDLimit),
+            PayloadField("uuid", context.code.description), PayloadField("send-time", sendTime(context.now)),
+        ]
         var body: [UInt8] = []
         body.append("{\"aps\":{")
         switch type {
-        case .voip:
-            body.append("\"sound\":\"\",")
-            body.append(contentsOf: text)
-            body.append(",")
-            names.append(membersTo: &body)
-        case .background:
-            body.append("\"badge\":0,\"content-available\":1,")
+        case .voip, .background:
+            body.append(type == .voip ? "\"sound\":\"\"," : "\"badge\":0,\"content-available\":1,")
             body.append(contentsOf: text)
             body.append(",")
             names.append(membersTo: &body)
@@ -100,10 +92,7 @@ enum LinphonePayload {
             names.append(membersTo: &body)
             body.append(",")
         }
-        [
-            PayloadField("from-uri", uri(call), atMost: uriLimit),
-            PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
-        ].append(membersTo: &body)
+        caller(call).append(membersTo: &body)
         body.append(",\"pn_ttl\":")
         body.append(decimal: ttl)
         body.append(",\"customPayload\":{}}")
@@ -137,30 +126,14 @@ enum LinphonePayload {
         return body
     }
 
-    private static func uri(_ call: IncomingCall) -> ByteString {
-        call.isNameless ? ByteString("sip:anonymous@anonymous.invalid") : call.callerURI
+    private static func caller(_ call: IncomingCall) -> [PayloadField] {
+        let uri = call.isNameless ? ByteString("sip:anonymous@anonymous.invalid") : call.callerURI
+        return [
+            PayloadField("from-uri", uri, atMost: uriLimit),
+            PayloadField("display-name", call.isNameless ? .empty : call.displayName, atMost: nameLimit),
+        ]
     }
 
     /// `YYYY-MM-DD HH:MM:SS`, UTC.
-    static func sendTime(_ time: UnixTime) -> ByteString {
-        let date = time.civil
-        var text: [UInt8] = []
-        func append(_ number: Int64, _ width: Int) {
-            let digits = String(number)
-            text.append(contentsOf: String(repeating: "0", count: max(0, width - digits.utf8.count)).utf8)
-            text.append(contentsOf: digits.utf8)
-        }
-        append(date.year, 4)
-        text.append("-")
-        append(date.month, 2)
-        text.append("-")
-        append(date.day, 2)
-        text.append(" ")
-        append(date.secondOfDay / 3600, 2)
-        text.append(":")
-        append(date.secondOfDay / 60 % 60, 2)
-        text.append(":")
-        append(date.secondOfDay % 60, 2)
-        return ByteString(text)
-    }
+    static func sendTime(_ time: UnixTime) -> String { "\(time.civil.dayText) \(time.civil.timeText)" }
 }

@@ -20,10 +20,7 @@ enum TenDartsPayload {
             PayloadField("title", words.title, atMost: textLimit),
             PayloadField("badge", Int64(context.push.badge)),
         ]
-        let tail =
-            destination(context) + [
-                PayloadField("cfm", 1), PayloadField("sil", 0), PayloadField("org", "10d"),
-            ]
+        let tail = destination(context) + flags(confirms: true, isSilent: false)
         let custom = custom(context, room: room - head.size - tail.size - 3)
         return head + tail + [PayloadField("ctm", json: custom)]
     }
@@ -36,8 +33,7 @@ enum TenDartsPayload {
         var members = [PayloadField("id", context.code.description)]
         if type == .background {
             body.append("{\"aps\":{\"content-available\":1},")
-            members += destination(context)
-            members += [PayloadField("cfm", 1), PayloadField("sil", 1), PayloadField("org", "10d")]
+            members += destination(context) + flags(confirms: true, isSilent: true)
             members.append(membersTo: &body)
             body.append("}")
             return body
@@ -49,8 +45,7 @@ enum TenDartsPayload {
         body.append(decimal: context.push.badge)
         body.append("},")
         members.append(PayloadField("title", words.title, atMost: textLimit))
-        members += destination(context)
-        members += [PayloadField("cfm", 1), PayloadField("sil", 0), PayloadField("org", "10d")]
+        members += destination(context) + flags(confirms: true, isSilent: false)
         members.append(membersTo: &body)
         body.append(",\"ctm\":")
         body.append(contentsOf: custom(context, room: room - body.count - 1))
@@ -88,6 +83,11 @@ enum TenDartsPayload {
         case .missedCalls: [PayloadField("dst", "missed_calls"), PayloadField("dsc", "")]
         case .silent, .notification: []
         }
+    }
+
+    /// Whether the app is to report the push's arrival, and whether it shows nothing.
+    static func flags(confirms: Bool, isSilent: Bool) -> [PayloadField] {
+        [PayloadField("cfm", confirms ? 1 : 0), PayloadField("sil", isSilent ? 1 : 0), PayloadField("org", "10d")]
     }
 
     private static func custom(_ context: PayloadContext, room: Int) -> [UInt8] {

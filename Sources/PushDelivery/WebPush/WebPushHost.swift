@@ -68,15 +68,7 @@ enum HostName {
         guard (1...63).contains(label.count), label[0] != hyphen, label[label.count - 1] != hyphen else {
             return false
         }
-        return label.withSpan { span in
-            for index in span.indices {
-                switch span[index] {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), hyphen: continue
-                default: return false
-                }
-            }
-            return true
-        }
+        return label.allSatisfy { ($0.isASCIILetter && $0 == $0.asciiLowercased) || $0.isASCIIDigit || $0 == hyphen }
     }
 
     /// Digits of a port as they are usually written, without zeros in front.

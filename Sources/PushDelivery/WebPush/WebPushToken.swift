@@ -64,19 +64,8 @@ extension WebPushToken.Keys {
         var end = text.count
         while end > length, text[end - 1] == UInt8(ascii: "=") { end -= 1 }
         guard end == length, text.count <= length + 2 else { return nil }
-        let text = text[0..<end]
-        let isURLBase64 = text.withSpan { span in
-            for index in span.indices {
-                switch span[index] {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                    continue
-                default: return false
-                }
-            }
-            return true
-        }
-        return isURLBase64 ? text : nil
+        let isURLBase64 = text[0..<end].allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-_".utf8.contains($0) }
+        return isURLBase64 ? text[0..<end] : nil
     }
 }
 

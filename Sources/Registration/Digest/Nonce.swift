@@ -70,15 +70,6 @@ struct Nonce {
     }
 }
 
-extension [UInt8] {
-    /// The lowest `count` bytes of a number, the highest first.
-    fileprivate mutating func append(big number: UInt64, count: Int = 8) {
-        for place in stride(from: count - 1, through: 0, by: -1) {
-            append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8)))
-        }
-    }
-}
-
 /// Remembers how far each answered nonce has been counted, so that no answer is good twice.
 ///
 /// Bounded: two generations of entries, of which the older one is dropped when the newer is half the limit or one

@@ -73,14 +73,5 @@ extension [ByteString] {
 }
 
 extension ByteString {
-    fileprivate var lines: [ByteString] {
-        guard !isEmpty else { return [] }
-        var lines: [ByteString] = []
-        var start = 0
-        for index in 0..<count where self[index] == UInt8(ascii: "\n") {
-            lines.append(self[start..<index])
-            start = index + 1
-        }
-        return lines + [self[start..<count]]
-    }
+    fileprivate var lines: [ByteString] { isEmpty ? [] : parts(separatedBy: UInt8(ascii: "\n")) }
 }

@@ -44,25 +44,15 @@ extension [UInt8]: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, blob: span) }
 }
 
-extension Int64: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: self) }
-}
-
-extension Int: SQLParameter {
+extension SQLParameter where Self: BinaryInteger {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(self)) }
 }
 
-extension Int32: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(self)) }
-}
-
-extension UInt32: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(self)) }
-}
-
-extension UInt16: SQLParameter {
-    func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(self)) }
-}
+extension Int64: SQLParameter {}
+extension Int: SQLParameter {}
+extension Int32: SQLParameter {}
+extension UInt32: SQLParameter {}
+extension UInt16: SQLParameter {}
 
 /// SQLite knows no unsigned numbers: the upper half looks negative.
 extension UInt64: SQLParameter {

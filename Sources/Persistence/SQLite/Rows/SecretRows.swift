@@ -1,3 +1,4 @@
+import Bytes
 import Storage
 import Timekeeping
 
@@ -13,11 +14,13 @@ extension Connection {
 
     /// The later end counts, whatever comes first.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
+        var digest: [UInt8] = []
+        digest.append(big: renewal.digest)
         try run(
             """
             INSERT INTO dialog_renewal VALUES (?,?)
             ON CONFLICT (digest) DO UPDATE SET until = max(until, excluded.until)
-            """, (0..<8).map { UInt8(truncatingIfNeeded: renewal.digest >> UInt64(56 - 8 * $0)) }, renewal.until)
+            """, digest, renewal.until)
     }
 
     func pruneDialogRenewals(before date: UnixTime) throws(SQLError) {
