@@ -1,18 +1,18 @@
 package import Settings
 
-/// Calls.
+/// How calls are offered, and how long they live.
 package struct CallSettings: SettingsGroup {
     /// How long an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit: Duration = .seconds(190)
-    /// Zero: never (A9).
+    /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Of our Record-Route (T20.5).
+    /// How long the token in our Record-Route lets requests inside a dialog pass (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
-    /// T11; 0: no limit.
+    /// Pushes in a minute for one phone, and for all calls of one caller (T11). Zero: no limit.
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
 

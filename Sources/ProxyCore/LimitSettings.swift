@@ -10,7 +10,7 @@ package struct LimitSettings: SettingsGroup {
     package var firstRequest: Duration = .seconds(20)
     package var authentication: Duration = .seconds(60)
     package var outputTimeout: Duration = .seconds(20)
-    /// T8; 0: no limit.
+    /// Wrong passwords in a minute (T8). Zero: no limit.
     package var wrongLoginsPerSource = 10
     package var wrongLoginsPerUser = 30
 

@@ -62,7 +62,7 @@ package struct ReportTicket: Hashable, Sendable {
 
 /// What became of a report.
 package enum ReportResult: Hashable, Sendable {
-    /// On the disk; how many devices were added, changed or removed.
+    /// It is on the disk; the number says how many devices were added, changed or removed.
     case done(Int)
     /// The provider is switched off.
     case notSupported
@@ -70,7 +70,7 @@ package enum ReportResult: Hashable, Sendable {
     case tooManyDevices
     /// Too long to be kept.
     case malformed
-    /// The disk or the user's queue is full: later.
+    /// The disk or the user's queue is full; the reporter may try again later.
     case unavailable
 }
 

@@ -26,7 +26,7 @@ package final class ProxyEngine {
     package internal(set) var registrar: Registrar
     var digest: DigestAuthenticator
     var logins: LoginLimit
-    /// Lines about REGISTERs that are refused.
+    /// How many log lines there may be about REGISTERs that are refused, and about those that are challenged.
     var refusedRegisters = LogRateLimit(burst: 20)
     var challengedRegisters = LogRateLimit()
 
@@ -35,7 +35,7 @@ package final class ProxyEngine {
     var transactions: TransactionTable
     package internal(set) var ledger: PushLedger
     package internal(set) var enabledProviders: Set<PushProvider>
-    /// When flows last showed life; `nil` when nobody asks.
+    /// When flows last showed life; `nil` when the settings do not ask for it.
     var life: FlowLife?
     var timers = DeadlineQueue<EngineTimer>()
 
@@ -59,7 +59,7 @@ package final class ProxyEngine {
     package internal(set) var counters = CounterSet()
     var actions: [ProxyAction] = []
     private var outputs: [TransactionOutput] = []
-    /// Outputs before it are carried out.
+    /// The outputs before this index have been carried out.
     private var nextOutput = 0
 
     /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
@@ -94,7 +94,7 @@ package final class ProxyEngine {
         return taken
     }
 
-    /// Takes them into an array whose room is used again; what it held is dropped.
+    /// As ``takeActions()``, into an array whose memory is used again; what it held before is dropped.
     package func takeActions(into taken: inout [ProxyAction]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
@@ -186,24 +186,14 @@ package final class ProxyEngine {
         nextOutput = 0
     }
 
-    /// A trusted peer's request has its transaction at once. Of others nothing is kept until it is known that they are
-    /// served: whatever they are refused with, a challenge above all, is sent statelessly (T4.2).
+    /// A trusted peer's request gets its transaction at once. Of any other request nothing is kept until it is known that it
+    /// will be served: whatever refuses it, a challenge above all, is sent without a transaction (T4.2).
     private func dispatch(_ incoming: IncomingRequest, now: Moment) {
         guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
         let request = incoming.request
         let isRegister = request.method == .register && identity.home(of: request.uri) != nil
         let isQuestion = isQuestionToUs(request)
-        if let refusal = RequestValidation.check(
-            request, fromTrusted: incoming.isTrusted, isForUs: isRegister || isQuestion,
-            transactions: transactions)
-        {
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return
-        }
-        if request.uri.scheme == .sips {
-            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
-            return
-        }
+        guard isFit(incoming, isForUs: isRegister || isQuestion, now: now) else { return }
         if isRegister {
             registerReceived(incoming, now: now)
             return
@@ -221,13 +211,28 @@ package final class ProxyEngine {
         }
     }
 
+    /// Whether a request may go on by what it says; when not, it has been answered.
+    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs, transactions: transactions)
+        {
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return false
+        }
+        if incoming.request.uri.scheme == .sips {
+            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            return false
+        }
+        return true
+    }
+
     /// An OPTIONS that is addressed to us, or that has come as far as it may (RFC 3261 sections 11 and 16.3 item 3).
     private func isQuestionToUs(_ request: SIPRequest) -> Bool {
         guard request.method == .options else { return false }
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 
-    /// The same request with a transaction of its own; `nil` when there is no room for one: it was answered then.
+    /// Gives a request a transaction of its own. Where there is no room for one, it is answered, and the result is `nil`.
     func begun(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
     ) -> IncomingRequest? {

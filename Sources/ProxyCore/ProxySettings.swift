@@ -33,7 +33,7 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// It is one port of that address: others of the address are not meant.
+    /// Whether it names a single port of that address, so that the other ports are not trusted.
     func isOnePort(of address: IPAddress) -> Bool {
         if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
     }
@@ -50,7 +50,7 @@ package enum TrustedPeer: Hashable, Sendable {
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
-    /// What is not believed of whoever is not trusted.
+    /// Header fields that are not believed, and removed, where they come from somebody who is not trusted.
     package var stripped = HeaderFilter(names: ["X-*"])
     /// Where calls from phones go; `nil` lets phones call each other directly.
     package var upstream: NextHop?
@@ -65,13 +65,13 @@ package struct ProxySettings: Sendable {
     package var configuredProviders: Set<PushProvider> = []
     /// The apps that tokens belong to; `nil` where none are set up.
     package var pushApps: PushDirectory?
-    /// Notifications in a minute to one device; 0: no limit.
+    /// Notifications in a minute to one device. Zero: no limit.
     package var notificationsPerDevice = 10
     /// How long a missed-calls push is worth sending.
     package var missedCallsLife: Duration = .seconds(120)
-    /// Records of the timeline under way at once; 0 keeps none.
+    /// How many records of the timeline may be under way at once. Zero: none is kept.
     package var timelineLimit = 200_000
-    /// Unread pushes that are counted, of all devices, and for how long.
+    /// How many unread pushes of all devices are counted, and for how long.
     package var unreadLimit = 1_000_000
     package var unreadAge: Duration = .seconds(604_800)
 

@@ -2,7 +2,7 @@ import SIPGrammar
 
 /// Which of the final responses of a fork's branches goes upstream (RFC 3261 section 16.7 item 6).
 struct BestResponse: Sendable {
-    /// What the fork would say now; `nil` while no branch has failed. The response is `nil` for a status made up here.
+    /// What the fork would answer now; `nil` while no branch has failed. Without a response the status was made up here.
     private(set) var status: Status?
     private var response: SIPResponse?
     /// Responses 401 and 407 besides the best.
@@ -20,7 +20,7 @@ struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// This one and no other.
+    /// The fork answers with this status, whatever its branches have said.
     mutating func decide(_ status: Status) { (self.status, response) = (status, nil) }
 
     /// The order for a fork whose branches are all over.

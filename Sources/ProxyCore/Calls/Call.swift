@@ -20,11 +20,11 @@ final class Call {
     let sender: AddressOfRecord?
     /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
     fileprivate(set) var request: ByteString
-    /// What it is to our user, when it is an INVITE for one.
+    /// Set for an INVITE to one of our users.
     var offer: Offer?
     /// When the wait for devices ends.
     var deadline: DeadlineID?
-    /// Who holds it, until its request is dropped.
+    /// The accounts that it counts for until its request is dropped.
     let accounts: [HeldShares.Account]
     /// What the caller's CANCEL gave as its Reason.
     var callerReasons: [ByteString] = []
@@ -32,7 +32,7 @@ final class Call {
     var wasAnswered = false
     /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
     let breadth: UInt32
-    /// It is over, and what its last transactions say changes nothing any more.
+    /// The call is over, and what its last transactions say changes nothing any more.
     fileprivate(set) var isForgotten = false
 
     init(
@@ -59,9 +59,9 @@ struct Offer {
     let receivedAt: UnixTime
     /// When a push for it is worth nothing any more: the end of the hold (A12, A26).
     let pushDeadline: UnixTime
-    /// The same by the other clock.
+    /// The end of the hold by the monotonic clock.
     let holdUntil: Instant
-    /// Its caller may have phones woken.
+    /// Whether its caller may have phones woken (T11.2).
     var mayPush = true
 }
 
@@ -76,7 +76,7 @@ struct OfferKey: Hashable {
 /// the devices they are offered to, and what makes them the same call.
 struct Calls {
     private var calls: [ForkID: Call] = [:]
-    /// By the server transaction, until that ends; for CANCEL.
+    /// By the server transaction until that ends, since a CANCEL names the transaction.
     private var byServer: [ServerTransactionID: Call] = [:]
     private var offers: [OfferKey: Call] = [:]
     /// The devices that calls are offered to.
@@ -138,7 +138,7 @@ struct Calls {
 
     // MARK: Devices
 
-    /// The branch is found by its device from now on.
+    /// From now on the branch is found by its device.
     mutating func list(_ branch: Int, of call: Call) {
         guard let device = call.fork.branches[branch].device else { return }
         call.fork.listed(branch, true)

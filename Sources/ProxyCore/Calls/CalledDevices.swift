@@ -5,17 +5,17 @@ import Addressing
 struct CalledDevices {
     /// Their calls, oldest first, as long as the device's branch is not over.
     private var devices: [DeviceID: [Call]] = [:]
-    /// Those that are waited for, by the flow that they registered on. Usually one for each flow: the others of a phone
-    /// with several accounts stand in `more`.
+    /// The devices that are waited for, by the flow that they registered on. A flow usually has one; further ones, of a phone
+    /// with several accounts, stand in `more`.
     private var first: [Flow: DeviceID] = [:]
     private var more: [Flow: [DeviceID]] = [:]
 
-    /// Where life is looked out for.
+    /// The flow that is watched for each device.
     private var watched: [DeviceID: Flow] = [:]
 
     var isEmpty: Bool { devices.isEmpty }
 
-    /// Nobody is waited for whose flow could show life.
+    /// No flow is watched.
     var watchesNothing: Bool { first.isEmpty }
 
     func calls(of device: DeviceID) -> [Call] { devices[device] ?? [] }
@@ -54,7 +54,7 @@ struct CalledDevices {
         more[flow] = others.isEmpty ? nil : others
     }
 
-    /// Those that are waited for there.
+    /// The devices that are waited for on that flow.
     func waiting(on flow: Flow) -> [DeviceID] {
         guard let device = first[flow] else { return [] }
         return [device] + (more[flow] ?? [])

@@ -13,9 +13,9 @@ package enum CallerIDFormat: String, CaseIterable, Sendable {
 
 /// Who calls, as a push may tell it (R14, R15, readings A14 to A16).
 struct CallerIdentity: Sendable {
-    /// As the push of a call names the caller; meaningless when anonymous.
+    /// As the push of a call names the caller. It is not used for an anonymous one.
     let number: ByteString
-    /// As a list of missed calls names it.
+    /// As a list of missed calls names the caller.
     let remoteURI: ByteString
     let displayName: ByteString
     let isAnonymous: Bool

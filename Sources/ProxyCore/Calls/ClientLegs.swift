@@ -2,7 +2,7 @@ import Addressing
 import SIPGrammar
 import SIPTransactions
 
-/// The client transactions of the core, each with whom it serves. Others than branches of a fork may have one as well.
+/// The core's client transactions, each with what it serves: a branch of a fork, or a farewell to a phone.
 struct ClientLegs {
     enum Owner {
         /// A request on its way to a next hop.
@@ -17,7 +17,7 @@ struct ClientLegs {
 
     subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The leg, if the transaction serves a branch. Its call may be forgotten already, and then takes no more events.
+    /// The leg, if the transaction serves a branch. Its call may be forgotten already and take no more events.
     func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
@@ -25,7 +25,7 @@ struct ClientLegs {
 
     mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// The transaction is over, or of no interest any more.
+    /// The transaction is over, or its answer is of no interest any more.
     ///
     /// - Returns: the branch it served.
     @discardableResult
@@ -55,7 +55,7 @@ struct ClientLegs {
         farewells[farewell.device, default: 0] += 1
     }
 
-    /// - Returns: the farewell; `nil` when it was none, or had ended.
+    /// - Returns: the farewell; `nil` when the transaction serves none, or the farewell had ended before.
     mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
@@ -79,10 +79,10 @@ struct BranchLeg {
     /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
     var isLost = false
 
-    /// The branch has another transaction by now; this one is only of interest for its 2xx.
+    /// Whether the branch has another transaction by now, so that only a 2xx of this one still counts.
     func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
-    /// Further addresses of the same next hop (RFC 3263 section 4.3). A box: most hops have one address.
+    /// Further addresses of the same next hop (RFC 3263 section 4.3). A class, since most hops have one address alone.
     final class Detour {
         let hops: [ResolvedHop]
         /// What to change in the request.

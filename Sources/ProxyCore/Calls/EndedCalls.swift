@@ -11,7 +11,7 @@ final class EndedCall {
     let request: ByteString
     let source: Flow
     let until: Instant
-    /// What its CANCEL says.
+    /// The devices, with the Reason values of the CANCEL that each of them gets.
     let reasons: [DeviceID: [ByteString]]
     /// Transactions that phones may ring by although their connections have ended; these are told by CANCEL alone.
     let rings: [DeviceID: [ClientTransactionID]]
@@ -29,11 +29,11 @@ final class EndedCall {
     }
 }
 
-/// Such calls, each for a minute.
+/// The calls that are over, each kept for a minute.
 struct EndedCalls {
     private var calls = Queue<EndedCall>()
     private var byDevice: [DeviceID: [EndedCall]] = [:]
-    /// Of their requests.
+    /// Bytes of their requests.
     private(set) var bytes = 0
 
     var isEmpty: Bool { calls.isEmpty }
@@ -45,12 +45,12 @@ struct EndedCalls {
         for device in call.reasons.keys { byDevice[device, default: []].append(call) }
     }
 
-    /// Those that the device has not heard of; it is told now.
+    /// Takes the calls that the device has not heard of, since it is told of them now.
     mutating func take(for device: DeviceID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
 
     /// Forgets the oldest.
     ///
-    /// - Returns: the devices that wait for no other; `nil` when there was none.
+    /// - Returns: the devices that wait for no other call; `nil` when there was no call to forget.
     mutating func dropOldest() -> [DeviceID]? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count

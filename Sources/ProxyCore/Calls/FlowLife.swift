@@ -9,7 +9,7 @@ struct FlowLife: Sendable {
     private var older: [Flow: Instant] = [:]
     private var turnsAt = Instant.distantPast
 
-    /// Flows in one table. Anybody can show life; beyond it only REGISTERs count.
+    /// How many flows a table remembers. Anybody can show life: when a table is full, it takes no further flows.
     private static let limit = 500_000
 
     /// - Parameter span: how long a sign of life counts.
@@ -29,7 +29,7 @@ struct FlowLife: Sendable {
         return now - last < span
     }
 
-    /// Its connection has ended.
+    /// Forgets a flow whose connection has ended.
     mutating func forgot(_ flow: Flow) {
         recent[flow] = nil
         older[flow] = nil

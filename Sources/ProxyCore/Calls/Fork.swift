@@ -97,7 +97,7 @@ package struct Fork: Sendable {
     /// The request is sent to a device where it is registered now.
     package mutating func aimed(_ branch: Int, way: Int) { branches[branch].way = way }
 
-    /// It goes to a contact of the user instead of to its own device; `nil`: to its own again.
+    /// The request goes to a contact of the user instead of the branch's own device; with `nil`, to its own device again.
     package mutating func diverted(_ branch: Int, to contact: DeviceID?) { branches[branch].contact = contact }
 
     /// Its next hop is being looked up.
@@ -129,7 +129,7 @@ package struct Fork: Sendable {
         branches[branch].wasPushed = true
     }
 
-    /// Its push is needed no more.
+    /// Its push is not needed any more.
     ///
     /// - Returns: the push, if one was under way.
     package mutating func takePush(_ branch: Int) -> PushID? {
@@ -139,7 +139,7 @@ package struct Fork: Sendable {
 
     package mutating func recorded(_ branch: Int, as record: RecordID) { branches[branch].record = record }
 
-    /// Its record is about to know its end.
+    /// The record is about to learn how the branch ended, and is not the branch's any more.
     package mutating func takeRecord(_ branch: Int) -> RecordID? {
         defer { branches[branch].record = nil }
         return branches[branch].record
@@ -239,8 +239,8 @@ package struct Fork: Sendable {
 
     // MARK: Devices that move
 
-    /// The request cannot be answered any more where it was sent, or shall not: the branch waits for its device again. The
-    /// transaction's 2xx, should it come, still counts.
+    /// The request cannot, or shall not, be answered any more where it was sent: the branch waits for its device again. If a
+    /// 2xx of that transaction comes, it still counts.
     package mutating func recalled(_ branch: Int) {
         guard case .calling(let client) = branches[branch].state else { return }
         branches[branch].former.append(client)
@@ -250,7 +250,7 @@ package struct Fork: Sendable {
         branches[branch].state = .waiting
     }
 
-    /// A former transaction has spoken, and that is not its 2xx.
+    /// A former transaction had a response other than a 2xx, or none at all.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)
         if status.isFinal { formerEnded(client, of: branch) }
@@ -262,11 +262,11 @@ package struct Fork: Sendable {
 
     /// What to do about a 482 of a device that has the request from two transactions.
     package enum Meeting: Hashable, Sendable {
-        /// It rings by this one. It is taken back, and the request sent again when it is over.
+        /// The device rings by this transaction, which is taken back; when it is over, the request is sent again.
         case takeBack(ClientTransactionID)
-        /// The other one is over: the request is sent again at once.
+        /// The other transaction is over: the request is sent again at once.
         case repeatNow
-        /// It means something else, or has been said too often.
+        /// The 482 means something else, or was said too often.
         case isFinal
     }
 
@@ -287,8 +287,8 @@ package struct Fork: Sendable {
         return .takeBack(earlier)
     }
 
-    /// The device has answered a transaction that was taken back; false when the fork wants its answer all the same. Of
-    /// several before the present one, nobody knows by which the device had the request until it says so.
+    /// The device has answered a transaction that was taken back; false when the answer counts all the same. Of several
+    /// former transactions nobody knows by which the device got the request, until it says so.
     package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
         guard phase == .proceeding, branches[branch].isToRepeat else { return false }
         branches[branch].isToRepeat = false

@@ -37,7 +37,7 @@ package struct ForkBranch: Sendable {
     package internal(set) var hasMoved = false
     /// How often the device met it twice.
     var meetings = 0
-    /// It is found by its device, see ``CalledDevices``.
+    /// Whether it is found by its device, see ``CalledDevices``.
     package internal(set) var isListed = false
     /// The push that is under way for it.
     package internal(set) var push: PushID?
@@ -57,13 +57,13 @@ package struct ForkBranch: Sendable {
     package enum End: Hashable, Sendable {
         case succeeded
         case failed(Status)
-        /// The same, made up here: no answer, or no way to the phone.
+        /// It failed with a status made up here: there was no answer, or no way to the phone.
         case gaveUp(Status)
         case silent
         case cancelled(Fork.CancelReason)
     }
 
-    /// It has not been sent. Without a device it stands for a next hop that is none of our users' devices.
+    /// A branch that has not been sent. Without a device it stands for a next hop that is none of our users' devices.
     package init(device: DeviceID?) { self.device = device }
 
     package var isWaiting: Bool { state == .waiting }

@@ -1,16 +1,16 @@
 import Addressing
 import Registration
 
-/// Who answers for a request (T11.2). What its From says is no part of it.
+/// Who answers for a request (T11.2), whatever its From says.
 enum Sender: Hashable, Sendable {
     /// A trusted peer. It answers for its callers itself.
     case peer
-    /// Who has shown a password.
+    /// A user who has shown a password.
     case user(AddressOfRecord)
-    /// Nobody has to prove anything: whoever has that address.
+    /// Whoever sends from that address, where nobody has to prove who he is.
     case address(IPAddress)
 
-    /// Authentication is off.
+    /// The sender of a request while authentication is off.
     static func unknown(at source: Endpoint) -> Sender { .address(source.address.source) }
 }
 
@@ -26,7 +26,7 @@ struct HeldShares: Sendable {
         var bytes = 0
     }
 
-    /// Of all accounts.
+    /// Bytes of all requests that are held.
     private(set) var bytes = 0
     /// Those that hold anything.
     private var shares: [Account: Share] = [:]

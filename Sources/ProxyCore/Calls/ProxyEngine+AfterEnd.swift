@@ -9,6 +9,7 @@ import Timekeeping
 
 /// Phones that were woken for a call and come when it is over.
 extension ProxyEngine {
+    /// What the phone with that token gets of a call that is over.
     func afterEnd(of token: PushToken) -> AfterEnd {
         // Without settings of apps there is one rule: Acrobits' apps show a call from its push on.
         settings.pushApps?.afterEnd(of: token) ?? (token.provider == .acrobits ? .push : .none)
@@ -55,7 +56,7 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Calls that are not over have the room first.
+    /// Forgets calls that are over, the oldest first, until there is room for a request that is not.
     func makeRoom(for size: Int) {
         while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
     }

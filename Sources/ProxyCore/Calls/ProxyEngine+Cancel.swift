@@ -6,12 +6,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// The caller gives up.
+/// Callers who give up.
 extension ProxyEngine {
     /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
-        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1): one that belongs to nothing leaves nothing.
+        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1). Of one that belongs to nothing, nothing is
+        // kept.
         guard
             let incoming = invite != nil || incoming.isTrusted
                 ? begun(incoming, cancelling: invite, now: now) : incoming
@@ -44,20 +45,10 @@ extension ProxyEngine {
     }
 
     /// A CANCEL of an INVITE that is not known here goes on like any request (RFC 3261 section 16.10), as far as that can
-    /// be decided without the password that nobody may be asked for (section 22.1): to the other side of a dialog, from a
-    /// trusted peer to our user, from a registered phone to the upstream. Else 481.
+    /// be decided without a password, for which nobody may be asked here (section 22.1): to the other side of a dialog, from
+    /// a trusted peer to our user, from a registered phone to the upstream. Any other is answered with 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
-        let fromTrusted = incoming.isTrusted
-        if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: fromTrusted, isForUs: false, transactions: transactions)
-        {
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return
-        }
-        if incoming.request.uri.scheme == .sips {
-            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
-            return
-        }
+        guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {
         case .dialog(let pass, let next):
             guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
@@ -68,14 +59,14 @@ extension ProxyEngine {
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
-            if !fromTrusted, let upstream = settings.upstream {
+            if !incoming.isTrusted, let upstream = settings.upstream {
                 guard callersBinding(incoming) != nil else { break }
                 guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
                 let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
                 send(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
             }
-            guard fromTrusted || callersBinding(incoming) != nil,
+            guard incoming.isTrusted || callersBinding(incoming) != nil,
                 let target = registrar.bindings.forkTargets(for: aor, now: now.instant).first(where: {
                     $0.isFresh && !$0.flow.isClosed
                 })

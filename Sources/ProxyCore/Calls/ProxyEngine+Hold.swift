@@ -5,9 +5,10 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
+/// Calls that wait for their devices, and what ends the wait.
 extension ProxyEngine {
-    /// Starts the clock of a call that waits for a device: the ring timeout, lowered by the INVITE's own Expires, goes on
-    /// from the INVITE. A phone that is lost after it has a little time to come back.
+    /// Starts the clock of a call that waits for a device. The ring timeout, lowered by the INVITE's own Expires, counts from
+    /// the INVITE; a phone that is lost later still has a little time to come back.
     func armHold(of call: Call, now: Moment) {
         guard call.deadline == nil, let offer = call.offer else { return }
         let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
@@ -38,8 +39,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The call went to where a contact is not any more, or could not be sent: it follows on a branch of its own. The
-    /// device that was woken may be another one, and goes on waiting.
+    /// The call went to a place that the contact has left, or could not be sent there: it follows the contact on a branch of
+    /// its own. The device that was woken may be another one, so its branch goes on waiting.
     private func follow(_ target: ForkTarget, _ call: Call, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.way) }),
             let incoming = revive(call)
@@ -49,8 +50,8 @@ extension ProxyEngine {
         send(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// An ordinary contact has registered: calls that wait for devices of its user which have only been reported go there,
-    /// each once, unless the contact has them already. Of several such devices it is taken for one whose push has left.
+    /// An ordinary contact has registered. Calls that wait for devices of its user which have only been reported go there,
+    /// each once, unless the contact has them already. Of several such devices, one whose push has left comes first.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
         // A REGISTER of many contacts asks this for each, and hardly anybody has one.
         guard registrar.bindings.hasReportedDevice(aor) else { return }
@@ -62,7 +63,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A call waits for it whose push the provider has not taken yet.
+    /// Whether a call waits for the device whose push the provider has not taken yet.
     private func isBeingPushed(_ device: DeviceID) -> Bool {
         calls.devices.calls(of: device).contains { call in
             guard let branch = call.fork.waitingBranch(of: device) else { return false }

@@ -11,7 +11,7 @@ package import Timekeeping
 extension ProxyEngine {
     // MARK: Life
 
-    /// A keep-alive came, or anything else that shows that somebody is there.
+    /// A keep-alive came on the flow, or anything else that shows that somebody is there.
     package func flowAlive(_ flow: Flow, now: Moment) {
         noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)
@@ -86,6 +86,11 @@ extension ProxyEngine {
         }
     }
 
+    /// The device that a leg's request goes to, as it is registered now.
+    private func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
+        leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
+    }
+
     /// Sends the INVITE of a branch that has waited for its device.
     func deliver(_ branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
         guard let offer = call.offer, let incoming = revive(call) else { return }
@@ -101,7 +106,7 @@ extension ProxyEngine {
                 .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - offer.receivedAt),
             ])
-        // A REGISTER of another contact, or from before the call, was not known as one for it. Life was.
+        // A REGISTER of another contact, or from before the call, has not been noted for this record yet.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         send(incoming, for: branch, of: call, to: target, now: now)
@@ -124,10 +129,7 @@ extension ProxyEngine {
 
     /// Its connection ended after its phone had moved: a CANCEL that was lost with it goes where the phone is.
     private func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
-        guard let device = leg.call.fork.branches[leg.branch].addressee,
-            let target = registrar.bindings.forkTarget(device, now: now.instant), target.path.isEmpty,
-            !target.flow.isClosed
-        else { return }
+        guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
@@ -153,16 +155,14 @@ extension ProxyEngine {
     /// by another.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         guard let leg = legs.branch(client), leg.call.offer != nil, leg.call.fork.acceptsBranches else { return false }
-        // The call has gone on without it, and a late answer still counts.
+        // The call has gone on without this transaction, and only a late answer of it counts.
         if leg.isFormer(client) {
             legs.lost(client)
             takeBackAlone(client, of: leg, now: now)
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
-        guard branch.state == .calling(client), let device = branch.addressee,
-            let target = registrar.bindings.forkTarget(device, now: now.instant)
-        else { return false }
+        guard branch.state == .calling(client), let target = target(of: leg, now: now) else { return false }
         legs.lost(client)
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
@@ -175,9 +175,7 @@ extension ProxyEngine {
     /// calls wait for phones.
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let offer = leg.call.offer, leg.call.fork.acceptsBranches, now.instant < offer.holdUntil,
-            !leg.call.fork.branches[leg.branch].wasHeard,
-            let device = leg.call.fork.branches[leg.branch].addressee,
-            let target = registrar.bindings.forkTarget(device, now: now.instant)
+            !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
         else { return false }
         leg.call.fork.recalled(leg.branch)
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
@@ -213,9 +211,7 @@ extension ProxyEngine {
     ///
     /// - Returns: whether the branch goes on.
     func metTwice(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard let device = leg.call.fork.branches[leg.branch].addressee,
-            let target = registrar.bindings.forkTarget(device, now: now.instant)
-        else { return false }
+        guard let target = target(of: leg, now: now) else { return false }
         switch leg.call.fork.loopReported(on: leg.branch) {
         case .isFinal: return false
         case .repeatNow: repeatCall(leg, now: now)
@@ -240,9 +236,9 @@ extension ProxyEngine {
     }
 
     private func repeatCall(_ leg: BranchLeg, now: Moment) {
-        guard let device = leg.call.fork.branches[leg.branch].addressee,
-            let target = registrar.bindings.forkTarget(device, now: now.instant)
-        else { return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now) }
+        guard let target = target(of: leg, now: now) else {
+            return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
+        }
         if isAwake(target) {
             deliver(leg.branch, of: leg.call, to: target, now: now)
         } else {
@@ -252,8 +248,8 @@ extension ProxyEngine {
 
     // MARK: Transactions from before
 
-    /// A former transaction has answered, other than with its 2xx, or not at all: that counts for nothing, but that the
-    /// phone knows of the call.
+    /// A former transaction had a response other than a 2xx, or none at all. It counts for nothing, except that the phone may
+    /// know of the call by it.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         change(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)

@@ -177,7 +177,7 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    /// Branches that are over are not looked for any more, and need no push.
+    /// Branches that are over need no push, and are not found by their devices any more.
     private func releaseEnded(_ call: Call) {
         guard call.offer != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {

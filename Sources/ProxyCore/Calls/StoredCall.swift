@@ -15,7 +15,7 @@ package struct StoredCall: Hashable, Sendable {
     package let receivedAt: UnixTime
     /// The end of the hold.
     package let holdUntil: UnixTime
-    /// Its caller may have phones woken.
+    /// Whether its caller may have phones woken.
     package let mayPush: Bool
     /// Where the INVITE came from, and the user who has shown a password for it.
     package let source: Flow

@@ -9,14 +9,14 @@ package import Timekeeping
 package struct DialogLives {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// In the order in which they end. Of a dialog that was renewed again the old entry stays, and counts for nothing.
+    /// The renewals in the order in which they end. When a dialog is renewed again, its old entry stays and counts for nothing.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
 
     package var count: Int { ends.count }
 
-    /// Keys that sealed a token which was renewed and lives.
+    /// The numbers of the keys that sealed the tokens of dialogs which were renewed and still live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }

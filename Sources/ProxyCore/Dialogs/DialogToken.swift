@@ -11,7 +11,7 @@ package struct DialogSide: Hashable, Sendable {
         case upstream
         /// A phone that was registered on the flow: through its binding it is found, and believed, after it has moved.
         case phone(DeviceID)
-        /// A phone that was not. The hash of the AOR that it had proved; 0 when it had proved nothing.
+        /// A phone that was not registered there: the hash of the AOR whose password it had shown, or 0 without a password.
         case caller(UInt64)
     }
 
@@ -30,7 +30,7 @@ package struct DialogSide: Hashable, Sendable {
 /// Requests inside the dialog come back with it in Route, so the proxy needs no memory of the call. It is sealed together
 /// with the Call-ID and the caller's tag: the tag that opens it, From or To, says which end the request comes from.
 package struct DialogToken: Hashable, Sendable {
-    /// To the second.
+    /// When the dialog was made, to the second.
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
@@ -46,11 +46,11 @@ package struct DialogToken: Hashable, Sendable {
     package func encoded(in run: UInt32) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(80)
-        Self.append(UInt64(UInt32(clamping: made.seconds)), bytes: 4, to: &out)
+        out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
         Self.encode(caller, into: &out)
         Self.encode(callee, into: &out)
         if Self.number(of: caller.flow) != nil || Self.number(of: callee.flow) != nil {
-            Self.append(UInt64(run), bytes: 4, to: &out)
+            out.append(big: UInt64(run), count: 4)
         }
         return out
     }
@@ -97,25 +97,25 @@ package struct DialogToken: Hashable, Sendable {
                 | (isHeldHere ? 0 : held))
         out.append(UInt8(truncatingIfNeeded: flow.listener))
         if !isHeldHere {
-            append(UInt64(flow.holder.node), bytes: 2, to: &out)
+            out.append(big: UInt64(flow.holder.node), count: 2)
             out.append(flow.holder.shard)
         }
-        if let number { append(UInt64(number), bytes: 4, to: &out) }
+        if let number { out.append(big: UInt64(number), count: 4) }
         if isV4 {
-            append(UInt64(flow.remote.address.v4Bits), bytes: 4, to: &out)
+            out.append(big: UInt64(flow.remote.address.v4Bits), count: 4)
         } else {
-            append(flow.remote.address.high, bytes: 8, to: &out)
-            append(flow.remote.address.low, bytes: 8, to: &out)
+            out.append(big: flow.remote.address.high)
+            out.append(big: flow.remote.address.low)
         }
-        append(UInt64(flow.remote.port), bytes: 2, to: &out)
+        out.append(big: UInt64(flow.remote.port), count: 2)
         switch side.party {
         case .peer, .upstream: break
-        case .phone(let binding): append(binding.rawValue, bytes: 8, to: &out)
-        case .caller(let hash): append(hash, bytes: 6, to: &out)
+        case .phone(let binding): out.append(big: binding.rawValue)
+        case .caller(let hash): out.append(big: hash, count: 6)
         }
     }
 
-    /// The connection's number; `nil` also for one beyond four bytes, which is as good as closed then.
+    /// The connection's number, which is 0 for one beyond four bytes: that is as good as closed. `nil` without a connection.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -169,12 +169,6 @@ package struct DialogToken: Hashable, Sendable {
             transport: transport, listener: UInt16(listener), connection: connection,
             remote: Endpoint(address, UInt16(truncatingIfNeeded: port)), holder: holder)
         return DecodedSide(party: party, flow: flow, hasConnection: flags & connected != 0)
-    }
-
-    private static func append(_ value: UInt64, bytes: Int, to out: inout [UInt8]) {
-        for shift in stride(from: (bytes - 1) * 8, through: 0, by: -8) {
-            out.append(UInt8(truncatingIfNeeded: value >> UInt64(shift)))
-        }
     }
 
     private static func take(_ count: Int, from bytes: inout ArraySlice<UInt8>) -> UInt64? {

@@ -93,7 +93,7 @@ extension ProxyEngine {
         act(.record([.dialogRenewed(pass.digest, until: until)]))
     }
 
-    /// Takes what an earlier run has renewed.
+    /// Takes a renewal of an earlier run from the store.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
         dialogs.renew(digest, until: until, now: now.date)
     }

@@ -23,7 +23,7 @@ extension ProxyEngine {
         return (page.compactMap { calls[$0].flatMap(StoredCall.init) }, page.count == limit ? page.last?.number : nil)
     }
 
-    /// The same for one user, or one Call-ID.
+    /// The calls of one user, or with one Call-ID, that wait or ring.
     package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [StoredCall] {
         heldCalls { key, _ in key.aor == aor || key.callID == callID }
     }

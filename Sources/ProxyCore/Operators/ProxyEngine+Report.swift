@@ -1,7 +1,7 @@
 package import Bytes
 package import Registration
 
-/// What services ask that are told of devices over HTTP.
+/// What the services ask that hear of devices over HTTP.
 extension ProxyEngine {
     /// The user of that name.
     ///

@@ -5,7 +5,7 @@ package import Timekeeping
 
 /// Devices by what others know of them. There is no index by token, since nothing on the way of a call needs one.
 extension ProxyEngine {
-    /// A device, as those search for it who know its token alone.
+    /// A device as it is found by those who know its token alone.
     package struct FoundDevice: Hashable, Sendable {
         package let id: DeviceID
         package let token: PushToken

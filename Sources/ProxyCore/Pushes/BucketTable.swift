@@ -28,7 +28,7 @@ package struct StoredBucketChange: Sendable {
 /// The buckets of all users; a user without entries has none.
 package struct BucketTable: Sendable {
     private var buckets: [AddressOfRecord: PushBucket] = [:]
-    /// Of all users.
+    /// Entries of all users together.
     private(set) var entryCount: Int
     package var settings: BucketSettings
 
@@ -40,10 +40,10 @@ package struct BucketTable: Sendable {
         }
     }
 
-    /// Oldest first.
+    /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Nearly every REGISTER asks, and nearly none has anything to be told.
+    /// Whether the device has missed calls to hear of. Nearly every REGISTER asks, and the answer is nearly always no.
     func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device) == true
     }
@@ -52,7 +52,7 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// Devices with calls to hear of, of which they would have heard if their list had been taken.
+    /// Devices that have been back since a call they missed, and whose provider did not take the list of it.
     func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets {

@@ -11,7 +11,7 @@ package enum NotificationRecipient: Hashable, Sendable {
     case device(DeviceID)
 }
 
-/// What became of an order.
+/// What became of an order for a notification.
 package struct NotificationReceipt: Hashable, Sendable {
     /// Names its pushes, which are the same push on many devices.
     package let code: PushCode
@@ -25,7 +25,7 @@ package struct NotificationReceipt: Hashable, Sendable {
     init(_ code: PushCode) { self.code = code }
 }
 
-/// Why an order is not carried out, for nobody.
+/// Why nobody gets what was ordered.
 package enum NotificationRefusal: Error, Hashable, Sendable {
     /// A provider does not take what is to be said; in words.
     case payload(String)
@@ -67,7 +67,7 @@ extension ProxyEngine {
                     omissions.append((target, aor, .ordinaryContact))
                     continue
                 }
-                // With the highest badge that it could have.
+                // The sketch has the highest badge that the push could have, so that its length is not underestimated.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
@@ -120,7 +120,7 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // Even what nobody shall keep has to be sent first.
+            // Even a push that no provider shall keep takes some time to be sent.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 
@@ -155,7 +155,7 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // A phone that registers without a token may be the very one that was woken.
+        // A phone that took the call and registers without a token may be the very one that was woken.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return }
         guard let incoming = revive(call) else { return }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
@@ -167,7 +167,7 @@ extension ProxyEngine {
         act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
     }
 
-    /// Whoever ended the call for all others registers with a token.
+    /// Whether the phone that ended the call for all others registers with a token.
     private func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
         fork.branches.allSatisfy { branch in
             switch branch.end {

@@ -46,7 +46,7 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// What the outcome says of the token itself; true when the device is gone with it.
+    /// Does what the outcome says of the token itself; true when the device is gone because of it.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -124,9 +124,9 @@ extension ProxyEngine {
 
     // MARK: What apps say
 
-    /// Where what an app said has its place.
+    /// Where an app's report of a push is kept.
     package enum MarkPlace: Hashable, Sendable {
-        /// Nobody of ours.
+        /// Nowhere: the device is none of ours.
         case unknownDevice
         /// In the record, which is under way; it goes to the store as a whole.
         case record
@@ -134,13 +134,13 @@ extension ProxyEngine {
         case row
     }
 
-    /// An app says something of a push; again, or out of order, changes nothing.
+    /// An app reports something of a push. A report that comes twice, or out of order, changes nothing.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard isKnown(device) else { return .unknownDevice }
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// An app says that its user has read everything; the rows have to hear of it too.
+    /// An app reports that its user has read everything. The caller has the stored rows changed as well.
     ///
     /// - Returns: false for a device that is none of ours.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
@@ -155,6 +155,6 @@ extension ProxyEngine {
         if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
     }
 
-    /// The daemon stops.
+    /// The daemon stops: the records that are under way are written down.
     package func stopped(now: Moment) { ledger.stopped(now: now, into: &actions) }
 }

@@ -4,7 +4,7 @@ import Timekeeping
 
 /// What became of pushes on their devices: apps say it, and sometimes SIP shows it.
 extension PushLedger {
-    /// An app says something of a push; again, or out of order, changes nothing.
+    /// An app reports something of a push. A report that comes twice, or out of order, changes nothing.
     ///
     /// - Returns: whether its record is under way; else its row, if there is one, has to be marked.
     mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
@@ -12,7 +12,7 @@ extension PushLedger {
         return timeline.marked(code, of: device, mark, at: date)
     }
 
-    /// An app says that its user has read everything.
+    /// An app reports that its user has read everything.
     mutating func allRead(by device: DeviceID, at date: UnixTime) {
         for code in unread.allRead(by: device) {
             _ = timeline.marked(code, of: device, .read, at: date)
@@ -27,13 +27,14 @@ extension PushLedger {
         }
     }
 
-    /// The device's push that told of the call counts no more.
+    /// The device's push that told of the call does not count in the badge any more.
     mutating func settled(_ call: CallRef, for device: DeviceID, now: Moment, into actions: inout [ProxyAction]) {
         guard let code = unread.settled(call, of: device) else { return }
         read([code], by: device, now: now, into: &actions)
     }
 
-    /// The list says again what the pushes of its calls and older lists said.
+    /// The provider took a list of missed calls. The pushes of these calls, and older lists, count as read: the list says it
+    /// all again.
     mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout [ProxyAction]
     ) {

@@ -74,7 +74,7 @@ extension PushLedger {
                     message: .missedCalls(missed.calls), badge: badge, deadline: now.date + life)))
     }
 
-    /// What became of a list.
+    /// The provider's last word on a list of missed calls.
     mutating func reportFinished(
         _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
         into actions: inout [ProxyAction]
@@ -97,7 +97,7 @@ extension PushLedger {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
         let pause = pauses[min(count, pauses.count) - 1]
-        // From 3/4 to 5/4: those that failed together need not come together.
+        // From 3/4 to 5/4 of the pause, so that lists which failed together do not come back together.
         let chance = Double(random() >> 11) / Double(1 << 53)
         scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
     }

@@ -33,7 +33,7 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Names
 
-    /// Names a push to its app, which is believed because nobody else can guess it.
+    /// A new code, which names a push to its app. An app that shows it is believed, since nobody else can guess it.
     func newCode() -> PushCode { PushCode(high: random(), low: random()) }
 
     mutating func newRecordID() -> RecordID {
@@ -51,8 +51,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: From push to outcome
 
-    /// A step on the way to the provider. Whether the push of a call has left matters when its phone is lost later: it is
-    /// not woken twice.
+    /// A step on the way to the provider. Whether the push of a call has left matters when its phone is lost later, since a
+    /// phone is not woken twice.
     mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
@@ -115,7 +115,7 @@ package struct PushLedger: ~Copyable {
                     deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush))))
     }
 
-    /// Of a phone that is woken because it was lost while it rang.
+    /// How long a push is worth sending at least when a phone is woken because it was lost while it rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: The passing of time

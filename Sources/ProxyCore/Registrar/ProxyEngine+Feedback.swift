@@ -17,6 +17,7 @@ package struct DeadTokenFindings: Hashable, Sendable {
     package init() {}
 }
 
+/// Tokens that Apple's feedback service reports as dead.
 extension ProxyEngine {
     /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
     /// one: all bindings are searched, in steps, so that calls go on meanwhile.

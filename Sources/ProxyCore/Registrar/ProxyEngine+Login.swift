@@ -7,26 +7,26 @@ package import Timekeeping
 
 /// Passwords, whether they come as digests or over HTTP: their wrong ones are counted together (T8).
 extension ProxyEngine {
-    /// Whether what somebody shows is looked at now.
+    /// How long somebody has to wait until a password that he shows is looked at.
     ///
     /// - Parameters:
     ///   - source: who shows it; `nil` for a trusted peer, which speaks for many.
     ///   - user: whose password it would be; `nil` for a key or another secret that is no user's.
     ///   - now: the present.
-    /// - Returns: how long to wait before; `nil`: not at all.
+    /// - Returns: `nil` when it is looked at now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
         guard let wait = logins.wait(for: attempt(from: source, for: user), now: now.instant) else { return nil }
         counters.count(.loginLimited)
         return wait
     }
 
-    /// It was wrong.
+    /// The password, or the key, was wrong.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         counters.count(.loginFailed)
         logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
-    /// It was right.
+    /// The password was right.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
         logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
@@ -36,7 +36,7 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// The user has a contact there.
+    /// Whether the user has a contact at that address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.bindings(for: user, now: .distantPast).contains {
             $0.flow.remote.address.source == source.source

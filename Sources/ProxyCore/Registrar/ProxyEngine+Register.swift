@@ -164,7 +164,7 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Cannot be done now.
+    /// Answers work that cannot be done now and may be tried again.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
@@ -175,7 +175,7 @@ extension ProxyEngine {
         }
     }
 
-    /// May not be done.
+    /// Answers work that is not allowed.
     private func reject(
         _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField], now: Moment
     ) {
@@ -204,16 +204,13 @@ extension ProxyEngine {
 
     /// A Path says where requests are sent: that is an edge's word, and not a phone's (T9.3).
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
-        var warning = Array("399 ".utf8)
-        warning.append(aor.host)
-        warning.append(" \"Path from an address that is not trusted\"")
+        let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
-            incoming, of: aor, .forbidden, fields: [AddedField("Warning", ByteString(warning))],
-            because: "its Path is not of a trusted address", now: now)
+            incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
     }
 
-    /// A REGISTER without credentials is everyday life of a phone that is registered. Of one that is not, the line tells
-    /// that it was asked for its password, should it never answer.
+    /// A phone that is registered sends REGISTERs without credentials every day. For one that is not registered, a line tells
+    /// that it was asked for its password, in case it never answers.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {
@@ -240,7 +237,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// One line for each, but not more than so many: anybody can cause them.
+    /// Writes a line for each, but not more of them than the limit admits: anybody can cause them.
     private func noteRefusal(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because reason: StaticString,
         within limit: inout LogRateLimit, now: Moment
@@ -265,7 +262,7 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
     }
 
-    /// Looked at in one go, so that a crowd that expires together does not hold up calls.
+    /// How many bindings are looked at in one go, so that a crowd that expires together does not hold up calls.
     private static let expiryBatch = 500
 
     /// Writes some of what was refreshed; the rest has its turn soon.

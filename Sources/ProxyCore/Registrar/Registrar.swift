@@ -63,7 +63,7 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// The store has answered.
+    /// The store has committed a plan, or could not.
     ///
     /// - Returns: the work whose plan it was, and what waited behind it; that begins anew, in its order.
     mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (aor: AddressOfRecord, queue: RegistrarQueue)? {

@@ -13,7 +13,7 @@ struct IncomingRequest {
     /// `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded request.
     let viaAddition: ByteString
     let responseFlow: Flow
-    /// What would be its transaction, until it has one.
+    /// The key for its transaction, which it may not have yet.
     private(set) var key: TransactionKey?
     /// The user who has shown a password for it.
     var sender: AddressOfRecord?

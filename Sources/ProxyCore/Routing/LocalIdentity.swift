@@ -20,7 +20,7 @@ package struct Listener: Sendable {
     }
 }
 
-/// What is us: our domains, and the hosts and ports a Route or Request-URI may name us by.
+/// What counts as ourselves: our domains, and the hosts and ports by which a Route or Request-URI may name us.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
     /// Lower case; the first is the home of users who are addressed by our bare address.
@@ -33,7 +33,7 @@ package struct LocalIdentity: Sendable {
     /// - Parameters:
     ///   - listeners: where SIP is spoken.
     ///   - domains: whose users register here.
-    ///   - machine: this machine's own addresses: a listener that is bound to all is at each of them.
+    ///   - machine: this machine's own addresses. A listener that is bound to all of them is reached at each.
     ///   - others: what else of this program listens for TCP connections, and speaks no SIP.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
@@ -77,7 +77,7 @@ package struct LocalIdentity: Sendable {
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
         for place in ownPlaces where place.port == endpoint.port && place.transport == transport {
             if place.address == endpoint.address { return true }
-            // To a listener on all addresses lead all of loopback, and the address that means "here".
+            // A listener on all addresses is also reached through all of loopback, and through the address that means "here".
             if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
                 endpoint.address.isLoopback || endpoint.address.isUnspecified
             {

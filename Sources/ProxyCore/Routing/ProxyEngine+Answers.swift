@@ -55,12 +55,9 @@ extension ProxyEngine {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
 
-    /// RFC 5630 section 4: what to say to a `sips:` request while there is no protected hop.
+    /// What a `sips:` request is told while there is no protected hop (RFC 5630 section 4).
     var sipsNotAllowed: AddedField {
-        var value = Array("380 ".utf8)
-        value.append(identity.domains.first ?? ByteString("sippushd"))
-        value.append(" \"SIPS Not Allowed\"")
-        return AddedField("Warning", ByteString(value))
+        .warning(380, by: identity.domains.first ?? ByteString("sippushd"), "SIPS Not Allowed")
     }
 
     static let capabilities = [

@@ -5,6 +5,8 @@ import SIPGrammar
 import SIPTransactions
 package import Timekeeping
 
+/// Sending requests on: to devices, to next hops with or without a name, and what is written into them (RFC 3261 section
+/// 16.6).
 extension ProxyEngine {
     /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4), or on the one that
     /// a trusted peer has written into Route (RFC 3261 section 16.6 item 6).
@@ -158,8 +160,8 @@ extension ProxyEngine {
             + (named.isEmpty ? datagrams : datagrams.map(\.fixed))
     }
 
-    /// What must not go on, wherever the request goes: of whoever is not trusted what it says of its identity (T9.7), of
-    /// everybody credentials that are for us (T9.8).
+    /// Removes what must not go on, wherever the request goes: what a sender who is not trusted says of his identity (T9.7),
+    /// and anybody's credentials that are for us (T9.8).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
         if !incoming.isTrusted { edits.filter = settings.stripped }
         edits.ownRealms = ownRealms

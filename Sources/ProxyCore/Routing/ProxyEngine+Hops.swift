@@ -6,7 +6,7 @@ import Telemetry
 
 /// The way to a registered device.
 enum DeviceHop {
-    /// The one it registered on; the other hop is tried when that turns out to be gone.
+    /// The flow that it registered on. The other hop is tried when the flow turns out to be gone.
     case flow(Flow, otherwise: ResolvedHop?)
     /// A new connection.
     case connection(ResolvedHop)
@@ -72,7 +72,7 @@ extension ProxyEngine {
 
 /// How many requests may be under way at once for one (RFC 5393 section 5).
 enum Breadth {
-    /// For requests that say nothing of it; those that say more get no more.
+    /// What a request may have that says nothing of its breadth, and the most that any may have.
     static let most: UInt32 = 60
 
     static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
@@ -83,7 +83,7 @@ enum Breadth {
         return min(value.decimal(as: UInt32.self) ?? most, most)
     }
 
-    /// What each of them may have; 0: they are too many.
+    /// What each of the targets may have; 0 when they are too many.
     static func share(of request: SIPRequest, among targets: Int) -> UInt32 {
         let allowed = allowed(to: request, targets: targets)
         return targets > 0 ? allowed / UInt32(clamping: targets) : allowed

@@ -6,7 +6,8 @@ import SIPTransactions
 ///
 /// Syntax was checked by the reader; authentication depends on the route and comes later.
 enum RequestValidation {
-    /// What is answered here may have no hops left, and may require only what is known here.
+    /// Why a request is refused; `nil` when it is not. One that is for us may have no hops left, and may require only what is
+    /// known here.
     static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, transactions: TransactionTable
     ) -> Refusal? {
@@ -15,7 +16,11 @@ enum RequestValidation {
         case .other: return Refusal(416)
         }
         if request.maxForwards == 0, !isForUs { return Refusal(.tooManyHops) }
-        if let breadth = request.frame.firstValue(of: .maxBreadth), !breadth.isNumber { return Refusal(.badRequest) }
+        if let breadth = request.frame.firstValue(of: .maxBreadth),
+            breadth.isEmpty || !breadth.allSatisfy(\.isASCIIDigit)
+        {
+            return Refusal(.badRequest)
+        }
         if isLooped(request, fromTrusted: fromTrusted, transactions) { return Refusal(.loopDetected) }
         if let unsupported = unsupported(in: .proxyRequire, of: request, known: []) { return unsupported }
         guard isForUs else { return nil }
@@ -97,15 +102,8 @@ enum RequestValidation {
     }
 }
 
-extension ByteString {
-    fileprivate var isNumber: Bool {
-        for index in 0..<count where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self[index]) { return false }
-        return !isEmpty
-    }
-}
-
-/// The Fowler-Noll-Vo hash: must be equal from one request to the next, so the seeded `Hasher` would do as well, but
-/// it is also written into Vias, where a restart must not change its meaning by accident.
+/// The Fowler-Noll-Vo hash. It is written into Vias, where a restart must not change its meaning, as it would with the
+/// seeded `Hasher`.
 struct FNV1a {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 

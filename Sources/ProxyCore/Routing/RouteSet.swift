@@ -27,14 +27,7 @@ enum RouteSet {
                 var text: [UInt8] = [UInt8(ascii: "<")]
                 text.append(route.uri.text)
                 text.append(UInt8(ascii: ">"))
-                for parameter in route.parameters {
-                    text.append(UInt8(ascii: ";"))
-                    text.append(parameter.name)
-                    if let value = parameter.value {
-                        text.append(UInt8(ascii: "="))
-                        text.append(value)
-                    }
-                }
+                for parameter in route.parameters { text.append(parameter) }
                 return ByteString(text)
             }
         }

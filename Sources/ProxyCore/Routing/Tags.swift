@@ -1,8 +1,8 @@
 import Bytes
 import SIPGrammar
 
-/// The tags of our own responses (RFC 3261 section 19.3): unique and different in each process; nobody has to be unable to
-/// guess one.
+/// The tags of our own responses (RFC 3261 section 19.3): unique, and different in each process. They need not be hard to
+/// guess.
 struct Tags {
     private let key: UInt64
     private var last: UInt64 = 0
@@ -30,9 +30,8 @@ struct Tags {
     private static func text(_ mixed: UInt64) -> ByteString {
         var text: [UInt8] = []
         text.reserveCapacity(16)
-        for shift in stride(from: 60, through: 0, by: -4) {
-            let digit = UInt8(truncatingIfNeeded: mixed >> UInt64(shift)) & 15
-            text.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        for shift in stride(from: 56, through: 0, by: -8) {
+            text.append(hex: UInt8(truncatingIfNeeded: mixed >> UInt64(shift)))
         }
         return ByteString(text)
     }

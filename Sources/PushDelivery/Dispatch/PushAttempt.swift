@@ -49,10 +49,10 @@ package struct PushAttempt: Hashable, Sendable {
     /// The push is worth nothing from then on.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// Without those that failed for an outdated credential.
+    /// How often the push was sent; a try that failed for an outdated credential does not count.
     package private(set) var tries = 0
     private var hasRenewedCredential = false
-    /// What to say if time runs out.
+    /// The outcome to report when time runs out.
     private var lastOutcome = PushOutcome.retry(after: nil)
 
     package init(pauses: Pauses, deadline: Instant, answerTimeout: Duration) {
@@ -75,11 +75,11 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The provider answered, or could not be reached, or there is no credential. `chance` is from 0 up to 1: it spreads
-    /// the tries of many pushes that failed together.
+    /// The provider answered, or could not be reached, or there is no credential. The `chance`, from 0 up to 1, spreads the
+    /// next tries of many pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // No credential: that was a try as well, or it would be asked for without end.
+        // There was no credential. That counts as a try, or it would be asked for without end.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -130,5 +130,16 @@ package struct PushAttempt: Hashable, Sendable {
     private mutating func end(_ outcome: PushOutcome) -> Action {
         state = .ended
         return .finish(outcome)
+    }
+}
+
+extension PushRequest {
+    /// The pauses that become what the push says.
+    var pauses: PushAttempt.Pauses {
+        switch message {
+        case .incomingCall, .silent: .call
+        case .missedCalls: .missedCalls
+        case .notification: .notification
+        }
     }
 }

@@ -1,0 +1,170 @@
+import PushDelivery
+package import Addressing
+import Bytes
+package import Registration
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// Requests outside dialogs: who sent one decides where it may go.
+extension ProxyEngine {
+    /// A request that belongs to no dialog made through here.
+    func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
+        let request = incoming.request
+        let home = identity.home(of: next.requestURI)
+        guard home != nil || next.requestURI.scheme == .tel else {
+            refuse(incoming, .forbidden, now: now)
+            return
+        }
+        if request.to.tag != nil {
+            // Inside a dialog, but not one that was made through here.
+            refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        if incoming.isTrusted {
+            // Its Route is followed, and no hop is protected (T9.9).
+            guard !next.isSecure else {
+                refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+                return
+            }
+            deliverToUser(incoming, next, home: home, sender: .peer, now: now)
+            return
+        }
+        guard let sender = authenticateSender(incoming, now: now) else { return }
+        var incoming = incoming
+        if case .user(let aor) = sender { incoming.sender = aor }
+        if let upstream = settings.upstream {
+            sendUpstream(incoming, next, to: upstream, sender: sender, now: now)
+        } else {
+            deliverToUser(incoming, next, home: home, sender: sender, now: now)
+        }
+    }
+
+    /// Whether it is a PBX, by its address.
+    package func isTrusted(_ source: Endpoint) -> Bool { settings.trusted.contains { $0.matches(source) } }
+
+    /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
+    private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
+        guard settings.authenticates else { return .unknown(at: incoming.flow.remote) }
+        let from = incoming.request.from.uri
+        guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
+            return nil
+        }
+        switch checkCredentials(of: incoming, as: .proxy, home: home, owner: nil, now: now) {
+        case .authenticated(let user), .forbidden(let user):
+            // From is never an identity by itself (T9.6): it must be the one that was proved, or say nothing.
+            let proved = AddressOfRecord(user: user.name, host: home)
+            if from.host.equalsIgnoringCase("anonymous.invalid") { return .user(proved) }
+            if identity.home(of: from) != nil, AddressOfRecord(from, home: home) == proved { return .user(proved) }
+            log.info(
+                "request refused: From is another user's",
+                [
+                    .aor: .described(proved), .caller: .bytes(from.text),
+                    .source: .described(incoming.flow.remote), .status: .number(403),
+                ])
+            refuse(incoming, .forbidden, now: now)
+        case .limited(let wait):
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait)], now: now)
+        case .challenge(let reason): challenge(incoming, reason, as: .proxy, home: home, now: now)
+        }
+        return nil
+    }
+
+    /// Where an anonymous caller is at home, by its P-Preferred-Identity (RFC 3325 section 6): with several domains
+    /// nothing else says whose password to ask for.
+    private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
+        guard identity.domains.count > 1,
+            let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
+            let aor = CallerIdentity.uri(of: value).flatMap({ AddressOfRecord(uriText: $0) }),
+            identity.isDomain(aor.host)
+        else { return nil }
+        return aor.host
+    }
+
+    // MARK: To the PBX
+
+    private func sendUpstream(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, sender: Sender, now: Moment
+    ) {
+        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
+            refuse(incoming, .maxBreadthExceeded, now: now)
+            return
+        }
+        guard admits(incoming, from: sender, to: nil, now: now) else { return }
+        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: [.caller(sender)], now: now) else { return }
+        sendTrying(incoming, now: now)
+        var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
+        // A phone's own Route would lead the request past the PBX (T9.5).
+        edits.routes = []
+        if case .user(let aor) = sender {
+            edits.added = [AddedField("P-Asserted-Identity", aor.assertedIdentity)]
+        }
+        send(incoming, edits, for: 0, of: call, to: upstream, now: now)
+    }
+
+    // MARK: To our users
+
+    private func deliverToUser(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, sender: Sender, now: Moment
+    ) {
+        guard let home = home ?? identity.domains.first,
+            let aor = AddressOfRecord(next.requestURI, home: home)
+        else {
+            refuse(incoming, .notFound, now: now)
+            return
+        }
+        guard isKnown(aor) else {
+            ledger.refused(incoming.request, to: aor, .unknownUser, .notFound, now: now, into: &actions)
+            refuse(incoming, .notFound, now: now)
+            return
+        }
+        let contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
+        // Nothing is delivered to a `sips:` contact as long as no hop is protected (T9.9).
+        let targets = contacts.filter { !$0.isSecure }
+        guard !targets.isEmpty else {
+            ledger.refused(
+                incoming.request, to: aor, .noContact, .temporarilyUnavailable, now: now, into: &actions)
+            refuse(
+                incoming, .temporarilyUnavailable, fields: contacts.isEmpty ? [] : [sipsNotAllowed], now: now)
+            return
+        }
+        guard Breadth.share(of: incoming.request, among: targets.count) > 0 else {
+            refuse(incoming, .maxBreadthExceeded, now: now)
+            return
+        }
+        if incoming.request.method == .invite {
+            offer(incoming, to: aor, targets, sender: sender, now: now)
+        } else {
+            forkAtOnce(incoming, to: aor, targets, sender: sender, now: now)
+        }
+    }
+
+    /// Whether there is such a user: with a contact or a password, or, where nobody has a password, with a contact that has gone
+    /// lately.
+    package func isKnown(_ aor: AddressOfRecord) -> Bool {
+        registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
+            || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+    }
+
+    /// Requests other than INVITE go to the devices that can be reached now; nothing is held for the others.
+    private func forkAtOnce(
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
+    ) {
+        // A trusted peer's further Route is followed whether the phone's own flow is there or not.
+        let goesFurther = furtherRoute(of: incoming) != nil
+        let reachable = targets.filter { $0.isFresh && (goesFurther || isAwake($0)) }
+        guard !reachable.isEmpty else {
+            refuse(incoming, .temporarilyUnavailable, now: now)
+            return
+        }
+        guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        guard
+            let (incoming, call) = proxied(
+                incoming, to: reachable.map(\.id), accounts: accounts(sender, aor.compacted()), now: now)
+        else { return }
+        sendTrying(incoming, now: now)
+        for (index, target) in reachable.enumerated() {
+            send(incoming, for: index, of: call, to: target, now: now)
+        }
+    }
+}

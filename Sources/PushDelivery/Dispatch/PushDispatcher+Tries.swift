@@ -1,0 +1,135 @@
+import Addressing
+import Telemetry
+package import Timekeeping
+
+/// The tries of a push: the request that leaves, and what becomes of it.
+extension PushDispatcher {
+    // MARK: What happened
+
+    /// The request is on its way.
+    package func requestLeft(_ slot: Int) {
+        guard slots.indices.contains(slot), let entry = slots[slot] else { return }
+        entry.server.standing.report.sent += 1
+        tell(entry.request.id, .sent)
+    }
+
+    /// There is no request that could be sent.
+    package func requestFailed(_ slot: Int, _ outcome: PushOutcome, now: Moment) {
+        guard slots.indices.contains(slot), let entry = slots[slot] else { return }
+        abandon(entry, outcome, now: now)
+    }
+
+    /// The provider has answered after that time.
+    package func answered(
+        _ slot: Int, of id: PushID, with answer: ProviderAnswer, after time: Duration, now: Moment
+    ) {
+        guard let entry = entry(slot, id) else { return }
+        journal.figures.observe(.pushAnswer, time)
+        let standing = entry.server.standing
+        let outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
+            .redacted(of: entry.request.token)
+        if outcome.isAccepted { standing.isProven = true }
+        tell(id, .answered(outcome, status: answer.status, problem: nil))
+        ended(entry, outcome, isFailure: answer.isFailureOfProvider, now: now)
+    }
+
+    /// The provider was not reached, or did not answer; `words` for the operator.
+    package func unanswered(_ slot: Int, of id: PushID, _ outcome: PushOutcome, _ words: String, now: Moment) {
+        guard let entry = entry(slot, id) else { return }
+        journal.notReached(entry.server.app, words, now: now.instant)
+        let outcome = outcome.redacted(of: entry.request.token)
+        tell(id, .answered(outcome, status: nil, problem: words))
+        ended(entry, outcome, isFailure: true, now: now)
+    }
+
+    /// Whether that push still waits for its answer there.
+    package func awaitsAnswer(_ slot: Int, of id: PushID) -> Bool { entry(slot, id) != nil }
+
+    private func entry(_ slot: Int, _ id: PushID) -> Entry? {
+        guard slots.indices.contains(slot), let entry = slots[slot], entry.request.id == id else { return nil }
+        return entry
+    }
+
+    private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
+        let health: PushQueue.Health = !isFailure ? .answered : entry.attempt.tries > 1 ? .failedAgain : .failed
+        leave(entry, health, now: now)
+        follow(answer(outcome, to: entry, now: now), entry, now: now)
+    }
+
+    // MARK: What follows
+
+    func follow(_ step: PushAttempt.Action, _ entry: Entry, now: Moment) {
+        switch step {
+        case .none: break
+        case .enqueue: enqueue(entry, now: now)
+        case .renewCredentialAndEnqueue:
+            credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
+            enqueue(entry, now: now)
+        case .send(let end): transmit(entry, until: end, now: now)
+        case .arm(let instant):
+            entry.server.standing.report.retried += 1
+            entry.pause = pauses.schedule(entry.request.id, at: instant)
+        case .finish(let outcome): finish(entry, outcome, now: now)
+        }
+    }
+
+    private func answer(_ outcome: PushOutcome, to entry: Entry, now: Moment) -> PushAttempt.Action {
+        entry.attempt.answered(outcome, chance: .random(in: 0..<1, using: &chances), now: now.instant)
+    }
+
+    private func transmit(_ entry: Entry, until end: Instant, now: Moment) {
+        switch render(entry, now: now) {
+        case .impossible(let outcome): abandon(entry, outcome, now: now)
+        case .request(let request):
+            actions.append(
+                .send(
+                    Transmission(
+                        slot: entry.slot, id: entry.request.id, app: entry.server.app.id, server: entry.server.number,
+                        request: request, credential: entry.credential, end: end)))
+        }
+    }
+
+    private func render(_ entry: Entry, now: Moment) -> PushRendering {
+        let (app, device) = (entry.server.app, entry.request.device)
+        return app.render(
+            entry.request, deviceCode: app.asksForDeviceCode && device != .nobody ? deviceCode(device) : nil,
+            now: now.date)
+    }
+
+    func abandon(_ entry: Entry, _ outcome: PushOutcome, now: Moment) {
+        leave(entry, .unknown, now: now)
+        follow(answer(outcome, to: entry, now: now), entry, now: now)
+    }
+
+    func finish(_ entry: Entry, _ outcome: PushOutcome, now: Moment) {
+        forget(entry)
+        tell(entry.request.id, .finished(outcome))
+        entry.server.standing.report.count(outcome, at: now.date)
+        journal.finished(
+            outcome, of: entry.server.app, token: entry.request.token, tries: entry.attempt.tries, now: now.instant,
+            payload: redactedPayload(of: entry, now: now))
+        settled.append((entry.request.id, outcome))
+    }
+
+    private func redactedPayload(of entry: Entry, now: Moment) -> String {
+        switch render(entry, now: now) {
+        case .request(let request): RedactedPayload.text(of: request.body)
+        case .impossible: "none"
+        }
+    }
+}
+
+/// Random numbers that spread tries, without a system call for each (SplitMix64). No secret is made of them.
+struct ChanceGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,119 @@
+package import Timekeeping
+
+/// Whose turn it is: the gate and the queue of each server, and the credential that a push needs before it leaves.
+extension PushDispatcher {
+    func enqueue(_ entry: Entry, now: Moment) {
+        if entry.isNotification {
+            guard entry.server.gate.arrived(entry.request.id) else { return }
+            entry.isInGate = true
+        }
+        enterQueue(entry, now: now)
+    }
+
+    private func enterQueue(_ entry: Entry, now: Moment) {
+        switch entry.server.queue.arrived(entry.request.id, now: now.instant) {
+        case .start: begin(entry, now: now)
+        case .wait: break
+        case .refuse:
+            tell(entry.request.id, .refused(.queueFull))
+            entry.attempt.cancelled()
+            finish(entry, .retry(after: nil), now: now)
+            leaveGate(entry, now: now)
+        }
+    }
+
+    /// The queue has let the push go; it needs its credential now.
+    private func begin(_ entry: Entry, now: Moment) {
+        entry.hasPlace = true
+        switch credentials.wanted(by: entry.server.app.id, at: entry.origin, now: now) {
+        case .ready(let value, let renewal):
+            if let renewal { actions.append(.makeCredential(renewal)) }
+            proceed(entry, with: value, now: now)
+        case .later(let order, let isNew):
+            withoutCredential.append((entry, order))
+            if isNew { actions.append(.makeCredential(order)) }
+        case .none(let outcome, let problem): giveUp(entry, outcome, problem: problem, now: now)
+        }
+    }
+
+    private func proceed(_ entry: Entry, with credential: String?, now: Moment) {
+        entry.credential = credential
+        follow(entry.attempt.turnCame(now: now.instant), entry, now: now)
+        // It was too late, and nothing was sent.
+        if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
+    }
+
+    /// Ends the turn of a push for which there is no credential.
+    private func giveUp(_ entry: Entry, _ outcome: PushOutcome, problem: String?, now: Moment) {
+        if let problem { tell(entry.request.id, .answered(outcome, status: nil, problem: problem)) }
+        abandon(entry, outcome, now: now)
+    }
+
+    /// Gives the place back, if there is one, and lets others go.
+    func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
+        guard entry.hasPlace else { return }
+        entry.hasPlace = false
+        entry.server.queue.left(health, now: now.instant)
+        drain(entry.server, now: now)
+        leaveGate(entry, now: now)
+    }
+
+    /// Lets the next notifications into the queue.
+    func leaveGate(_ entry: Entry, now: Moment) {
+        guard entry.isInGate else { return }
+        entry.isInGate = false
+        let server = entry.server
+        server.gate.left()
+        // A notification that cannot be sent after all leaves at once and comes back here: the loop below goes on with the
+        // next.
+        guard !server.isOpening else { return }
+        server.isOpening = true
+        while let id = server.gate.next() {
+            guard let next = entries[id] else {
+                server.gate.left()
+                continue
+            }
+            next.isInGate = true
+            enterQueue(next, now: now)
+        }
+        server.isOpening = false
+    }
+
+    func drain(_ server: PushServer, now: Moment) {
+        // The same as in `leaveGate`.
+        guard !server.isDraining else { return }
+        server.isDraining = true
+        while let id = server.queue.next(now: now.instant) {
+            if let entry = entries[id] {
+                begin(entry, now: now)
+            } else {
+                server.queue.left(.unknown, now: now.instant)
+            }
+        }
+        server.isDraining = false
+    }
+
+    // MARK: Credentials
+
+    /// A credential was made. The `life` is how long it lasts, where whoever gave it says so.
+    package func credentialMade(
+        _ order: PushCredentials.Order, _ value: String, life: Duration? = nil, now: Moment
+    ) {
+        credentials.made(order, value, life: life, now: now)
+        for entry in takeWaiting(for: order) { proceed(entry, with: value, now: now) }
+    }
+
+    /// A credential could not be made. The `problem` is in words for the operator, where it says more than the outcome.
+    package func credentialFailed(
+        _ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String? = nil, now: Moment
+    ) {
+        credentials.failed(order, outcome, problem: problem, now: now.instant)
+        for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
+    }
+
+    private func takeWaiting(for order: PushCredentials.Order) -> [Entry] {
+        let waiting = withoutCredential.filter { $0.order == order && $0.entry.hasPlace }
+        withoutCredential.removeAll { $0.order == order }
+        return waiting.map(\.entry)
+    }
+}
