@@ -243,7 +243,10 @@ let package = Package(
             ["TestSupport", "PushDelivery", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests(
             "PushSandboxTests",
-            ["TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Bytes", "Addressing",
+                "Timekeeping",
+            ]),
         tests("ReactorTests", ["TestSupport", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("ResolverTests", ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
         tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),

@@ -70,7 +70,7 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes read as UTF-8, what is not UTF-8 replaced by U+FFFD. For edges and logs, not for decisions.
+    /// The bytes read as UTF-8, with U+FFFD for what is not UTF-8. It is for logs and output, not for decisions.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -80,7 +80,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Keyed by the process's random seed: the bytes come from the network.
+    /// Hashes with the process's random seed, because the bytes come from the network.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -92,7 +92,7 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares eight bytes at a time: a contact is 300 bytes long and is compared at every refresh.
+    /// Compares eight bytes at a time, because a contact of some 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -128,7 +128,7 @@ extension ByteString {
         }
     }
 
-    /// Compares with lower-case ASCII text, letters of this slice in either case.
+    /// Compares with lower-case ASCII text. Letters of this slice may be in either case.
     @inlinable
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { span in
@@ -151,7 +151,7 @@ extension ByteString {
         }
     }
 
-    /// Whether it begins so, ASCII letters of both in either case.
+    /// Whether it begins with the prefix, ASCII letters of both in either case.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -212,7 +212,7 @@ extension ByteString {
         return hasUpper ? ByteString(array.map(\.asciiLowercased)) : self
     }
 
-    /// Each `%HH` replaced by its byte, `%00` included; a `%` that no two hex digits follow stays as it is.
+    /// The bytes with each `%HH` replaced by its byte, `%00` included. A `%` without two hex digits stays as it is.
     package func percentDecoded() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []
@@ -251,7 +251,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// Decimal digits and nothing else, or `nil`; `nil` too when the value does not fit.
+    /// The number, if these are decimal digits and nothing else; `nil` otherwise, and when the number does not fit.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }

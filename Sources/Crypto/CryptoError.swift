@@ -3,15 +3,15 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text holds no PEM private key, or an encrypted one.
         case unreadableKey
-        /// A key, but of another kind than the signature needs.
+        /// The key is of another kind than the signature needs.
         case unsuitableKey
-        /// A salt or secret of another length than the algorithm takes.
+        /// The salt or secret has another length than the algorithm takes.
         case wrongLength
-        /// More than fits in one message.
+        /// The text does not fit in one message.
         case tooLong
-        /// Not encrypted for this key and secret, changed on its way, or in another form.
+        /// The text was not encrypted for this key and secret, was changed on its way, or has another form.
         case undecryptable
-        /// OpenSSL could not do it: memory, randomness, or an algorithm that policy forbids.
+        /// OpenSSL failed, for lack of memory or randomness, or because a policy forbids the algorithm.
         case failed
     }
 

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A key for HMAC-SHA256 (RFC 2104) with its set-up paid once: for nonces, dialog tokens and webhook signatures.
+/// A key for HMAC-SHA256 (RFC 2104), set up once. It is for nonces, dialog tokens and webhook signatures.
 @safe
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
@@ -20,7 +20,7 @@ package struct HMACKey: ~Copyable {
 
     deinit { unsafe EVP_MAC_CTX_free(raw) }
 
-    /// The 32 bytes that only who has the key can make for these bytes.
+    /// The 32 bytes that only the key's owner can make for these bytes.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
         // Without a key the context starts again with the one it has.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)

@@ -1,13 +1,13 @@
 import Bytes
 import COpenSSL
 
-/// A running digest. After a finish it is ready for the next one, which saves the set-up where many are made.
+/// A digest that is being computed. After a finish it is ready for the next one, which saves the set-up where many are
+/// made.
 @safe
 package struct HashContext: ~Copyable {
     package let algorithm: HashAlgorithm
     private let raw: OpaquePointer
 
-    /// - Precondition: the algorithm ``HashAlgorithm/isAvailable``.
     package init(_ algorithm: HashAlgorithm) {
         guard let raw = unsafe EVP_MD_CTX_new() else { preconditionFailure("out of memory") }
         self.algorithm = algorithm

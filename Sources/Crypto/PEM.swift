@@ -64,7 +64,7 @@ private struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder can be opened as well; it would be told of as empty.
+            // A folder can be opened, too, and would be reported as an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 
 /// A private key that signs JSON web tokens for a push provider.

@@ -3,12 +3,13 @@ import COpenSSL
 /// A key for AES-128-SIV (RFC 5297): encrypts and authenticates without a nonce, so that the same text with the same
 /// associated data always becomes the same bytes and nothing has to be counted or stored.
 ///
-/// OpenSSL has the mode as well, but its context serves one message and then needs its key again. This one is made of
-/// OpenSSL's CMAC and counter mode, which keep their keys: the set-up is paid once, and a message allocates nothing.
+/// OpenSSL has this mode, too, but its context serves one message and then needs the key again. Here the mode is made
+/// of OpenSSL's CMAC and counter mode, which keep their keys, so that a message needs neither a set-up nor an
+/// allocation.
 @safe
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
-    /// Bytes by which sealing makes a text longer.
+    /// By how many bytes a sealed text is longer.
     package static let overhead = 16
 
     private let mac: OpaquePointer
@@ -51,7 +52,7 @@ package struct SIVKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(cipher)
     }
 
-    /// Adds a piece of associated data to the next message: it opens only with the same pieces in the same order.
+    /// Adds a piece of associated data to the next message, which opens only with the same pieces in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = unsafe chain.doubled ^ Self.code(mac, data, nil)
     }
@@ -65,7 +66,7 @@ package struct SIVKey: ~Copyable {
         apply(tag, to: &out, from: begin)
     }
 
-    /// Appends the text to `plain`, and nothing when it was not sealed so.
+    /// Appends the opened text to `plain`, or nothing if it was not sealed in this way.
     ///
     /// - Returns: whether it was sealed with this key and the same associated data.
     package mutating func open(_ sealed: Span<UInt8>, into plain: inout [UInt8]) -> Bool {
@@ -106,7 +107,7 @@ package struct SIVKey: ~Copyable {
         precondition(isDone, "a keyed cipher takes any bytes")
     }
 
-    /// CMAC of the bytes; with `last` that is added to their last sixteen first.
+    /// CMAC of the bytes, after `last`, if there is one, was added to the last sixteen of them.
     private static func code(_ mac: OpaquePointer, _ bytes: Span<UInt8>, _ last: Block?) -> Block {
         var code = (0 as UInt64, 0 as UInt64)
         var isDone = unsafe EVP_MAC_init(mac, nil, 0, nil) == 1
@@ -147,7 +148,7 @@ extension Block {
         low = Self.number(bytes, 8)
     }
 
-    /// Fewer than sixteen bytes, a one bit, and zeros (RFC 5297 section 2.1).
+    /// Fewer than sixteen bytes, followed by a one bit and zeros (RFC 5297 section 2.1).
     init(padding bytes: Span<UInt8>) {
         var high: UInt64 = 0
         var low: UInt64 = 0
@@ -175,7 +176,7 @@ extension Block {
         Block(high: left.high ^ right.high, low: left.low ^ right.low)
     }
 
-    /// In the same time wherever the difference is.
+    /// Compares in the same time wherever the difference is.
     func differs(from other: Block) -> Bool { (high ^ other.high) | (low ^ other.low) != 0 }
 
     var bytes: InlineArray<16, UInt8> {

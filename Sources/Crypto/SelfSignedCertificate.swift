@@ -1,12 +1,13 @@
 import COpenSSL
 
-/// A fresh P-256 key and a certificate that it signed itself, for sandboxes and tests; also usable as its own authority.
+/// A fresh P-256 key and a certificate that it signed itself, for sandboxes and tests; also usable as its own
+/// authority.
 package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]
 
-    /// `hosts` are host names and IP addresses; all become alternative names, the first the common name too. One of
-    /// no days has ended when it is made.
+    /// Makes a certificate for `hosts`, which are host names and IP addresses. All become alternative names, and the
+    /// first becomes the common name, too. A certificate for no days has already ended when it is made.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }

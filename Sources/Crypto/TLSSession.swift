@@ -1,6 +1,7 @@
 import COpenSSL
 
-/// The TLS state of one connection. Whoever moves its bytes holds a reference of his own, see ``retainedHandle()``.
+/// The TLS state of one connection. The C library that moves the bytes holds its own reference, see
+/// ``retainedHandle()``.
 ///
 /// - `@unchecked Sendable` because the connection's loop is the only one to use it once the connection has it.
 @safe
@@ -59,7 +60,7 @@ package final class TLSSession: @unchecked Sendable {
     /// A text for an error code that a C library took from OpenSSL.
     package static func reason(for code: UInt) -> String { TLSError.reason(for: code) }
 
-    /// Tells the peer that no more comes (close_notify), without waiting for its answer.
+    /// Tells the peer that nothing more will come (close_notify), and does not wait for its answer.
     package func shutDown() {
         ERR_clear_error()
         // SSL_shutdown during the handshake is an error and would send nothing.

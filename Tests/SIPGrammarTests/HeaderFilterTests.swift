@@ -125,18 +125,3 @@ struct HeaderFilterTests {
         #expect(text.contains(row + "\r\n") && !text.contains("ours"))
     }
 }
-
-@Suite struct Base64URLTests {
-    @Test(
-        arguments: [
-            ([], ""), ([0], "AA"), ([255], "_w"), ([255, 239], "_-8"), ([1, 2, 3], "AQID"),
-            (Array("any carnal".utf8), "YW55IGNhcm5hbA"),
-        ] as [([UInt8], String)])
-    func `known values`(bytes: [UInt8], text: String) {
-        #expect(String(decoding: Base64URL.encode(bytes), as: UTF8.self) == text)
-        #expect(Base64URL.decode(ByteString(text)) == bytes)
-    }
-
-    @Test(arguments: ["A", "AA=", "AB", "_x", "A A", "+/+/", "AAAAA", "_-9"])
-    func `nothing else is read`(text: String) { #expect(Base64URL.decode(ByteString(text)) == nil) }
-}

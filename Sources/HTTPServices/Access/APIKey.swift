@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 package import Persistence
 package import ProxyRuntime

@@ -1,14 +1,14 @@
 package import Bytes
 
-/// What an app says of its tokens in a report: one for calls, one for everything else, each with its app.
+/// What an app says of its tokens in a report: one token for calls and one for everything else, each with its app.
 ///
-/// What it does not say is `nil`, and takes nothing away: on iOS one of the tokens may come late.
+/// What the report does not mention is `nil`, and stays as it is stored: on iOS one of the tokens may come late.
 package struct ReportedTokens: Hashable, Sendable {
     /// Who will push to the tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
-        /// Acrobits' mediator, which gets them as they are.
+        /// Acrobits' mediator, which gets the tokens as they are.
         case acrobits
-        /// We ourselves, at Apple or Google: what the base64 stands for counts.
+        /// We push ourselves, at Apple or Google, with the token that the base64 stands for.
         case direct
     }
 
@@ -26,7 +26,7 @@ package struct ReportedTokens: Hashable, Sendable {
     package let form: Form
     package let calls: Part
     package let other: Part
-    /// The account on the device; empty when the app does not say.
+    /// The name of the account on the device; empty when the app does not say.
     package let selector: ByteString
 
     package init(form: Form, calls: Part, other: Part, selector: ByteString) {
@@ -38,9 +38,9 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// What to store when `stored` is known of the same installation: each token with the app that it came with.
+    /// What to store if `stored` is already known of the same installation. Each token keeps the app that it came with.
     ///
-    /// - Returns: `nil` when a token's app is not known, or, for ``Form/direct``, a token is neither Apple's nor Google's.
+    /// - Returns: `nil` when a token's app is not known, or when a ``Form/direct`` token is neither Apple's nor Google's.
     package func pushToken(over stored: PushToken?) -> PushToken? {
         switch form {
         case .acrobits: acrobitsToken(over: stored)
@@ -48,7 +48,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Whether a stored token holds one of these.
+    /// Whether a stored token holds one of the reported tokens.
     package func shares(_ stored: PushToken) -> Bool {
         let mine = [calls.token, other.token].compactMap(\.self)
         switch stored.provider {
@@ -75,7 +75,7 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // One token that does not say what it is for was reported as the other one.
+        // A stored token that does not say what it is for was reported as the one for everything but calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -88,7 +88,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // For calls too, as on Android: it is all there is.
+            // It is for calls as well, as on Android, since there is no other.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -100,7 +100,7 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // The same in other words stays as the device wrote it, who will write it so again.
+        // If both mean the same, the device's spelling stays, because the device will write it so again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -112,14 +112,14 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// Whatever stands before the first dot is the team's, and no push needs it.
+    /// What stands before the first dot names the team. No push needs it, so any word will do.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // One installation has one token at Google; calls matter most.
+            // An installation has one token at Google. If two are reported, the one for calls counts.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -139,7 +139,7 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // The same in other words stays as the device wrote it, who will write it so again.
+            // If both mean the same, the device's spelling stays, because the device will write it so again.
             if isSameVoIP, isSameRemote { return stored }
             // A report knows neither Apple's environment nor the team; a REGISTER of the installation may have said.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
@@ -156,7 +156,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 
-    /// Apple's name for VoIP pushes is that of the app with a word more.
+    /// The app's bundle, without the suffix that Apple's name for VoIP pushes has.
     static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
@@ -182,20 +182,14 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Forgiving: either alphabet, padding or none, bits left over.
+    /// Decodes either alphabet, with padding or without, and passes over bits that are left over.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)
         for character in text.array {
-            let value: UInt8
-            switch character {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = character - UInt8(ascii: "A")
-            case UInt8(ascii: "a")...UInt8(ascii: "z"): value = character - UInt8(ascii: "a") + 26
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0") + 52
-            case UInt8(ascii: "+"), UInt8(ascii: "-"): value = 62
-            case UInt8(ascii: "/"), UInt8(ascii: "_"): value = 63
-            case UInt8(ascii: "="): continue
-            default: return nil
+            if character == UInt8(ascii: "=") { continue }
+            guard let value = Base64.standard.value(of: character) ?? Base64.url.value(of: character) else {
+                return nil
             }
             bits = (bits << 6 | UInt32(value)) & 0xfff
             count += 1

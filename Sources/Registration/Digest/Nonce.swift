@@ -2,19 +2,19 @@ package import Addressing
 import Bytes
 import Timekeeping
 
-/// Whom a nonce is made for: whoever shows it again has received it, so its source address is its own (T8).
+/// Whom a nonce is made for. Whoever shows it has received it, so that the source address is not forged (T8).
 ///
-/// Several trusted peers may carry the requests of one phone, so they are one.
+/// All trusted peers count as one holder, because several of them may carry the requests of one phone.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
-    /// An IPv4 address or IPv6 /64, on whatever port.
+    /// An IPv4 address or IPv6 /64, with any port.
     case source(IPAddress)
 }
 
 /// A challenge's nonce: when it was made, its number, and a code that only this process can make, for one holder.
 ///
-/// So none has to be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is short:
-/// what is sent to somebody who has proved nothing must be (T4.1).
+/// So no nonce has to be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is
+/// short, because it is sent to somebody who has proved nothing (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -25,7 +25,7 @@ struct Nonce {
 
     /// In base 64, without padding: 28 letters.
     func text(for holder: NonceHolder, _ functions: DigestFunctions) -> ByteString {
-        ByteString(Base64URL.encode(body + Self.code(body, holder, functions)))
+        ByteString(Base64.url.encode(body + Self.code(body, holder, functions)))
     }
 
     init(serial: UInt64, issued: Instant) {
@@ -36,7 +36,8 @@ struct Nonce {
 
     /// - Returns: `nil` when this process has not made it for that holder.
     init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
-        guard text.count == 28, let bytes = Base64URL.decode(text), bytes.count == Self.bodyLength + Self.codeLength
+        guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
+            bytes.count == Self.bodyLength + Self.codeLength
         else { return nil }
         let body = Array(bytes[0..<Self.bodyLength])
         guard equalInConstantTime(Self.code(body, holder, functions), ByteString(bytes[Self.bodyLength...])) else {
@@ -49,7 +50,6 @@ struct Nonce {
     private static func code(_ body: [UInt8], _ holder: NonceHolder, _ functions: DigestFunctions) -> [UInt8] {
         var text = body
         if case .source(let address) = holder {
-            // The upper half of an IPv6 address is what one site has; an IPv4 address is whole.
             let source = address.source
             text.append(big: source.high)
             text.append(big: source.low)
@@ -72,12 +72,12 @@ struct Nonce {
 
 /// Remembers how far each answered nonce has been counted, so that no answer is good twice.
 ///
-/// Bounded: two generations of entries, of which the older one is dropped when the newer is half the limit or one
-/// lifetime old. A nonce that may have been dropped is refused as stale.
+/// Its memory is bounded by two generations of entries: the older one is dropped when the newer one has half the limit
+/// of entries or is one lifetime old. A nonce that may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
-        /// Of the request that was let through with that count.
+        /// The fingerprint of the request that was let through with that count.
         var fingerprint: Int
     }
 

@@ -33,7 +33,9 @@ package enum Base64: Sendable {
         return decode(text, into: &bytes) ? bytes : nil
     }
 
-    /// Appends the bytes of a text; what was appended means nothing when it says that the text is not one of ``encode(_:)``.
+    /// Appends the bytes of a text.
+    ///
+    /// - Returns: whether the text is one that ``encode(_:)`` gives. If not, what was appended means nothing.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -73,7 +75,8 @@ package enum Base64: Sendable {
         }
     }
 
-    private func value(of character: UInt8) -> UInt8? {
+    /// The six bits that a character stands for; `nil` for one that is not in the alphabet.
+    package func value(of character: UInt8) -> UInt8? {
         switch character {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
         case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
