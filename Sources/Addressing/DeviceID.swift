@@ -1,8 +1,8 @@
-/// Names one device of one AOR from its first REGISTER to its last; the row number in the store.
+/// Names one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the store.
 package struct DeviceID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
-    /// In place of a device, where there is none.
+    /// Stands where there is no device.
     package static let nobody = DeviceID(rawValue: 0)
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }

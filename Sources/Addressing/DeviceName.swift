@@ -1,8 +1,8 @@
 /// A device's name for people: a letter and four letters or digits, made from its number, so that it is the same in the
 /// log, in every list and after every restart, and nothing has to be stored.
 ///
-/// A number has 64 bits and its name 24, so names repeat among all devices; those of one user differ, because new devices
-/// get no number whose name another one of their user has (``DeviceID/following(unless:)``).
+/// A number has 64 bits and its name 24, so names repeat among all devices; those of one user differ, because new
+/// devices get no number whose name another one of their user has (``DeviceID/following(unless:)``).
 extension DeviceID {
     /// Crockford's alphabet: without i, l, o and u, which look like others or make words.
     private static let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".unicodeScalars)
@@ -23,7 +23,7 @@ extension DeviceID {
 
     package func hasSameName(as other: DeviceID) -> Bool { nameCode == other.nameCode }
 
-    /// Whether an operator who says `text` may mean this device: by its name in either case, or by its whole number.
+    /// Whether `text` names this device: its name in either case, or its whole number.
     package func isNamed(_ text: String) -> Bool { text.lowercased() == name || text == String(rawValue) }
 
     /// This number, or the next one whose name is free.

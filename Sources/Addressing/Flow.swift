@@ -35,7 +35,7 @@ package struct FlowHolder: Hashable, Sendable {
         self.shard = shard
     }
 
-    /// There is one node and one shard.
+    /// The only holder there is, as long as there is one node with one shard.
     package static let here = FlowHolder(node: 0, shard: 0)
 }
 
@@ -60,7 +60,7 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// The same way to the same peer on another connection; 0: on any.
+    /// The same way to the same peer on another connection, or on any if `connection` is 0.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, holder: holder)
     }
@@ -78,15 +78,15 @@ extension Flow {
     /// A number that no connection has.
     private static let noConnection = UInt64.max
 
-    /// The same flow when its connection has ended: it still says where the peer was, and nothing can be sent on it.
+    /// The flow after its connection has ended. It still says where the peer was, but nothing can be sent on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)
     }
 
-    /// It was a stream connection, which has ended.
+    /// Whether it was a stream connection, which has ended.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// It is one stream connection, and not any that leads to its remote.
+    /// Whether it is one certain stream connection, and not any connection to its remote.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

@@ -25,7 +25,7 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// What counts as one peer where peers are limited: whoever has an IPv6 address has all of its /64.
+    /// What counts as one peer where peers are limited: of an IPv6 address the /64, since a peer usually has all of it.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -71,7 +71,7 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // "010" is octal to some readers and decimal to others: nobody's address.
+                // "010" is octal to some readers and decimal to others, so it is refused.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1

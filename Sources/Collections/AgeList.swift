@@ -1,12 +1,13 @@
-/// Elements in the order in which they came; the oldest is found, and any one leaves, in constant time.
+/// Elements in the order in which they came. The oldest is found, and any element is removed, in constant time.
 ///
-/// Each has a place, which is used again when it has left. Its owner limits it and keeps the places.
+/// Each element has a place, which is used again when the element has been removed. The owner keeps the places, and
+/// limits how many elements there are.
 package struct AgeList<Element> {
     fileprivate struct Node {
         /// `nil` in a free node.
         var element: Element?
         var older: Int32
-        /// In a free node: the next free one.
+        /// The next younger node or, in a free node, the next free one.
         var younger: Int32
 
         init(_ element: Element, older: Int32) {
@@ -52,7 +53,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Each place is removed once.
+    /// Removes an element. Each place may be removed once.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")
@@ -64,7 +65,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // What a crowd needed is given back when it has gone.
+            // When the list is empty, memory that many elements needed is given back.
             nodes = []
             free = -1
         }

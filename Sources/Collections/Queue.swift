@@ -1,15 +1,16 @@
-/// First in, first out, each in constant time on average: two stacks, of which the one that is taken from is refilled with
-/// the other, turned over, when it is empty.
+/// A queue, first in, first out, each in constant time on average. It consists of two stacks: when the one that
+/// elements are taken from is empty, it is refilled with the other, turned over.
 ///
-/// What was taken is released at once; a long queue gives its memory back when it is empty. Its owner limits it.
+/// An element that was taken is released at once, and a long queue gives its memory back when it is empty. The owner
+/// limits how many elements there are.
 @usableFromInline
 package struct Queue<Element> {
-    /// Those that leave next; the first of them stands last.
+    /// The elements that leave next. The first of them stands last.
     @usableFromInline var leaving: [Element] = []
-    /// Those that leave after all of them, in their order.
+    /// The elements that leave after those, in their order.
     @usableFromInline var arrived: [Element] = []
 
-    /// Places that are kept for those to come.
+    /// For how many elements memory is kept when the queue is empty.
     @inlinable static var keptCapacity: Int { 1024 }
 
     @inlinable
@@ -21,7 +22,7 @@ package struct Queue<Element> {
 
     @inlinable package var first: Element? { leaving.last ?? arrived.first }
 
-    /// All of them in their order.
+    /// All elements in their order.
     package var elements: [Element] { leaving.reversed() + arrived }
 
     @inlinable

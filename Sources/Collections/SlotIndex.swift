@@ -1,9 +1,9 @@
 /// The slots of records by a hash of their keys: open addressing with linear probing, eight bytes a place.
 ///
-/// It knows neither keys nor hash function. The caller hands in a hash of 32 bits (a seeded one, where the key comes from
-/// the network) and says which slot of an equal hash is meant. The index keeps the hash, so it grows without looking at a
-/// record. A quarter of the places stays empty, since looking for what is not there ends at an empty one; it grows by half,
-/// so that never more than 16 bytes stand for a slot.
+/// It knows neither keys nor hash function. The caller hands in a hash of 32 bits (a seeded one, where the key comes
+/// from the network) and says which slot of an equal hash is meant. The index keeps the hash, so it grows without
+/// looking at a record. A quarter of the places stays empty, since looking for what is not there ends at an empty one;
+/// it grows by half, so that never more than 16 bytes stand for a slot.
 @usableFromInline
 package struct SlotIndex: Sendable {
     /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
@@ -49,7 +49,7 @@ package struct SlotIndex: Sendable {
     package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Those behind the gap that would no longer be found move up, so that no search has to step over removed ones.
+        // Entries behind the gap that would no longer be found move up, so that no search has to step over gaps.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))

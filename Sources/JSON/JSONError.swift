@@ -6,7 +6,7 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case encoding
         /// The text ends before its value does.
         case incomplete
-        /// A byte that may not stand there; text after the value too.
+        /// A byte that may not stand there, such as one after the end of the value.
         case unexpectedByte
         /// `\u` halves of a character without their partner.
         case loneSurrogate

@@ -6,9 +6,9 @@ import Bytes
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// Arrays and objects inside each other; at most 64.
+        /// How deep arrays and objects may stand inside each other; at most 64.
         package var depth = 32
-        /// Those of members and elements, and what they stand in.
+        /// How many values there may be: members, elements, and the containers they are in.
         package var values = 50_000
 
         package init() {}
@@ -60,7 +60,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// The next token; after ``Token/end`` always that again.
+    /// The next token. After ``Token/end`` there is always that again.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -74,7 +74,7 @@ package struct JSONReader {
         }
     }
 
-    /// Passes over a value, whatever is in it. To be called where a value is next.
+    /// Passes over a value, whatever is in it. Call it where a value is next.
     package mutating func skipValue() throws(JSONError) {
         let outside = depth
         repeat {

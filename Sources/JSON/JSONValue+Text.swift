@@ -17,7 +17,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
         return out
     }
 
-    /// Recursive, but no deeper than the reader that made the value allowed.
+    /// Appends the value as JSON text. It calls itself, but no deeper than the reader that made the value allowed.
     package func append(to out: inout [UInt8]) {
         switch self {
         case .null: out += "null".utf8

@@ -1,4 +1,4 @@
-/// A whole JSON text as a value, for what is small or rare. What is read often is better read with ``JSONReader``.
+/// A whole JSON text as a value, for texts that are small or rare. Use ``JSONReader`` for texts that are read often.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -11,7 +11,7 @@ package enum JSONValue: Hashable, Sendable {
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// In the order of the text, repeated keys included.
+    /// The members in the order of the text, repeated keys included.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
@@ -40,7 +40,7 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // The reader gives the last four only where they belong, never in the place of a value.
+        // In the place of a value the reader gives none of the last four.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }

@@ -9,7 +9,7 @@ package struct RequestID: Hashable, Sendable {
 
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// Letters count the same in both cases; braces are refused.
+    /// Reads an identifier in either case, without braces.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == Self.groups,
@@ -20,7 +20,7 @@ package struct RequestID: Hashable, Sendable {
 
     private init(random: UUID) { text = random.uuidString.lowercased() }
 
-    /// A new one that nobody can guess.
+    /// A new identifier that nobody can guess.
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
@@ -78,7 +78,7 @@ package struct DeviceRequest: Hashable, Sendable {
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
 
-    /// Characters of a token; longer ones are kept one byte too long, and fail.
+    /// How many bytes a token may have. A longer one is kept with one byte more than that, and fails.
     package static let tokenLimit = 4096
     /// How many bytes the identifier of a user may have.
     package static let userLimit = 256
@@ -98,7 +98,7 @@ package struct DeviceRequest: Hashable, Sendable {
         self.acceptedAt = acceptedAt
     }
 
-    /// The same with another token.
+    /// The request with another token.
     package func naming(_ token: String) -> DeviceRequest {
         DeviceRequest(
             id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,

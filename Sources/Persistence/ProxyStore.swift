@@ -6,19 +6,19 @@ package import Registration
 package import Telemetry
 package import Timekeeping
 
-/// Where everything is kept that outlives the process. The shell and the services know no more of it than this: what a row
-/// is, only the one kind of store knows that stands behind it.
+/// The store of everything that outlives the process. The shell and the services know no more of it than this. What a
+/// row is only the store that stands behind it knows.
 ///
-/// Reads are questions, each with a name and with values for an answer; they hold up neither calls nor commits. Writes have
-/// one verb for each promise:
+/// Reads are questions, each with a name and with values for an answer; they hold up neither calls nor commits. Writes
+/// have one verb for each promise:
 ///
 /// - `commit`: on the disk before the answer, or the answer says that nothing was written.
 /// - `record`: on the disk soon; nothing but the end of the process takes it away.
 /// - `refresh`: written within seconds; a crash may take it away.
 /// - `trace`: written soon, unless too much else waits.
 ///
-/// Changes take effect in the order in which they were handed over, refreshed rows apart. Who writes does so on the store's
-/// loop; questions may come from anywhere.
+/// Changes take effect in the order in which they were handed over, except for refreshed rows. Writes are called on the
+/// store's loop, questions from anywhere.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
@@ -26,7 +26,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
     func record(_ changes: [EngineChange])
-    /// Bindings that are in the store.
+    /// Writes bindings anew that are already in the store.
     func refresh(_ rows: [StoredBinding])
     func trace(_ changes: [TimelineChange])
 
@@ -43,25 +43,25 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// The last records of the first of the subjects that has any, the oldest first.
     func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
     func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
-    /// Those recorded at that time or later, in the order in which they were.
+    /// The tokens recorded at that time or later, in the order in which they were recorded.
     func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<
         DeadToken
     >
-    /// Tokens that an app has registered for a user: all, or the one if it is there.
+    /// The tokens that an app has registered for a user: all of them, or the given one if it is there.
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
-    /// One for each request; pending for all that is not known to have ended.
+    /// The outcome of each request. It is pending unless the request is known to have ended.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
 
     // MARK: The start, before anything is written
 
     func engineState() async throws(StoreError) -> StoredState
-    /// In the order of their numbers; empty when there are no more.
+    /// The bindings that follow, in the order of their numbers; empty when there are no more.
     func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding]
-    /// Accepted pushes that were not read, those of each device in the order in which they were asked for; empty when there
-    /// are no more.
+    /// Accepted pushes that were not read, those of each device in the order in which they were asked for; empty when
+    /// there are no more.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) async throws(StoreError)
         -> [UnreadPush]
-    /// Of dialogs that have not ended by then.
+    /// The renewals of dialogs that have not ended by then.
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
     /// Calls that were under way when the last run ended without being stopped get their records, if these are kept.
     ///

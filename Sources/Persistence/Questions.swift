@@ -11,7 +11,7 @@ package struct Page<Element: Sendable>: Sendable {
     package let next: PageCursor?
 }
 
-/// A place in a long list. Clients bring the number back; what it means, only the store knows.
+/// A place in a long list. Clients send the number back, but only the store knows what it means.
 package struct PageCursor: Hashable, Sendable {
     package let number: Int64
     package init(_ number: Int64) { self.number = number }
@@ -23,7 +23,7 @@ package struct PageCursor: Hashable, Sendable {
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// Takes longer than the others, and is for operators.
+    /// All records of a call. This takes longer than the others, and is for operators.
     case call(CallRef)
     /// One record for each device that it went to.
     case push(PushCode)
@@ -43,7 +43,7 @@ package struct StatisticsQuestion: Hashable, Sendable {
     /// The name of the app; empty for all of them.
     package var app = ""
     package var after = PageCursor.beginning
-    /// Pushes on a page. Apps and days come on one.
+    /// How many pushes a page has. All apps or days come on one page.
     package var limit = 1000
 
     package init() {}
@@ -71,7 +71,7 @@ package struct StatisticsRow: Hashable, Sendable {
     /// The figures, in the order of ``names``.
     package let figures: [Int64]
 
-    /// Each is a number of devices.
+    /// The names of the figures. Each figure is a number of devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 

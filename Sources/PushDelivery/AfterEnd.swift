@@ -1,16 +1,19 @@
-/// What a phone gets that was pushed for a call and is back within a minute of the call's end.
+/// What a phone gets when it was pushed for a call and has not come before the call's end.
 package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
-    /// The INVITE, and at once its CANCEL with the Reason: an app that had to show a call learns how it ended.
+    /// If the phone is back within a minute, it gets the INVITE and at once its CANCEL with the Reason, so that an app
+    /// which had to show a call learns how it ended.
     case inviteCancel = "invite-cancel"
-    /// A push that says so, as soon as the call is over.
+    /// It gets a push that tells of the end as soon as the call is over.
     case push
-    /// Nothing; what it missed is in its list of missed calls.
+    /// It gets nothing. The call is in its list of missed calls.
     case none
 }
 
 extension PushApp {
-    /// What the settings say, else what becomes the app: Apple ends apps that are told of a call by a VoIP push and then
-    /// show none, and Linphone knows calls from Flexisip, which does the same.
+    /// What the settings say or, where they say nothing, what suits the app.
+    ///
+    /// An app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call after a VoIP
+    /// push. So does Linphone, which is used to it from Flexisip.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         switch service {
         case .apns(let settings):

@@ -1,23 +1,23 @@
 import Bytes
 
-/// What registrations must know about the push services: which tokens belong to an app of ours, and what the answer says
-/// beside a service's name.
+/// What registrations must know about the push services: which tokens belong to one of our apps, and what the answer to
+/// a REGISTER says beside the name of the service.
 ///
-/// Not whether a provider is switched on: operators change that while the daemon runs.
+/// It does not say whether a provider is switched on, because operators change that while the daemon runs.
 package struct PushAcceptance: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
         case accepted
-        /// It lacks something without which nobody can be pushed.
+        /// The token lacks something without which the device cannot be pushed.
         case missingParam
-        /// Its app, or the server it names, is not one of ours.
+        /// The app or the server that the token names is not one of ours.
         case foreign
-        /// The contact contradicts itself.
+        /// The parameters of the contact contradict each other.
         case unreadable
     }
 
     private var webPushHosts: [WebPushHost] = []
     private var apps = Set<ByteString>()
-    /// The public key of RFC 8292 that subscriptions are to be made for, base64url.
+    /// The public key (RFC 8292) that subscriptions are to be made for, in base64url.
     package var vapidKey: String?
 
     /// Accepts nothing that needs a setting to be accepted.

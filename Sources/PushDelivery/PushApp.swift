@@ -1,12 +1,13 @@
 package import Bytes
 package import Timekeeping
 
-/// One app at one provider: where its pushes go, with which credential, in which words, and how many at a time.
+/// One app at one provider: where its pushes go, how they are worded, and how many are sent at a time.
 package struct PushApp: Sendable {
     /// Its place in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
 
-    /// Each provider's part, in a folder of its own: how requests are written and what answers mean.
+    /// The settings of the provider. How its requests are written and what its answers mean is in the folder of its
+    /// name.
     package enum Service: Sendable {
         case apns(APNsSettings)
         case fcm(FCMSettings)
@@ -17,7 +18,7 @@ package struct PushApp: Sendable {
 
     package let id: ID
     package let provider: PushProvider
-    /// For logs and commands: the provider's, or `provider/name` of a further app.
+    /// The name in logs and commands: the provider's name or, for further apps, `provider/name`.
     package let name: String
     package let service: Service
     let payload: PayloadSettings
@@ -26,9 +27,9 @@ package struct PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - push: what to say to whom; its token belongs to this app.
-    ///   - deviceCode: by which the app names the device to us, where it ``asksForDeviceCode``.
-    ///   - now: the time of the try; lives are counted from it.
-    /// - Returns: the request, or the end of the push.
+    ///   - deviceCode: the name of the device that the app uses in its reports to us, if it ``asksForDeviceCode``.
+    ///   - now: the time of the try, from which lifetimes are counted.
+    /// - Returns: the request, or the outcome of the push if there can be none.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
         let context = PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now)
         switch service {
@@ -44,7 +45,7 @@ package struct PushApp: Sendable {
         }
     }
 
-    /// Its payloads tell the app how to name the device when it reports what became of a push.
+    /// Whether payloads carry a code by which the app names the device when it reports what became of a push.
     package var asksForDeviceCode: Bool {
         switch service {
         case .apns(let settings): settings.payload == .tenDarts
@@ -57,10 +58,10 @@ package struct PushApp: Sendable {
     /// What an answer means for the push.
     ///
     /// - Parameters:
-    ///   - answer: to a request that ``render(_:deviceCode:now:)`` made.
-    ///   - isProven: this app has had a push accepted before. Without that, an answer that speaks of a token from
-    ///     elsewhere says more about our settings than about the token, and no contact is lost to a wrong setting.
-    ///   - now: for a `Retry-After` that is a date.
+    ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` made.
+    ///   - isProven: whether the provider has accepted a push of this app before. As long as it has not, an answer that
+    ///     calls the token foreign is blamed on our settings, so that no contact is lost to a wrong setting.
+    ///   - now: the time, which a `Retry-After` with a date is compared to.
     /// - Returns: the outcome of this try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
         let retryAfter = answer.retryAfter.flatMap { RetryAfter.duration($0, now: now) }
@@ -78,7 +79,8 @@ package struct PushApp: Sendable {
         }
     }
 
-    /// Where all requests go: scheme, host and port. `nil` where each token has a place of its own, its ``origin(of:)``.
+    /// Scheme, host and port of the server that all requests go to; `nil` if each token names its own, see
+    /// ``origin(of:)``.
     package var baseURL: String? {
         switch service {
         case .apns(let settings): settings.url(of: provider)
@@ -89,8 +91,8 @@ package struct PushApp: Sendable {
         }
     }
 
-    /// The server of this token alone, where the app has no ``baseURL``: scheme, host, and port if it is not the standard
-    /// one. `nil` too for a token that cannot be pushed.
+    /// The server that this token names, if the app has no ``baseURL``: scheme, host, and the port unless it is the
+    /// standard one. It is `nil`, too, for a token that cannot be pushed.
     package func origin(of token: PushToken) -> String? {
         switch service {
         case .webPush(let settings): WebPushToken(token, allowedAt: settings.hosts)?.origin
@@ -98,7 +100,7 @@ package struct PushApp: Sendable {
         }
     }
 
-    /// Whether a connection is opened ahead of the first push: where all pushes go to one server over TLS.
+    /// Whether a connection is opened ahead of the first push. It is if all pushes go to one server over TLS.
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
     package var limits: PushLimits {
@@ -115,7 +117,7 @@ package struct PushApp: Sendable {
 /// All apps that are switched on, and which of them a token belongs to.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
-    /// The app of tokens that name none, or one that is not listed.
+    /// The app for tokens that name no app, or an app that is not listed.
     private var fallbacks: [PushProvider: PushApp.ID] = [:]
     private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
 
@@ -150,13 +152,14 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// `nil` when the provider is switched off, or has no such app and none that stands in.
+    /// The app that a token belongs to; `nil` when its provider is switched off, or has neither the app that the token
+    /// names nor one that stands in for it.
     package func app(for token: PushToken) -> PushApp.ID? {
         if let named = named[token.provider], let name = Self.name(in: token), let app = named[name] { return app }
         return fallbacks[token.provider]
     }
 
-    /// What a token's `pn-param` says about its app.
+    /// The name of the app in a token's `pn-param`.
     private static func name(in token: PushToken) -> ByteString? {
         switch token.provider {
         case .apns, .apnsDevelopment: APNsToken.bundle(in: token.param)
@@ -182,7 +185,7 @@ package struct PushDirectory: Sendable {
         }
         guard let fallback = append(first, provider.rawValue) else { return }
         fallbacks[provider] = fallback
-        // One app needs no choice.
+        // With one app there is nothing to choose.
         guard !others.isEmpty else { return }
         var known: [ByteString: PushApp.ID] = [:]
         for name in first[keyPath: names] { known[ByteString(name)] = fallback }

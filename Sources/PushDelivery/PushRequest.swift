@@ -8,7 +8,7 @@ package struct PushID: Hashable, Sendable {
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// The `call_ref` of ECSS-10: names one call for one user, over restarts too.
+/// The `call_ref` of ECSS-10, which names one call for one user. It is never used again, not even after a restart.
 package struct CallRef: Hashable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
@@ -19,7 +19,7 @@ package struct CallRef: Hashable, Sendable, CustomStringConvertible {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// `nil` for any other text than a ``description``.
+    /// Reads a ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
         rawValue = number
@@ -29,11 +29,11 @@ package struct CallRef: Hashable, Sendable, CustomStringConvertible {
 /// A call as an incoming-call push tells of it (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters; not used when anonymous (A14).
+    /// The caller's URI without parameters. It is not used when the caller is anonymous (A14).
     package let callerURI: ByteString
     /// Empty when there is none (A16).
     package let displayName: ByteString
-    /// The caller asked for privacy (A15).
+    /// Whether the caller asked for privacy (A15).
     package let isAnonymous: Bool
     package let receivedAt: UnixTime
     /// The Call-ID of the INVITE.
@@ -53,10 +53,10 @@ package struct IncomingCall: Hashable, Sendable {
 }
 
 extension IncomingCall {
-    /// Nobody to name, by wish or for lack of a name.
+    /// Whether there is nobody to name, because the caller wishes it so or has no name.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// What a person reads: the name, else the number.
+    /// What a person reads: the display name or, without one, the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
@@ -82,25 +82,25 @@ package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// Oldest first (R26).
     case missedCalls([MissedCall])
-    /// Nothing that a person notices: shows whether the provider takes the token. Apple and Google know such pushes, for
-    /// the others there is none.
+    /// A push that a person does not notice, to see whether the provider takes the token. Only Apple and Google know
+    /// such pushes.
     case silent
-    /// Something else than a call, ordered by an application server.
+    /// Something other than a call, ordered by an application server, or the end of a call.
     indirect case notification(PushNotification)
 }
 
 /// One message for one device.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The same in all tries, so that APNs does not show it twice, and for all devices that get this push.
+    /// The same in all tries, so that APNs does not show the push twice, and for all devices that get this push.
     package let code: PushCode
-    /// ``DeviceID/nobody`` where the token is that of none that we know.
+    /// The device, or ``DeviceID/nobody`` if we know no device with this token.
     package let device: DeviceID
     package let token: PushToken
     package let message: PushMessage
-    /// Unread pushes of the device, this one included (A18).
+    /// How many pushes the device has not read, this one included (A18).
     package let badge: Int
-    /// After it the push is worth nothing: the end of the ring time, or of a missed-calls list's life.
+    /// The time after which the push is worth nothing: the end of the ring time, or of the life of a missed-calls list.
     package let deadline: UnixTime
 
     package init(
@@ -125,13 +125,15 @@ extension PushRequest {
         }
     }
 
-    /// What lets a repetition take the place of what the phone has not seen yet: the oldest call of a list, which stays the
-    /// same as long as the list is not accepted, however much it grows. Another list must not replace it. A call has none:
-    /// it is gone before it could be repeated.
+    /// The key by which a repetition replaces an earlier push that the phone has not seen yet.
+    ///
+    /// A list of missed calls is named after its oldest call: that stays the same until the list is accepted, however
+    /// much the list grows, and another list has another one. A call has no key, because it is over before it could be
+    /// repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
-        // Not for all providers: see there.
+        // Some providers get a key all the same: see ``APNsRequest`` and ``WebPushRequest``.
         case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Push providers and what their messages have in common.
+/// The push providers, and what their messages have in common.
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
@@ -48,7 +48,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var enabledProviders: Set<PushProvider> { Set(PushProvider.allCases.filter { isEnabled($0) }) }
 }
 
-/// How much is sent to one provider at a time; the others are not affected.
+/// How much is sent to one provider at a time. Other providers are not affected.
 package struct PushLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000

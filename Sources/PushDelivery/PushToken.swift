@@ -6,14 +6,14 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     /// Apple's sandbox environment, as Linphone spells it.
     case apnsDevelopment = "apns.dev"
     case fcm
-    /// A subscription of RFC 8030: its URL is the token.
+    /// A subscription of RFC 8030, whose URL is the token.
     case webPush = "webpush"
     /// Acrobits' mediator.
     case acrobits
     /// A server of the operator's own; `pn-param` names the app in the settings.
     case http
 
-    /// Reads a `pn-provider` value: case-insensitive, with the aliases real clients send; `nil` for an unknown one.
+    /// Reads a `pn-provider` value in any case, or one of the aliases that real clients send; `nil` for an unknown one.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
         case "apns", "apple": self = .apns
@@ -27,14 +27,14 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// The RFC 8599 triple that lets a provider reach one app installation; compared as decoded bytes.
+/// The three parameters of RFC 8599 that let a provider reach one installation of an app, compared as decoded bytes.
 ///
-/// A secret: whoever has it can wake the phone. Its description is redacted.
+/// The token is a secret, because whoever has it can wake the phone. Its description is redacted.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// `pn-param` (or ECSS `pn-params`), percent-decoded; empty when the device sent none.
+    /// `pn-param`, or `pn-params` of ECSS-10, percent-decoded; empty when the device sent none.
     package let param: ByteString
-    /// `pn-prid`, percent-decoded; never empty. For APNs it may hold several `token:service` joined by `&`.
+    /// `pn-prid`, percent-decoded and never empty. For APNs it may hold several `token:service` joined by `&`.
     package let prid: ByteString
 
     package init(provider: PushProvider, param: ByteString, prid: ByteString) {
@@ -43,7 +43,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
         self.prid = prid
     }
 
-    /// Provider, length, and of a long token the first four characters.
+    /// The provider, the length of the token and, if it is long, its first four characters.
     package var description: String {
         "\(provider.rawValue):\(prid.count >= 16 ? prid.string.prefix(4) : "")…(\(prid.count))"
     }

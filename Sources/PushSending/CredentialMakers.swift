@@ -24,9 +24,9 @@ enum CredentialMaker {
     }
 }
 
-/// The makers of all apps' credentials. Apps with the same key have the same.
+/// The makers of all apps' credentials. Apps with the same key share a maker.
 struct CredentialMakers {
-    /// By the app's place in the directory.
+    /// Where each app's credential comes from, by the app's place in the directory.
     private(set) var sources: [PushCredentials.Source] = []
     private(set) var all: [CredentialMaker] = []
     /// The public key that web push subscriptions are to be made for, base64url.

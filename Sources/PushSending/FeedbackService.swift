@@ -9,7 +9,7 @@ import Resolver
 package import Telemetry
 import Timekeeping
 
-/// What one round of asking came to; also what the control socket answers.
+/// The result of one round of asking, which the control socket answers with, too.
 package struct FeedbackReport: Codable, Hashable, Sendable {
     /// Records that the servers sent.
     package var records = 0
@@ -24,9 +24,10 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
     package init() {}
 }
 
-/// Asks Apple's feedback service, or what stands in its place, for dead tokens: now and then, and when an operator says.
+/// Asks Apple's feedback service, or a server in its place, for dead tokens: now and then, and when an operator wants
+/// it.
 ///
-/// Asking empties the server's list, so what came before a failure counts all the same.
+/// Asking empties the server's list, so what came before a failure counts nevertheless.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 package final class FeedbackService: @unchecked Sendable {
@@ -54,7 +55,7 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// Contacts read at a time: two milliseconds or three.
+    /// How many contacts are read at a time, which takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
@@ -167,7 +168,7 @@ struct FeedbackSource: Hashable {
     let caFile: String?
     let interval: Duration
 
-    /// Those of the first app and of all further ones, each once: apps take over what they do not set.
+    /// The servers of the first app and of all further ones, each once, because apps take over what they do not set.
     static func all(in settings: APNsSettings) throws(PushSetupError) -> [FeedbackSource] {
         guard settings.enabled else { return [] }
         var found: [FeedbackSource] = []

@@ -7,9 +7,9 @@ import Timekeeping
 /// The connections to all servers that pushes go to.
 struct ProviderConnections {
     private let directory: PushDirectory
-    /// Of each app, by its place in the directory.
+    /// The connection of each app, by the app's place in the directory.
     private let own: [ProviderConnection]
-    /// To the servers that tokens name, by their numbers, which are used again.
+    /// The connections to servers that tokens name, by the servers' numbers, which are used again.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
     init(_ directory: PushDirectory) {
@@ -35,16 +35,17 @@ struct ProviderConnections {
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// What of a request is the same for all pushes to one server: how it is reached, and what shows it who we are.
+/// What is the same for all requests to one server: how it is reached, and what shows it who we are.
 struct ProviderConnection {
     private let group: String
     private let authorityFile: String?
     private var certificateFile: String?
     private var keyFile: String?
-    /// Of signatures: the new one and the one that it replaces.
+    /// The secrets that sign requests: the new one, and the one that it replaces.
     private let secrets: [[UInt8]]
 
-    /// Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only on each.
+    /// Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only on
+    /// each.
     init(to app: PushApp, group: String) {
         self.group = group
         var secrets: [Secret?] = []

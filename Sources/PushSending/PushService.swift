@@ -9,7 +9,7 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Sends pushes: does over HTTP what ``PushDispatcher`` decides.
+/// Sends pushes: it does over HTTP what ``PushDispatcher`` decides.
 ///
 /// Lives on its shard's loop and never blocks it.
 ///
@@ -40,7 +40,7 @@ package final class PushService: @unchecked Sendable {
     private var isRunningActions = false
     private var isTelling = false
 
-    /// To one provider; over HTTP/2 one of them is enough until its streams are used up.
+    /// How many connections to one provider there may be. With HTTP/2 one is enough until its streams are used up.
     private static let connectionLimit = 32
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
@@ -69,8 +69,8 @@ package final class PushService: @unchecked Sendable {
     /// The public key that web push subscriptions are to be made for, base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection to
-    /// each provider is opened and kept.
+    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection
+    /// to each provider is opened and kept.
     package func start() {
         dispatcher.started(now: loop.moment)
         runActions()
@@ -94,7 +94,7 @@ package final class PushService: @unchecked Sendable {
         tellLater()
     }
 
-    /// Notifications that are taken now.
+    /// How many notifications are taken now.
     package var notificationRoom: Int { dispatcher.notificationRoom }
 
     /// Whether a push could be sent, as far as can be known without sending it.
@@ -118,7 +118,8 @@ package final class PushService: @unchecked Sendable {
 
     // MARK: Actions
 
-    /// The one place where the dispatcher's decisions become I/O. Whoever is told of a step may give orders from within.
+    /// The one place where the dispatcher's decisions become I/O. Whoever is told of a step may give orders from
+    /// within.
     private func runActions() {
         guard !isRunningActions else { return }
         isRunningActions = true
@@ -168,7 +169,7 @@ package final class PushService: @unchecked Sendable {
     private func exchanged(
         _ slot: Int, _ id: PushID, with url: String, _ result: Result<HTTPClientResponse, HTTPClientError>
     ) {
-        // That of one that was cancelled comes too, when its slot may be another's.
+        // The answer to a push that was cancelled may come, too, when its slot belongs to another push.
         guard dispatcher.awaitsAnswer(slot, of: id) else { return }
         exchanges[slot] = nil
         let now = loop.moment
@@ -216,13 +217,13 @@ package final class PushService: @unchecked Sendable {
 
     // MARK: Outcomes
 
-    /// From within an order: its giver is in the middle of its own work now.
+    /// Tells outcomes later, because whoever gave the order is in the middle of its own work now.
     private func tellLater() {
         guard dispatcher.hasOutcomes else { return }
         loop.post { [weak self] in self?.tell() }
     }
 
-    /// Whoever is told may give new orders at once; what these settle is told in the same loop.
+    /// Tells outcomes. Whoever is told may give new orders at once, and their outcomes are told in the same loop.
     private func tell() {
         guard !isTelling else { return }
         isTelling = true

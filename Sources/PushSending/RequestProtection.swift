@@ -5,9 +5,9 @@ import PushDelivery
 import Timekeeping
 
 extension HTTPClientRequest {
-    /// Does to the body what its push wants.
+    /// Encrypts the body if the push wants that.
     ///
-    /// A subscription whose keys are none gets a push without payload: its device is woken all the same.
+    /// If the keys of a subscription are not valid, the push goes without payload, which wakes the device nevertheless.
     mutating func protect(_ protection: ProviderRequest.Protection) {
         switch protection {
         case .none: break

@@ -4,19 +4,19 @@ package import SIPGrammar
 /// The public identity a device registers for: the canonical form of a `sip:` or `sips:` URI (RFC 3261 section 10.3
 /// step 5).
 ///
-/// User percent-decoded and compared with case, host in lower case, everything else dropped. Its parts may be slices of
-/// a message; what outlives the message takes a ``compacted()`` copy.
+/// The user is percent-decoded and compared with case, the host is in lower case, and everything else is dropped. The
+/// parts may be slices of a message, so what outlives the message takes a ``compacted()`` copy.
 package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString
 
-    /// From parts that are canonical already: a stored row, a setting.
+    /// Makes one of parts that are canonical already, such as those of a stored row or a setting.
     package init(user: ByteString, host: ByteString) {
         self.user = user
         self.host = host
     }
 
-    /// Of a To or a Request-URI; `nil` for a `tel:` or other URI and for one without a user.
+    /// The AOR of a URI in To or of a Request-URI; `nil` for a `tel:` or other URI, and for one without a user.
     package init?(_ uri: SIPURI) {
         guard uri.scheme == .sip || uri.scheme == .sips, let user = uri.user, !user.isEmpty, !uri.host.isEmpty else {
             return nil
@@ -24,7 +24,7 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
         self.init(user: user.percentDecoded(), host: uri.host.lowercased())
     }
 
-    /// The same of a URI as it stands in a header field that nobody else reads.
+    /// The AOR of a URI's text, for header fields that nobody else reads.
     package init?(uriText: ByteString) {
         guard let uri = URIText.read(uriText) else { return nil }
         self.init(uri)

@@ -4,25 +4,25 @@ import SIPGrammar
 
 /// One Contact of a REGISTER: what it asks for, and what is made of it.
 ///
-/// A class because it is looked at many times: a copy of the value would retain twenty slices of the message.
+/// It is a class because it is looked at many times, and a copy of the value would retain twenty slices of the message.
 final class AskedContact {
     let address: NameAddress
     let uri: ComparableURI
     /// The contact, in the form of ``ContactText``.
     let text: ByteString
-    /// Seconds asked for, before they are clamped; 0 ends the binding.
+    /// How many seconds it asks for, before they are clamped. With 0 the binding ends.
     let expires: UInt32
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// Set when its pushes are not to be used although it asked for them.
+    /// Why pushes are not used although the contact asks for them; `nil` if they are used or not asked for.
     var notUsed: RegistrationFact.PushNotUsed?
-    /// Index of the stored contact that it refreshes.
+    /// The index of the stored contact that it refreshes.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
 
-    /// The token that it names, whether it is used or not.
+    /// The token that the contact names, whether it is used or not.
     var token: PushToken? {
         if case .push(let token) = push { return token }
         return nil
@@ -45,8 +45,8 @@ final class AskedContact {
 
     /// Whether both are the same contact by its URI.
     ///
-    /// Addresses come back: a phone that got the private address of a sleeping one must not end the sleeping one's
-    /// push contact. So where a token is at stake, the Call-ID has to say that it is the same client, too.
+    /// Addresses are used again, and a phone that got the private address of a sleeping phone must not end that phone's
+    /// push contact. So if there is a token, the Call-ID has to be that of the same client, too.
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token

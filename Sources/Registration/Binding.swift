@@ -4,14 +4,14 @@ package import Timekeeping
 
 /// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10).
 ///
-/// A record of a table with a million rows: all its text is packed into one block, in the order user, host, contact,
-/// Call-ID, Path, and the push token is read from the contact when it is needed. The text accessors make copies.
+/// There may be a million of them, so all text of a binding is packed into one block, in the order user, host, contact,
+/// Call-ID, Path. The push token is read from the contact when it is needed. The accessors of text make copies.
 package struct Binding: Sendable {
     package internal(set) var id: DeviceID
     var block: [UInt8]
-    /// When the granted time ends. A push contact stays beyond it (rule R7, reading A8).
+    /// When the granted time ends. A push contact stays beyond that (rule R7, reading A8).
     package internal(set) var freshUntil: Instant
-    /// When the device last named this token: a provider's verdict from before does not count.
+    /// When the device last named this token. What a provider said about the token before that does not count.
     package internal(set) var registeredAt: UnixTime
     /// Where its last REGISTER came from, and where requests go.
     package internal(set) var flow: Flow
@@ -21,21 +21,21 @@ package struct Binding: Sendable {
     var callIDLength: UInt16
     /// The `q` value in thousandths; 1000 when the device gave none.
     package internal(set) var q: UInt16
-    /// Number of the push provider in ``ProviderSet``, 0 for an ordinary contact.
+    /// The number of the push provider in ``ProviderSet``; 0 for an ordinary contact.
     var provider: UInt8
     var marks: Marks
     package internal(set) var cseq: UInt32
     /// Seconds granted by its last REGISTER.
     package internal(set) var granted: UInt32
-    /// The AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
+    /// The slot of the AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
     var next: UInt32 = BindingTable.noSlot
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// A plan that names this binding is being written to the store; nobody else may remove it meanwhile.
+        /// A plan that names this binding is being written to the store. Nobody else may remove the binding until then.
         static let isBusy = Marks(rawValue: 1)
-        /// Its push parameters were not taken at their word (a query, an unknown service, another proxy pushes): each
-        /// REGISTER has to be judged anew even if its text is the same.
+        /// Its push parameters do not make it a push contact, as they are a query, name an unknown service, or another
+        /// proxy pushes. Each REGISTER has to be judged anew, even if its text is the same.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`.
         static let refreshesItself = Marks(rawValue: 4)
@@ -59,7 +59,7 @@ extension Binding {
         return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
     }
 
-    /// Stands between Path values; no header field value holds a line end once its folds are gone.
+    /// Stands between Path values. Without its folds no header field value holds a line end.
     static let pathSeparator = UInt8(ascii: "\n")
 
     var userRange: Range<Int> { 0..<Int(userLength) }
@@ -105,7 +105,7 @@ extension Binding {
             freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
     }
 
-    /// - Returns: `nil` when a text is too long for the record; the caller has checked what a peer can make long.
+    /// - Returns: `nil` when a text is too long for the record. The caller has checked all texts that a peer can make long.
     init?(id: DeviceID, _ content: Content) {
         let path = Self.joined(content.path)
         guard let userLength = UInt16(exactly: content.aor.user.count),
@@ -129,7 +129,7 @@ extension Binding {
             cseq: content.cseq, granted: content.granted)
     }
 
-    /// Path values in the form of the block, folds replaced by spaces.
+    /// The Path values as they are kept in the block, with folds replaced by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

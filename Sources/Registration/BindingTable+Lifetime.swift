@@ -4,7 +4,7 @@ package import Timekeeping
 
 /// What ends bindings without a REGISTER, and what brings them back after a restart.
 extension BindingTable {
-    /// A device that has gone, for the store, the calls that wait for it and the log.
+    /// A device that is gone, as the store, the calls that wait for it and the log must know.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
@@ -32,8 +32,8 @@ extension BindingTable {
 
     /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
     ///
-    /// Those whose granted time is over go at once; a device that may be on line right now keeps an ordinary contact.
-    /// Looks at every binding of the table. Rows in the store stay as they are, save for those that ended.
+    /// Those whose granted time is over end at once, and a device that may be on line right now keeps an ordinary
+    /// contact. This looks at every binding of the table. In the store, only the rows of bindings that ended change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)

@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// Where a walk through all bindings stands. Bindings may come and go between its steps.
+/// How far a walk through all bindings has come. Bindings may come and go between its steps.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -18,10 +18,11 @@ extension BindingTable {
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices woken through Apple, a number of bindings at a time, as ``forEachDevice(of:with:from:limit:_:)``.
+    /// Visits the devices woken through Apple, a number of bindings at a time, as
+    /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device that is just registering is passed over: what is about to be stored is newer than anything that is known
-    /// of it.
+    /// A device that is just registering is passed over, because what is about to be stored is newer than what the
+    /// caller knows of it.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -35,12 +36,13 @@ extension BindingTable {
     /// unread.
     ///
     /// - Parameters:
-    ///   - providers: those that count are switched on.
-    ///   - words: when there are any, only devices whose contacts hold one of them: of each wanted token a part that needs
-    ///     no escapes in a URI; any case.
+    ///   - providers: whose devices to visit. Those that are switched off do not count.
+    ///   - words: if there are any, only devices are visited whose contacts hold one of them, in any case. Give a part of
+    ///     each wanted token that needs no escapes in a URI.
     ///   - cursor: moved behind what was visited.
-    ///   - limit: tokens to read, at most: passing over a hundred bindings counts as one, and so does looking for ten words.
-    ///   - body: gets each device; some may have another token.
+    ///   - limit: how many tokens to read at most. Passing over a hundred bindings counts as one, and so does looking for
+    ///     ten words.
+    ///   - body: gets each device. Some may have another token than one of those wanted.
     /// - Returns: whether there is more.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,

@@ -4,8 +4,8 @@ package import Timekeeping
 
 /// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.
 ///
-/// Records stand in slots of fixed-size chunks, so that growing never moves them; the bindings of one AOR are a chain of
-/// slots. A REGISTER changes nothing here until its ``RegisterPlan`` is applied.
+/// Records stand in slots of fixed-size chunks, so that growing never moves them; the bindings of one AOR are a chain
+/// of slots. A REGISTER changes nothing here until its ``RegisterPlan`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
@@ -15,27 +15,28 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// Those that stand on an open stream connection, by its number: what ends with it.
+    /// The bindings on an open stream connection, by its number, to find those that end with it.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// Ordinary bindings by slot. One that is refreshed keeps its old entry; when that comes up, it gets a new one.
+    /// The deadlines of ordinary bindings, by slot. A binding that is refreshed keeps its old entry, and gets a new one
+    /// when that is due.
     var expiry = DeadlineQueue<UInt32>()
-    /// By slot: the entry in the queue. Only as long as ordinary bindings need it: push contacts have none.
+    /// The entry of each slot in the queue, as far as there are ordinary bindings. Push contacts have none.
     private var deadlines: [DeadlineID] = []
-    /// By the number of the provider they ask for; 0: none.
+    /// How many bindings there are, by the number of the provider they ask for; 0 for none.
     private var countByProvider = [Int](repeating: 0, count: 256)
-    /// Providers that are switched on: only their contacts are push contacts (reading A4).
+    /// The providers that are switched on. Only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// An empty table.
     ///
-    /// With the date of the start, new ids lie beyond those of all earlier runs, also of rows that are deleted by now:
-    /// a missed-call bucket may still name a device that is gone. Without it they count from 1.
+    /// With the date of the start, new ids lie beyond those of all earlier runs, even of rows that are deleted by now,
+    /// because a missed-call bucket may still name a device that is gone. Without the date they count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // A million ids for each millisecond of a run; the rest lasts for two centuries and fits a signed column.
+        // There are a million ids for each millisecond of a run. That lasts for two centuries and fits a signed column.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -54,13 +55,13 @@ package struct BindingTable: ~Copyable, Sendable {
     /// When ``removeExpired(limit:now:)`` next has something to look at.
     package var nextExpiry: Instant? { expiry.nextDeadline }
 
-    /// The AOR has a binding, be it an expired one that is not yet swept.
+    /// Whether the AOR has a binding, even one that has expired and is not removed yet.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// The AOR had a binding in this run, not too long ago: it expired or signed out.
+    /// Whether the AOR had a binding in this run that expired or signed out not too long ago.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
-    /// Remembers an AOR whose row was not taken, since its time had ended.
+    /// Remembers an AOR whose row was not restored because its time had ended.
     mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
     /// The bindings in force, in the order in which they were added.
@@ -72,7 +73,7 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
-    /// Whether the user has a device that was only reported: nothing but a push can be sent to it.
+    /// Whether the user has a device that was only reported, so that nothing but a push can be sent to it.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
         var isFound = false
         forEachSlot(of: aor) { slot in
@@ -83,10 +84,10 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { self[$0] } }
 
-    /// It keeps its place beyond its granted time, and calls to it wake the device (rules R7, R11).
+    /// Whether it is a push contact: it stays beyond its granted time, and calls to it wake the device (rules R7, R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// The same of a device by its number, without a copy of its record.
+    /// Whether the device's binding is a push contact, without a copy of its record.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -104,10 +105,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a device: its token is dead, an operator wants it gone.
+    /// Removes a device because its token is dead or an operator wants it gone.
     ///
-    /// - Returns: what to tell the store; `nil` when the binding is gone already, or when a REGISTER that names it is
-    ///   just being written, which is newer than whatever the caller knows.
+    /// - Returns: what to tell the store; `nil` when the binding is gone already, or when a REGISTER that names it, and so
+    ///   is newer than what the caller knows, is just being written.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -168,7 +169,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Push contacts have no deadline, ordinary ones their granted time.
+    /// Ordinary contacts get the end of their granted time as deadline, push contacts get none.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !isPush(self[slot]) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -208,7 +209,7 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// A stream connection has ended: its contacts are where nobody can reach them. They keep the address.
+    /// A stream connection has ended, so its contacts cannot be reached. They keep the address.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self[slot].flow == flow {
@@ -253,7 +254,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// Ids are our own numbers: spreading them is enough.
+    /// Spreads the ids, which is enough of a hash, since they are our own numbers.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

@@ -2,7 +2,7 @@ package import Bytes
 import SIPGrammar
 
 extension ByteString {
-    /// The parts between the separators, those inside double quotes not counted; empty parts are kept.
+    /// The parts between the separators, empty ones included. Separators inside double quotes do not count.
     package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
@@ -28,14 +28,15 @@ extension ByteString {
         return parts
     }
 
-    /// Without the white space and line ends around it.
+    /// The bytes without the white space and line ends around them.
     package func trimmed() -> ByteString {
         self[withSpan { $0.trimmed(0..<count) }]
     }
 }
 
 extension UInt8 {
-    /// Letters, digits and `mark` of RFC 3261 section 25.1: written with or without an escape they mean the same.
+    /// Whether it is a letter, a digit or a `mark` of RFC 3261 section 25.1, which mean the same with and without an
+    /// escape.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
@@ -45,7 +46,7 @@ extension UInt8 {
         }
     }
 
-    /// What may stand unescaped in a URI parameter (`paramchar`).
+    /// Whether it may stand unescaped in a URI parameter (`paramchar`).
     var isParameterCharacter: Bool {
         switch self {
         case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),

@@ -6,8 +6,8 @@ import Timekeeping
 
 /// What the contacts of one REGISTER do to the bindings of its AOR: all of them, or nothing (RFC 3261 section 10.3).
 ///
-/// Contacts that stay are looked at before those that sign out: a client whose address changed sends its new contact
-/// and, with `expires=0`, its old one in the same request, both with the same token.
+/// Contacts that stay are looked at before those that sign out, because a client whose address changed sends its new
+/// contact and, with `expires=0`, its old one in the same request, both with the same token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -17,11 +17,11 @@ struct ContactRegistration {
     let limits: ExpiryLimits
     let now: Moment
 
-    /// Bytes of the Call-ID, and of all Path values together.
+    /// How many bytes the Call-ID may have, and all Path values together.
     private static let longestField = 2048
 
     private var asked: [AskedContact] = []
-    /// By index of the stored contact: it was refreshed or is going to be removed.
+    /// Whether the stored contact of each index was refreshed or is going to be removed.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
@@ -42,7 +42,7 @@ struct ContactRegistration {
         }
     }
 
-    /// The verdict. The first contact that is not known yet gets `firstNewID`; further ones count up.
+    /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
     mutating func decide(
         _ start: consuming RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
@@ -92,12 +92,12 @@ struct ContactRegistration {
             }
             asked.append(contact)
         }
-        // RFC 5630 section 5.3: to a `sips:` contact no request could be sent, as no hop is protected.
+        // No request could be sent to a `sips:` contact, because no hop is protected (RFC 5630 section 5.3).
         if asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {
-            // RFC 3261 section 10.3 step 7: an hour and more is never too brief.
+            // An hour and more is never too brief (RFC 3261 section 10.3 step 7).
             guard contact.expires >= min(limits.least, 3600) else {
                 let minimum = AddedField("Min-Expires", ByteString("\(limits.least)"))
                 return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps)))
@@ -112,7 +112,7 @@ struct ContactRegistration {
         return nil
     }
 
-    /// What is on offer goes with a refusal, so that the app can choose (rules P3, P9).
+    /// The push services that a refusal names, so that the app can choose one (rules P3, P9).
     private func offer(_ caps: (PushProvider) -> ByteString) -> [AddedField] {
         enabled.providers.map { AddedField("Feature-Caps", caps($0)) }
     }
@@ -134,7 +134,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Of contacts that mean the same binding the last one counts.
+    /// Drops all but the last of several contacts that mean the same binding.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -146,9 +146,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each asked one refreshes: by token (reading A6) or by URI first, for all of them,
-    /// then by what was reported of it, then by label (rule R8b), so that two contacts of one device do not take each
-    /// other's place.
+    /// Finds the stored contact that each asked one refreshes: first, for all of them, by token (reading A6) or by URI,
+    /// then by what was reported of it, then by label (rule R8b). In this order two contacts of one device do not take
+    /// each other's place.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in
@@ -175,7 +175,7 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: inout RegisterPlan) {
         let granted = min(contact.expires, limits.most)
-        // A provider that is off keeps its number: the contact turns into a push contact when it is switched on.
+        // A provider that is off keeps its number, so that the contact becomes a push contact when it is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
@@ -208,7 +208,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Nothing changes that a restart must not lose.
+    /// Whether nothing changes that must survive a restart.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -216,8 +216,8 @@ struct ContactRegistration {
             && binding.has(Binding.joined(content.path), at: binding.pathRange)
     }
 
-    /// Removes what the contact takes the place of: older contacts of its device (rule R8b), and what has the same
-    /// token or URI besides the one it refreshes.
+    /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
+    /// token or URI than the one it refreshes.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan) {
         for place in stored.indices where !taken[place] {
             let old = stored[place]
@@ -248,7 +248,7 @@ struct ContactRegistration {
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
-            // A token names its device and no other: one that differs removes no push contact, whatever its address.
+            // A token names one device, so a push contact with another token stays, whatever its address.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
             let reported = free.filter { stored[$0].wasReported(with: contact.token) }
@@ -257,7 +257,7 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // Of several contacts with one address, the client's own is meant, then the one that has no token.
+        // If several contacts have this address, the client's own is meant, and after it the one without a token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -265,7 +265,7 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The same client from a new address. One that only tidies up an old address names another than its Via.
+        // The same client may have a new address. One that only removes an old address names another than its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

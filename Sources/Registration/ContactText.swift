@@ -3,10 +3,11 @@ package import SIPGrammar
 
 /// One Contact value in the form in which bindings keep it: `<URI>;name=value;...`.
 ///
-/// Without display name, `expires`, a `q` that is none and spare white space, with all push parameters inside the URI (reading A2).
-/// Most clients send just that, so that an unchanged refresh is seen by comparing bytes.
+/// It has no display name, no `expires`, no malformed `q` and no spare white space, and all push parameters stand
+/// inside the URI (reading A2). Most clients send just that, so that an unchanged refresh is seen by comparing bytes.
 package enum ContactText {
-    /// More is refused with 400: the texts of all bindings live in memory.
+    /// How many bytes a contact may have. A longer one is refused with 400, because the texts of all bindings are in
+    /// memory.
     static let longest = 8192
 
     /// - Returns: `nil` for a URI with characters that would break out of the angle brackets, or too long a value.
@@ -81,8 +82,8 @@ package enum ContactText {
 }
 
 extension [UInt8] {
-    /// Appends a value with line ends replaced by spaces: a fold is allowed inside quotes, but in our own answer it
-    /// would be one more thing to go wrong.
+    /// Appends a value with line ends replaced by spaces. A fold is allowed inside quotes, but some client might not
+    /// know that when it reads our answer.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)
@@ -93,7 +94,7 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a header parameter as a URI parameter: quotes gone, what a URI may not hold escaped.
+    /// Appends a header parameter as a URI parameter: without quotes, and with what a URI may not hold escaped.
     fileprivate mutating func append(asURIParameter parameter: Parameter) {
         append(";")
         append(parameter.name)

@@ -4,7 +4,7 @@ package import Timekeeping
 
 /// The `Date` of a 200 to REGISTER, by which phones set their clocks (RFC 3261 section 10.3 step 8, section 20.17).
 ///
-/// Written once a second, however many ask.
+/// It is written once a second, however many REGISTERs there are.
 package struct DateField: Sendable {
     private var second = Int64.min
     private var text = ByteString.empty

@@ -1,9 +1,9 @@
-/// The users whose last contact has gone lately: where nobody has a password, nothing else tells them from users who never
-/// were. A call to one is 480, to the other 404.
+/// The users whose last contact has gone lately. A call to one of them gets 480, a call to a user who never was gets
+/// 404, and where users have no passwords nothing else tells them apart.
 ///
-/// Takes a bounded place: of very many the older ones are forgotten first.
+/// It takes a bounded place: if there are very many, the older ones are forgotten first.
 struct DepartedAddresses: Sendable {
-    /// Hashes, so that a name takes no more than eight bytes, however long it is.
+    /// The hashes of names, which take eight bytes however long the name is.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

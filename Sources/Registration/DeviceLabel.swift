@@ -1,7 +1,7 @@
 package import Bytes
 package import SIPGrammar
 
-/// What names a device within one AOR whatever its token and address are (rule R8b, reading A5).
+/// The name of a device within one AOR, which does not change with its token and address (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
     /// The `label` value as sent, or the instance in lower case followed by `;` and the `reg-id` if there is one.
@@ -37,7 +37,8 @@ package struct DeviceLabel: Hashable, Sendable {
         return ByteString(instance.array + [UInt8(ascii: ";")] + flow.array)
     }
 
-    /// All zeros, or pjsua's default: zeros and a hash of the host name, which devices share.
+    /// Whether several devices may have the same: all zeros, or pjsua's default, which is zeros and a hash of the host
+    /// name.
     private static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance

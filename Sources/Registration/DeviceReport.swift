@@ -12,7 +12,8 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// What names the installation across tokens, such as Acrobits' selector; empty when nothing does.
+    /// A name of the installation that stays when its token changes, such as Acrobits' selector; empty if there is
+    /// none.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -26,18 +27,18 @@ package struct ReportedDevice: Hashable, Sendable {
         label = told.selector
     }
 
-    /// What to store of it over what is stored; `nil` when something is missing.
+    /// The token to store for this report if `stored` is already known; `nil` when something is missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // What a device said itself, and more, stays.
+            // The token that the device itself has named stays if it says as much as the report.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
         }
     }
 
-    /// Whether a stored token is of the same installation.
+    /// Whether a stored token belongs to the same installation.
     func shares(_ stored: PushToken) -> Bool {
         switch content {
         case .token(let token): token == stored || token.reachesInstallation(of: stored)
@@ -51,19 +52,19 @@ package enum DeviceSelection: Hashable, Sendable {
     case all
     /// The label that the device was reported with; see ``ReportedDevice/label``.
     case label(ByteString)
-    /// `pn-prid`, of whatever provider, or one of two tokens in it.
+    /// The `pn-prid` of any provider, or one of two tokens in it.
     case token(ByteString)
-    /// By its selector; a device without one by a token.
+    /// What an app told: the selector or, for a device without one, a token.
     case told(ReportedTokens)
-    /// By its number, also when it is an ordinary contact.
+    /// The device of this number, even if it is an ordinary contact.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
-    /// Judges a report. A device that has registered keeps its contact and its flow; one that has not is known by its token
-    /// alone: calls wake it, and nothing else can be sent to it until it registers.
+    /// Judges a report. A device that has registered keeps its contact and its flow. One that has not is known by its
+    /// token alone: calls wake it, but nothing else can be sent to it until it registers.
     ///
-    /// - Returns: a plan like that of a REGISTER, but nobody registered: ``RegisterPlan/refreshed`` is empty.
+    /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, since nobody registered.
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -72,7 +73,7 @@ extension RegisterProcessor {
         let similar = sameLabel ?? stored.first { $0.token.map(device.shares) == true }
         guard let token = device.token(over: similar) else { return .rejected(.badRequest, []) }
         guard table.enabled.contains(token.provider) else { return .rejected(.pushNotSupported, []) }
-        // Read back from the disk it must be a token again.
+        // When it is read back from the store, it must be a token again.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -97,7 +98,7 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // The same token, or the same installation, besides.
+        // Other devices with the same token or installation are this one.
         for other in stored where other.id != id {
             guard other.token == token || other.isReported(as: label) || other.token.map(device.shares) == true
             else { continue }
@@ -110,7 +111,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// The removal of devices; nothing to remove is a plan without changes.
+    /// Plans the removal of devices. If there is nothing to remove, the plan has no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -131,7 +132,7 @@ extension RegisterProcessor {
         return plan
     }
 
-    /// A new device that nothing but its token is known of.
+    /// The content for a new device, of which nothing but the token is known.
     private func content(
         of token: PushToken, _ label: ByteString, _ aor: AddressOfRecord, now: Moment
     ) -> Binding.Content? {
@@ -141,7 +142,7 @@ extension RegisterProcessor {
             freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: token.provider.number, marks: [])
     }
 
-    /// A device that is there: its token was named again, or has changed.
+    /// The content for a known device, whose token was named again or has changed.
     private func content(
         of token: PushToken, _ label: ByteString, on known: StoredContact, now: Moment
     ) -> Binding.Content? {
@@ -169,22 +170,24 @@ extension Flow {
 }
 
 extension ForkTarget {
-    /// Requests can be sent to it: it has registered at least once.
+    /// Whether requests can be sent to it, as it has registered at least once.
     package var isReachable: Bool { flow != .nowhere }
 }
 
 extension StoredContact {
-    /// At least once; one that has only been reported cannot be reached.
+    /// Whether it has registered at least once. A device that was only reported cannot be reached.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// What it was reported with, which outlives REGISTERs that do not know of it; `nil`: it never was reported.
+    /// The label that it was reported with, which stays when the device registers without it; `nil` if it never was
+    /// reported.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // Never one of the URI's: those are the phone's.
+        // It is not looked for in the URI, whose parameters are the phone's.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
-    /// Whether a REGISTER with that token comes from it. Tokens of devices that were never reported must be equal.
+    /// Whether a REGISTER with that token comes from this reported device. For devices that were never reported, tokens
+    /// have to be equal instead.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -224,7 +227,7 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Takes from the end of a stored value what the device was reported as: nothing that it said itself.
+    /// Takes the label of the report off the end of a stored value, and nothing that the device itself has said.
     static func removeMark(from text: inout [UInt8]) {
         guard text.last != UInt8(ascii: ">"), let start = text.lastIndex(of: UInt8(ascii: ";")),
             text[start...].starts(with: mark)
@@ -233,7 +236,7 @@ extension ContactText {
         if end == text.count || text[end] == UInt8(ascii: "=") { text.removeSubrange(start...) }
     }
 
-    /// The same stored value with what the device was reported as; `nil` when it would be too long.
+    /// The stored value with the label of the report; `nil` when it would be too long.
     static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 2
@@ -249,7 +252,7 @@ extension ContactText {
         return out.count <= longest ? ByteString(copying: out.span) : nil
     }
 
-    /// The same stored value for another token; `nil` when it would be too long.
+    /// The stored value with another token; `nil` when it would be too long.
     static func replacingPushParameters(in text: ByteString, with token: PushToken) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 1

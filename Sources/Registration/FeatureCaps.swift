@@ -3,8 +3,8 @@ package import PushDelivery
 
 /// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
 package enum FeatureCaps {
-    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and for
-    /// web push with the key in `+sip.vapid`.
+    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and
+    /// for web push with the key in `+sip.vapid`.
     package static func value(
         for provider: PushProvider, refresh: UInt32? = nil, vapidKey: String? = nil
     ) -> ByteString {
@@ -27,7 +27,7 @@ package enum FeatureCaps {
 
     /// The names of the push services that proxies nearer to the device have announced in this REGISTER (rule P1).
     ///
-    /// Reads every `+sip.pns="..."` of the rows; the leading `*` may be missing, and a quoted value may be a list.
+    /// It reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a list.
     package static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {

@@ -20,13 +20,13 @@ package struct ForkTarget: Sendable {
     package let flow: Flow
     /// The port that the contact names.
     package let port: UInt16
-    /// The contact is a `sips:` URI.
+    /// Whether the contact is a `sips:` URI.
     package let isSecure: Bool
     /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
     package let path: [ByteString]
     /// The preference of the contact, in thousandths.
     package let q: UInt16
-    /// When it registered last. What a provider says about its token counts only if it is newer.
+    /// When it last registered. What a provider says about its token counts only if that is newer.
     package let registeredAt: UnixTime
     /// Whether the granted time is not over yet.
     package let isFresh: Bool
@@ -35,14 +35,14 @@ package struct ForkTarget: Sendable {
 extension BindingTable {
     /// The devices that a call to the AOR goes to: highest `q` first, among equals the one that registered last.
     ///
-    /// Contacts that are no SIP URIs are left out: no request can be sent to them.
+    /// Contacts that are no SIP URIs are left out, because no request can be sent to them.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         bindings(for: aor, now: now)
             .compactMap { target(of: $0, now: now) }
             .sorted { ($0.q, $0.registeredAt) > ($1.q, $1.registeredAt) }
     }
 
-    /// The same view of one device, for example after it has woken; `nil` when it is gone.
+    /// One device as such a target, for example after it has woken; `nil` when it is gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id), isInForce(binding, now: now) else { return nil }
         return target(of: binding, now: now)
@@ -95,7 +95,7 @@ extension ForkTarget {
 }
 
 extension Binding {
-    /// The token that the contact's URI names; its provider was recognised when it registered.
+    /// The token in the contact's URI, whose provider was recognised when the device registered.
     fileprivate func token(in uri: SIPURI) -> PushToken? {
         guard let provider = PushProvider(number: provider) else { return nil }
         let triple = PushParameters.Triple(contact: NameAddress(displayName: nil, uri: uri, parameters: []))

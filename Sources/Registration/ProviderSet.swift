@@ -13,7 +13,7 @@ package struct ProviderSet: Hashable, Sendable {
     /// The providers, in the order of their declaration.
     package var providers: [PushProvider] { PushProvider.allCases.filter(contains) }
 
-    /// 0, an ordinary contact's number, is in no set.
+    /// Whether the provider of that number is in the set. The number 0 of ordinary contacts is in no set.
     func contains(number: UInt8) -> Bool { bits & Self.bit(number) != 0 }
 
     mutating func set(_ provider: PushProvider, on isOn: Bool) {
@@ -28,7 +28,7 @@ package struct ProviderSet: Hashable, Sendable {
 }
 
 extension PushProvider {
-    /// A small number for compact records, from 1; never leaves the process.
+    /// A small number for compact records, counted from 1. It is never stored or sent.
     var number: UInt8 {
         switch self {
         case .apns: 1

@@ -4,29 +4,29 @@ package import SIPGrammar
 
 /// What a Contact says about pushes (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// Read from the parameters of its URI and, for clients that put them there, from those after the `>`; the URI's win.
-/// Whether a provider is switched on is not asked here.
+/// It is read from the parameters of the URI and, for clients that put them there, from those after the `>`. If both
+/// have one, that of the URI counts. Whether a provider is switched on is not looked at here.
 package enum PushParameters: Hashable, Sendable {
     /// No push parameters, or only empty ones (rule R6).
     case none
-    /// `pn-provider` without `pn-prid`: which push services are there (RFC 8599 section 4.1.5)?
+    /// `pn-provider` without `pn-prid`, which asks for the push services that there are (RFC 8599 section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// A push service that this proxy does not know, or a triple that lacks what the service needs (rules P2, P8).
+    /// A push service that this proxy does not know, or a token that lacks what the service needs (rules P2, P8).
     case unsupported(Unsupported)
-    /// Parameters that contradict themselves: the contact is an ordinary one, without 555.
+    /// The parameters contradict each other. The contact becomes an ordinary one, and there is no 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
         case all
         case provider(PushProvider)
-        /// A service that no proxy of this kind serves; the answer names none.
+        /// No proxy of this kind knows the service, and the answer names none.
         case unknown
     }
 
     package enum Unsupported: Hashable, Sendable {
         case unknownProvider
-        /// `pn-provider=apns`, or another whose apps `pn-param` names, without it.
+        /// `pn-param` is missing, and the service needs it, as `apns` does.
         case missingParam
         /// The provider is known, but the operator has switched it off.
         case disabledProvider(PushProvider)
@@ -39,7 +39,7 @@ package enum PushParameters: Hashable, Sendable {
         case missingProvider
         /// A value is longer than ``PushParameters/longestValue``.
         case tooLong
-        /// Two Apple tokens whose services do not pair up with those of `pn-param`.
+        /// There are two Apple tokens, whose services are not those that `pn-param` names.
         case unpairedTokens
         /// Tokens of Acrobits' mediator that do not say which is which.
         case unreadableToken
@@ -50,14 +50,14 @@ package enum PushParameters: Hashable, Sendable {
 
     /// The triple as a device sent it, decoded, before it is judged.
     ///
-    /// A sign-out may carry less than a registration, so matching wants the parts.
+    /// A sign-out may carry less than a registration, so matching looks at the parts.
     package struct Triple: Hashable, Sendable {
-        /// `nil`: not sent; empty: sent without a value.
+        /// `nil` if it was not sent; empty if it was sent without a value.
         package let provider: ByteString?
         package let param: ByteString?
         /// `nil` when missing or empty.
         package let prid: ByteString?
-        /// Both `pn-param` and ECSS's `pn-params` were there and differ; the former was taken (reading A1).
+        /// Whether `pn-param` and ECSS-10's `pn-params` were both there and differ. The former was taken (reading A1).
         package let hasConflictingParams: Bool
     }
 
@@ -134,7 +134,7 @@ extension PushParameters.Triple {
             return
         }
         var param = singular ?? plural
-        // The same two tokens are the same device in whichever order they come.
+        // Two tokens name the same device in either order.
         if let two = prid, two.contains(UInt8(ascii: "&")),
             provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
         {
@@ -159,7 +159,7 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // The legacy set has no team; no push needs it when the credential names its own.
+            // The legacy set has no team. No push needs one, so any will do.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
@@ -193,7 +193,7 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// The same as `init(_:)`, without making a `String` of what nearly every phone sends.
+    /// Reads like `init(_:)`, but makes no `String` of what nearly every phone sends.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -221,7 +221,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // A single token may go without its service's name.
+                // A single token need not name its service.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }

@@ -6,7 +6,7 @@ package import Timekeeping
 extension BindingTable {
     /// The Contact, Path, Supported, Feature-Caps and Date fields of the answer to an applied plan.
     ///
-    /// Devices that have only been reported are no contacts in the sense of SIP.
+    /// Devices that were only reported are left out, since for SIP they are no contacts.
     package func okFields(for plan: RegisterPlan, date: AddedField, now: Moment) -> [AddedField] {
         var fields: [AddedField] = []
         fields.reserveCapacity(5 + plan.path.count)
@@ -37,7 +37,8 @@ extension BindingTable {
         }
         ContactText.removeMark(from: &out)
         out.append(";expires=")
-        // A push contact stays when its time is over, but 0 would say that it is gone (reading A8).
+        // A push contact stays when its time is over, so the answer must not say 0, which means that it is gone
+        // (reading A8).
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
         return ByteString(copying: out.span)
     }

@@ -5,24 +5,26 @@ import Timekeeping
 
 /// What an acceptable REGISTER is going to change, before anything is changed.
 ///
-/// Order of use: ``RegisterProcessor/plan(_:for:on:in:now:)``; if ``persist`` has something, ``BindingTable/begin(_:)``,
-/// then the store, then ``BindingTable/apply(_:)`` (or ``BindingTable/cancel(_:)`` when the store failed); then the
-/// 200, whose fields come from ``BindingTable/okFields(for:date:now:)``. One plan at a time for each AOR.
+/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` has something, ``BindingTable/begin(_:)``
+/// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
+/// store failed, and at last the 200 with the fields of ``BindingTable/okFields(for:date:now:)``. Each AOR has one plan
+/// at a time.
 package struct RegisterPlan: Sendable {
     package let aor: AddressOfRecord
-    /// Must be in the store before the 200 is sent. Empty when nothing changed that a restart could lose: a push
-    /// contact that was only refreshed comes back from its old row just as well.
+    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
+    /// push contact that was only refreshed comes back from its old row just as well.
     package internal(set) var persist: [BindingChange] = []
-    /// Their expiry, CSeq and Call-ID changed; ``BindingTable/stored(_:now:)`` gives the rows, to be written sometime.
+    /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, which ``BindingTable/stored(_:now:)``
+    /// gives, may be written later.
     package internal(set) var bookkeeping: [DeviceID] = []
-    /// The devices that registered: their held calls go out after the 200, and their missed calls are reported.
+    /// The devices that registered. After the 200 their held calls go out, and their missed calls are reported.
     package internal(set) var refreshed: [DeviceID] = []
-    /// The devices that are gone by this REGISTER.
+    /// The devices that this REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
     /// What the log says of it.
     package internal(set) var facts: [RegistrationFact] = []
 
-    /// Bindings whose push parameters the answer repeats (rule P7); those of other devices stay secret.
+    /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
     var echoed: [DeviceID] = []
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
@@ -56,22 +58,22 @@ package enum RegistrationFact: Hashable, Sendable {
     case added(DeviceID, isPush: Bool)
     /// The same device came with a new token (rule R8b).
     case tokenReplaced(DeviceID)
-    /// Removed because another contact of the same device took its place (rule R8b).
+    /// A contact was removed because another contact of the same device took its place (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
-    /// Registered as an ordinary contact, although it asked for pushes.
+    /// A device registered as an ordinary contact, although it asked for pushes.
     case pushNotUsed(DeviceID, PushNotUsed)
     /// `pn-param` and `pn-params` were both there and differ (reading A1).
     case conflictingParams(DeviceID)
-    /// A sign-out with a token that nobody has registered: nothing was removed (reading A7).
+    /// A sign-out named a token that nobody has registered, so nothing was removed (reading A7).
     case unknownSignOut
-    /// The same Call-ID and CSeq as before: answered again.
+    /// The REGISTER has the same Call-ID and CSeq as before and was answered again.
     case retransmission
 
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(PushParameters.Unsupported)
         case invalid(PushParameters.Invalid)
-        /// Another proxy nearer to the device does it (rule P1).
+        /// Another proxy nearer to the device pushes (rule P1).
         case pushedElsewhere
     }
 }
@@ -79,7 +81,7 @@ package enum RegistrationFact: Hashable, Sendable {
 /// The verdict on a REGISTER.
 package enum RegisterDecision: Sendable {
     case accepted(RegisterPlan)
-    /// Nothing changes; the status and further fields of the answer.
+    /// Nothing changes, and the answer has this status and these further fields.
     case rejected(Status, [AddedField])
 }
 

@@ -1,16 +1,16 @@
 package import Timekeeping
 
-/// Answers for as long as they hold, a limited number of them.
+/// Keeps a limited number of answers for as long as they are valid.
 package struct AnswerCache {
     private struct Entry {
         let answer: DNSAnswer
         let expiry: Instant
     }
 
-    /// How long "nothing" and "failed" hold: long enough to spare the name servers a storm of calls to a dead name.
+    /// How long "nothing" and "failed" are kept: long enough to spare the name servers a storm of calls to a dead name.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// Bounds for what the records say: a time of 0 may still serve the calls of one moment.
+    /// Bounds for the time to live of records. Even one of 0 may serve the calls of the same moment.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -39,7 +39,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops what has expired or, when nothing has, the eighth that expires first: rarely, so a scan will do.
+    /// Drops what has expired or, if nothing has, the eighth that expires first. This is rare, so it looks at all
+    /// answers.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

@@ -20,7 +20,7 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 }
 
-/// RFC 2782.
+/// A record that names a server for a service (RFC 2782).
 package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
@@ -36,7 +36,7 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// RFC 3403, without regular expressions, which RFC 3263 does not use.
+/// A record that names services of a domain (RFC 3403), without regular expressions, which RFC 3263 does not use.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16
@@ -57,7 +57,7 @@ package struct NAPTRRecord: Hashable, Sendable {
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// In the order to try them in (RFC 6724).
+    /// The addresses in the order in which to try them (RFC 6724).
     case addresses([IPAddress])
     /// The name does not exist or has no such record.
     case nothing

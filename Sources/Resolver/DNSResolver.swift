@@ -1,7 +1,7 @@
 package import Addressing
 package import Reactor
 
-/// Finds servers as RFC 3263 says, without blocking its loop; answers are kept as long as they hold.
+/// Finds servers as RFC 3263 says, without blocking its loop. Answers are kept as long as they are valid.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class DNSResolver: @unchecked Sendable {
@@ -11,7 +11,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// Searches that wait for an answer; the question is under way as long as it stands here.
+    /// The searches that wait for the answer to each question. A question is under way as long as it is here.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -75,7 +75,7 @@ package final class DNSResolver: @unchecked Sendable {
         for search in searches { finish(search, .failure(.closed)) }
     }
 
-    /// Each search once, although it may wait for several answers.
+    /// All searches, each once, although it may wait for several answers.
     private static func searches(in waiting: [DNSQuestion: [Search]]) -> [Search] {
         var seen: Set<ObjectIdentifier> = []
         return waiting.values.flatMap { $0 }.filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -95,7 +95,7 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Takes what the cache has; for the rest the search waits.
+    /// Takes the answers that the cache has. For the others the search waits.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

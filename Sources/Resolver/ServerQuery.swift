@@ -6,7 +6,7 @@ package struct ServerQuery: Hashable, Sendable {
     package let host: String
     package let port: UInt16?
     package let transport: Transport?
-    /// The URI is `sips`, so only TLS will do.
+    /// Whether the URI is `sips`, so that only TLS will do.
     package let isSecure: Bool
 
     package init(host: String, port: UInt16? = nil, transport: Transport? = nil, isSecure: Bool = false) {
@@ -30,11 +30,11 @@ package struct ServerCandidate: Hashable, Sendable {
 
 /// Why there is no candidate.
 package enum ResolverError: Error, Hashable, Sendable {
-    /// Not a name, or a `sips` URI that asks for UDP.
+    /// The host is not a name, or a `sips` URI asks for UDP.
     case invalidQuery
     /// The name servers say that there is nothing.
     case notFound
-    /// No or a broken answer from the name servers; later there may be one.
+    /// The name servers gave no answer or a broken one. Later there may be one.
     case unavailable
     /// As many queries as allowed are under way.
     case overloaded

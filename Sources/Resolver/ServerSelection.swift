@@ -1,8 +1,8 @@
 import Addressing
 
-/// RFC 3263 section 4 as a function from what is known to what to ask next, or to the candidates.
+/// RFC 3263 section 4 as a function: from the answers that are known it derives what to ask next, or the candidates.
 ///
-/// Called again with more answers until nothing is left to ask. Pure; looks nothing up itself.
+/// It is called again with more answers until nothing is left to ask, and looks nothing up itself.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -10,7 +10,7 @@ package struct ServerSelection {
         case failed(ResolverError)
     }
 
-    /// The most candidates that are given, and hosts whose addresses are asked for at a time.
+    /// How many candidates there may be, and how many hosts' addresses are asked for at a time.
     package static let candidateLimit = 16
 
     private static let serviceLimit = 4
@@ -47,7 +47,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport asked for, TLS in the place of TCP for `sips`; the outer `nil` for one that cannot be secure.
+    /// The transport that the query asks for, with TLS in place of TCP for `sips`. The outer `nil` means that a secure
+    /// one is needed and the transport cannot be secure.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -132,7 +133,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // Somebody else's records must not make us ask without end.
+        // The records of a stranger must not make us ask without end.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -145,7 +146,7 @@ package struct ServerSelection {
         return []
     }
 
-    /// RFC 2782: by priority, and within one by weighted lot.
+    /// The records in the order of RFC 2782: by priority, and within one priority by weighted lot.
     static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)

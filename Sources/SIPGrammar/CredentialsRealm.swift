@@ -5,8 +5,8 @@ package import Bytes
 extension MessageFrame {
     /// Whether an Authorization or Proxy-Authorization value names one of these realms, which are in lower case.
     ///
-    /// Reads no more than names, values and quotes. What names two realms is for both of them: better one row too few
-    /// than our users' answers in other hands.
+    /// It reads no more than names, values and quotes. A row that names two realms counts for both: it is better to
+    /// remove a row too many than to leave our users' answers in other hands.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -26,8 +26,8 @@ extension MessageFrame {
         }
     }
 
-    /// The value of a parameter `realm` that begins here, without its quotes, and where it ends with them. A quote that is
-    /// never closed ends with the row.
+    /// The value of a parameter `realm` that begins here, without its quotes, and where it ends with them. A quote that
+    /// is never closed ends with the row.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount

@@ -19,7 +19,7 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
 /// of all other fields one entry stands for the whole row.
 package struct HeaderField: Hashable, Sendable {
     package let name: HeaderName
-    // A message has dozens of these and is kept for as long as a call is held: four bytes for each place will do.
+    // A message has dozens of these, and is kept for as long as a call is held. So each place has only four bytes.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -30,7 +30,7 @@ package struct HeaderField: Hashable, Sendable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The whole row with its folds and its line end; the first value of a row has it, further ones have it empty.
+    /// The whole row with its folds and its line end. For all but the first value of a row it is empty.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
     /// The value without white space around it; folds inside are kept.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }

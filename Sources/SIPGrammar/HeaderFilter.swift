@@ -1,9 +1,9 @@
 package import Bytes
 
-/// Header fields that are not believed of whoever is not trusted: they leave its requests and responses (T9.7).
+/// The header fields that are removed from the requests and responses of peers that are not trusted (T9.7).
 ///
-/// Works on what the reader made of a name, so that no spelling gets round it: neither case, nor a compact form, nor
-/// blanks before the colon.
+/// It works on the names that the reader found, so that no other spelling escapes it, be it in another case, in a
+/// compact form, or with blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
     /// One name of the settings, in lower case; with a star behind it all names that begin so.
     private struct Name: Hashable {
@@ -15,7 +15,8 @@ package struct HeaderFilter: Hashable, Sendable {
     private let known: UInt64
     private let names: [Name]
 
-    /// What a phone may say of its identity to nobody (RFC 3325, RFC 5806, RFC 7044, RFC 7315).
+    /// The fields that speak of somebody's identity, in which no phone is believed (RFC 3325, RFC 5806, RFC 7044, RFC
+    /// 7315).
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo,
@@ -109,7 +110,7 @@ private enum CompactForm {
 extension HeaderName {
     fileprivate var bit: UInt64 { 1 << UInt64(rawValue) }
 
-    /// Without it a message is none, or does not find its way.
+    /// Whether a message cannot do without it, or would not find its way.
     fileprivate var isNeeded: Bool {
         switch self {
         case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
@@ -128,7 +129,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// The same without the fields that the filter removes; itself when it has none.
+    /// The response without the fields that the filter removes; itself if it has none of them.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

@@ -30,7 +30,8 @@ package struct RequestEdits: Sendable {
     package var maxForwards: UInt8
     /// The value of Max-Breadth to write, replacing or adding it (RFC 5393); `nil` leaves the field as it is.
     package var maxBreadth: UInt32?
-    /// Record-Route values to put on top of the existing ones, first one topmost; without angle brackets' row name.
+    /// Record-Route values to put on top of the existing ones, the first one topmost. They do not have the field's
+    /// name.
     package var recordRoutes: [ByteString] = []
     /// Route values to write in place of *all* existing Route rows; `nil` keeps the rows as they are.
     package var routes: [ByteString]?
@@ -39,13 +40,14 @@ package struct RequestEdits: Sendable {
     package var topViaAddition: ByteString = .empty
     /// Header fields that must not go on.
     package var removed: [HeaderName] = []
-    /// The same by a list: set for whoever is not trusted.
+    /// A filter of further fields that must not go on; set for peers that are not trusted.
     package var filter: HeaderFilter?
     /// Credentials for these realms, in lower case, must not go on.
     package var ownRealms: [ByteString] = []
     /// Fields to add at the end of the header.
     package var added: [AddedField] = []
-    /// `pn-*` parameters are the device's secrets: they leave the Request-URI and the Contact rows unless this is set.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. Since they are the device's secrets,
+    /// they are removed unless this is set.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {

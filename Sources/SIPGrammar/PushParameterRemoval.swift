@@ -4,9 +4,9 @@ package import Bytes
 
 extension ByteString {
     /// A URI or a Contact value without the parameters whose name begins with `pn-`, inside and outside of the angle
-    /// brackets; all other bytes stay. The same slice when there is nothing to remove.
+    /// brackets. All other bytes stay. If there is nothing to remove, it is the same slice.
     ///
-    /// `pn-purr` stays: it is made to be shown to peers (RFC 8599 section 9.3).
+    /// `pn-purr` stays, because it is made to be shown to peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
         let hasAny = withSpan { span in
             var search = PushParameterSearch()
@@ -73,7 +73,7 @@ private struct PushParameterSearch {
         return nil
     }
 
-    /// A comma ends nothing: values were told apart before.
+    /// Where the parameter ends. A comma does not end it, because values were told apart before.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {

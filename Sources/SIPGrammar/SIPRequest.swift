@@ -59,10 +59,13 @@ package final class SIPRequest: Sendable {
     package let contactIsStar: Bool
     /// Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The Expires field; a malformed or too large value reads as 3600 (RFC 3261 section 10.2.1.1). `nil`: missing.
+    /// The Expires field; `nil` when it is missing. A malformed or too large value reads as 3600 (RFC 3261 section
+    /// 10.2.1.1).
     package let expires: UInt32?
-    /// Digest credentials of Authorization rows; other schemes are left out.
-    /// Decoded for REGISTER only, which a registrar challenges; other methods have ``proxyAuthorization`` decoded.
+    /// The digest credentials of Authorization rows; other schemes are left out.
+    ///
+    /// They are decoded for REGISTER only, which a registrar challenges. Other methods have ``proxyAuthorization``
+    /// decoded.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -96,7 +99,7 @@ package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// How many Via values the message has: one means it is addressed to us alone.
+    /// How many Via values the message has. With one, it is addressed to us.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -128,7 +131,7 @@ package struct UnusableMessage: Sendable {
         self.answer = answer
     }
 
-    /// For logs and counters: which rule it broke.
+    /// Which rule the message broke, for logs and counters.
     package enum Reason: Hashable, Sendable {
         case notSIP, startLine, version, headerSyntax(HeaderName), missing(HeaderName), repeated(HeaderName)
         case methodMismatch, contentLength, tooManyHeaders, headTooLarge, uriTooLong, bodyTooLarge, forbiddenByte

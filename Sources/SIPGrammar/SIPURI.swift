@@ -1,6 +1,6 @@
 package import Bytes
 
-/// One `name[=value]`, the value as it stood on the wire: escapes and quotes are not undone.
+/// One `name[=value]`. The value is as it stood on the wire, with its escapes and quotes.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
@@ -105,6 +105,6 @@ package struct Via: Sendable {
 
     package var branch: ByteString? { parameters.value(of: "branch") }
 
-    /// The parameter is there, with or without a value (RFC 3581 section 4).
+    /// Whether there is an `rport` parameter, with or without a value (RFC 3581 section 4).
     package var wantsResponsePort: Bool { parameters.contains("rport") }
 }

@@ -6,7 +6,8 @@ package import Addressing
 extension SIPRequest {
     /// `;received=...` and, when the client asked for it, `;rport=...` for the topmost Via.
     ///
-    /// With `rport` both are always there; without it `received` only if the sent-by host is not the source address.
+    /// If the client asked for `rport`, both are there. Otherwise there is `received` if the sent-by host is not the
+    /// source address.
     package func viaAddition(source: Endpoint) -> ByteString {
         let asksForPort = via.wantsResponsePort
         if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .empty }
@@ -21,7 +22,8 @@ extension SIPRequest {
 }
 
 extension MessageFrame {
-    /// The same for a request that could not be read: from the bytes of the topmost Via, `received` always there.
+    /// The addition for a request that could not be read, from the bytes of its topmost Via. `received` is always
+    /// there.
     package func viaAddition(source: Endpoint) -> ByteString {
         guard let field = fields.first(where: { $0.name == .via }) else { return .empty }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -64,8 +66,8 @@ extension [UInt8] {
 
     /// Appends a Via value with `addition` after its own parameters.
     ///
-    /// `received` and `rport` of the value give way to those of the addition: a value-less `rport` gets its value, and
-    /// what a client wrote there itself is not believed.
+    /// `received` and `rport` of the value are replaced by those of the addition, because what a client wrote there
+    /// itself is not believed.
     mutating func append(viaValue value: ByteString, addition: ByteString) {
         guard !addition.isEmpty else {
             append(value)

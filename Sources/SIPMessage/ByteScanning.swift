@@ -1,5 +1,4 @@
 import Bytes
-import SIPGrammar
 
 extension UInt8 {
     /// Space or tab.

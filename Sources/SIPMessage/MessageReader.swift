@@ -25,10 +25,10 @@ package struct MessageReader: Sendable {
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // Longer ones are refused in any case: what is needed is their head, for the answer.
+        // A longer message is refused in any case, so of it only the head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        // The second try has room for everything: what libosip2 makes of a value is of its size, and values are few.
+        // The second try has room for everything, since what libosip2 makes of a value is about as long as the value.
         var spare = 1024 + min(message.count, 2048) / 2
         while true {
             let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
@@ -36,7 +36,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // Reading stopped where memory ended, so what was missing says little; one-letter parameters cost most.
+            // Reading stopped where the memory ended, so how much is missing is not known. One-letter parameters cost
+            // most.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
@@ -165,7 +166,7 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.first(name)?.value }
 
-    /// From or To; a tag without a value would make two of the one that we add.
+    /// Reads From or To. A tag without a value is refused, because ours would be a second one.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, growing: true) }) else { return nil }
         return address.tag == nil && address.parameters.contains("tag") ? nil : address

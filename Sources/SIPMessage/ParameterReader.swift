@@ -8,7 +8,7 @@ extension ValueReader {
         case ofURI
         /// Names are tokens, values may be quoted.
         case ofField
-        /// The same, and nothing is left open at the end: parameters of ours will stand there.
+        /// As `ofField`, and nothing is left open at the end, because parameters of ours will follow.
         case growing
     }
 

@@ -3,8 +3,8 @@ import SIPGrammar
 
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
 ///
-/// Keeps no bytes: it is shown all that wait, and says what stands at their front. What it saw already it does not read
-/// again, so a message that drips in byte by byte costs no more than one that comes whole. It reads rows as
+/// It keeps no bytes: it is shown all that wait, and says what stands at their front. It does not read again what it
+/// saw before, so a message that comes byte by byte costs no more than one that comes whole. It reads rows as
 /// ``MessageReader`` does, so that both always agree on where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
@@ -14,8 +14,8 @@ package struct StreamFramer: Sendable {
         case keepAlive(Int)
         /// A whole message of that many bytes.
         case message(Int)
-        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the place of the
-        /// next message is not known. ``MessageReader`` makes the last answer from the waiting bytes.
+        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the place of
+        /// the next message is not known. ``MessageReader`` makes the last answer from the waiting bytes.
         case broken
     }
 
@@ -27,7 +27,7 @@ package struct StreamFramer: Sendable {
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// What stands at the front of the bytes; the caller then drops that many and shows the rest.
+    /// What stands at the front of the bytes. The caller then drops it, and shows the rest.
     package mutating func next(in bytes: Span<UInt8>) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {

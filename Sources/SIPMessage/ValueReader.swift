@@ -2,11 +2,12 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// Reads single header field values; everything it returns is a slice of the message's storage, `nil` is malformed.
+/// Reads single header field values. Everything it returns is a slice of the message's storage, or `nil` for a
+/// malformed value.
 ///
-/// libosip2 is the grammar of URIs, of Via's sent-protocol and sent-by, and of credentials. It copies what it reads, stops
-/// without a word at a parameter that it does not like, and keeps lists whose cost grows with the square of their length:
-/// so parameters are told apart here (``parameters(_:_:_:)``), and checks stand around what it lets pass.
+/// libosip2 is the grammar of URIs, of Via's sent-protocol and sent-by, and of credentials. It copies what it reads,
+/// stops without a word at a parameter that it does not like, and keeps lists whose cost grows with the square of their
+/// length: so parameters are told apart here (``parameters(_:_:_:)``), and checks stand around what it lets pass.
 struct ValueReader {
     let memory: ParserMemory
 
@@ -134,7 +135,7 @@ struct ValueReader {
         guard start.hasBrackets else {
             let end = bytes.firstIndex(of: UInt8(ascii: ";"), in: range) ?? range.upperBound
             let uri = bytes.trimmed(range.lowerBound..<end)
-            // Without brackets nobody can tell whose these would be.
+            // Without brackets it is not clear whether these belong to the URI or to the field.
             for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") { return nil }
             return AddressPieces(display: uri.lowerBound..<uri.lowerBound, uri: uri, parameters: end..<range.upperBound)
         }

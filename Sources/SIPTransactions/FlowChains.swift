@@ -1,6 +1,7 @@
 import Addressing
 
-/// Client transactions by flow, to find those that die with a connection: lists through the records themselves.
+/// The client transactions of each flow, to find those that end with a connection. They are lists linked through the
+/// records themselves.
 struct FlowChains: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)
 
@@ -30,7 +31,7 @@ struct FlowChains: Sendable {
         return slots
     }
 
-    /// No secret is needed: a crowded chain costs only when a flow in it fails.
+    /// The chain of a flow. It needs no secret hash, because a long chain costs only when one of its flows fails.
     private func chain(of flow: Flow) -> Int {
         var mixed = flow.connection &* 0x9e37_79b9_7f4a_7c15 ^ flow.remote.address.low
         mixed ^= flow.remote.address.high &+ UInt64(flow.remote.port) << 40

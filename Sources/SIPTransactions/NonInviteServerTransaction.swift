@@ -12,7 +12,7 @@ package struct NonInviteServerTransaction: Sendable {
         case proceeding
         /// The final response was sent; it is repeated on request. Next: `ended` (timer J).
         case completed
-        /// There was no answer in time, which is told by silence (RFC 4320 section 4.2). Next: `ended` (timer J).
+        /// There was no answer in time, so nothing is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
         case unanswered
         case ended
     }
@@ -84,8 +84,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// No 1xx but 100, and not before the client would have slowed down (RFC 4320 section 4.1): over UDP it must not come
-    /// earlier, and over a stream nearly every request is answered by then.
+    /// Of provisional responses only 100 is sent, and not before the client repeats its request at the slowest rate
+    /// (RFC 4320 section 4.1). Over UDP it must not come earlier, and over a stream nearly every request is answered by
+    /// then.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

@@ -8,7 +8,7 @@ protocol SlabRecord {
 
 /// Records in one array, found by numbers that are never given twice.
 ///
-/// A number is 40 bits that count up and 24 bits of the slot: a stale number meets another one in its slot.
+/// A number has 40 bits that count up and 24 bits of the slot, so that a stale number is recognised in its slot.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 

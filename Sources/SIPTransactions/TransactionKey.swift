@@ -3,12 +3,12 @@ import SIPGrammar
 
 /// What makes two requests the same transaction (RFC 3261 section 17.2.3), as 128 bits.
 ///
-/// Hashed with the process's random seed, so nobody outside can make two keys equal; sixteen bytes instead of the
-/// branch, sent-by and method themselves, which would keep the whole message alive.
+/// They are hashed with the process's random seed, so that nobody outside can make two keys equal. Branch, sent-by and
+/// method themselves would take more place and keep the whole message alive.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
-    /// For the index: 128 bits are compared, 32 of them lead there.
+    /// The 32 bits that lead to the place in the index, where all 128 are compared.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     /// - Parameters:
@@ -44,6 +44,6 @@ package struct TransactionKey: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Starts with the magic cookie and says something after it.
+    /// Whether it starts with the magic cookie and has something after it.
     fileprivate var isTransactionID: Bool { count > 7 && hasPrefix("z9hG4bK") }
 }

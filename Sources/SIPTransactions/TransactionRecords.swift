@@ -15,7 +15,7 @@ struct ServerRecord: SlabRecord, Sendable {
     /// Where responses go.
     let flow: Flow
     var machine: Machine
-    /// What a retransmission is answered with; empty when with nothing.
+    /// The response to a retransmission; empty when there is none.
     var response: [UInt8] = []
     /// Timer G, or the time of a 100 that is held.
     var resend = DeadlineID.none
@@ -28,7 +28,7 @@ struct ServerRecord: SlabRecord, Sendable {
 /// A client transaction in the table.
 struct ClientRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
-        /// Its id was given out, its request is not there yet.
+        /// Its id was given out, but its request is not there yet.
         case reserved
         case invite(InviteClientTransaction)
         case nonInvite(NonInviteClientTransaction)
@@ -37,13 +37,14 @@ struct ClientRecord: SlabRecord, Sendable {
     var id: UInt64 = 0
     var flow: Flow?
     var machine = Machine.reserved
-    /// Of the request; a response must name it.
+    /// The method of the request, which a response must name.
     var method = Method.invite
     /// The request while it is repeated, then the ACK that answers retransmitted final responses.
     var bytes: [UInt8] = []
     /// What the ACK and the CANCEL of an INVITE are made of, until its final response.
     var invite: SentInvite?
-    /// For our own CANCEL: the INVITE it cancels. Nobody is told about such a transaction.
+    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core is told nothing about such a
+    /// transaction.
     var cancelledInvite: ClientTransactionID?
     /// Timer A or E.
     var resend = DeadlineID.none
@@ -60,7 +61,8 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 }
 
-/// The INVITE as sent, and what to say when it is cancelled. A box: only INVITEs pay for its size.
+/// The INVITE as sent, and what to say when it is cancelled. It is a class, so that other transactions need no place
+/// for it.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
     /// Reason values of a CANCEL that waits for the first provisional response.

@@ -12,7 +12,7 @@ extension TransactionTable {
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Gives back an id that was reserved and not started; says nothing, and does nothing to a started one.
+    /// Gives back an id that was reserved and not started. It does nothing if the id was started.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
@@ -93,13 +93,13 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// Those that were sent on this flow and are not over.
+    /// The transactions that were sent on this flow and are not over.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// An INVITE's peer is reached by another flow of the same transport now: what is still sent goes there, and a CANCEL
-    /// that was sent already goes there once more.
+    /// The peer of an INVITE is now reached by another flow of the same transport. All that is still sent goes there,
+    /// and a CANCEL that was sent already is sent there again.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -112,7 +112,8 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// The peer of an INVITE that was repeated in vain shows that it is there: it does not wait for the next repetition.
+    /// The peer of an INVITE that was repeated in vain shows that it is there. It gets the INVITE at once, and not only
+    /// with the next repetition.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -279,7 +280,7 @@ extension TransactionTable {
         send(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// The INVITE is not repeated any more, and may be pending for long: keeps only what ACK and CANCEL need of it.
+    /// The INVITE is not repeated any more. As it may be pending for long, only what ACK and CANCEL need of it is kept.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []

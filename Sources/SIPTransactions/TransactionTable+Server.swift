@@ -4,7 +4,7 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction of a request (RFC 3261 section 17.2.3); makes none.
+    /// Finds the transaction of a request (RFC 3261 section 17.2.3), and makes none if there is none.
     ///
     /// `out` gets the stored response when the request is a retransmission.
     package mutating func requestReceived(
@@ -27,7 +27,7 @@ extension TransactionTable {
     /// - Parameters:
     ///   - key: what ``requestReceived(_:now:into:)`` gave for this request.
     ///   - request: as received.
-    ///   - cancelled: of a CANCEL the INVITE it names; it is taken beyond the limit then.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Then it is taken beyond the limit.
     ///   - flow: the way back.
     ///   - now: the time.
     /// - Returns: `nil` when the table is full: answer 503 without a transaction.
@@ -89,7 +89,7 @@ extension TransactionTable {
         }
     }
 
-    /// Timer J of the transaction that was answered first, or its place is needed.
+    /// Drops the transaction that was answered first, because its timer J fired or its place is needed.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)

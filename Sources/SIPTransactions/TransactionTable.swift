@@ -16,7 +16,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
 ///
-/// Feed it requests, responses, the core's wishes and the time; run what it appends to the outputs, in order.
+/// It does no input or output itself: it is told of requests, responses, the core's wishes and the time, and appends
+/// what is to be done to the outputs, in order.
 package struct TransactionTable: Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -24,8 +25,8 @@ package struct TransactionTable: Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
-    /// Answered non-INVITE transactions in the order they were answered, which is also the order in which their timer J
-    /// fires: no timer each.
+    /// Answered non-INVITE transactions in the order in which they were answered. Their timer J fires in the same
+    /// order, so that they need no timer each.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()

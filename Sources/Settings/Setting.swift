@@ -3,14 +3,15 @@ package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> 
 
 /// One key of a group: the one declaration that feeds the YAML reader, the sample file and the manual.
 ///
-/// The default is the property's initial value in the group, so a group made in code equals one read from an empty file.
+/// The default is the property's initial value in the group, so a group made in code equals one read from an empty
+/// file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// One or more sentences; the unit only where the type does not say it.
+    /// What the setting is for, in one or more sentences. They name the unit only if the type does not.
     package let help: String
-    /// A file without the key is refused.
+    /// Whether a file without the key is refused.
     package private(set) var isRequired = false
-    /// It is made from the group's other keys.
+    /// Whether it is made from the group's other keys, and so is read after them.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let outline: @Sendable (Group) -> SettingOutline
@@ -26,7 +27,7 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// The same setting, which must be written; for keys without a sensible default.
+    /// The same setting, but required. It is for keys without a sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true

@@ -1,4 +1,4 @@
-/// A group's schema and values without its type, for whoever prints it.
+/// A group's schema and values without the group's type, for printing them.
 struct SettingLine: Sendable {
     let key: String
     let help: String

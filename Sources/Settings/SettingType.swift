@@ -1,6 +1,7 @@
 /// What may be written for one key and what it becomes.
 ///
-/// Types combine: `.list(of: .duration())`. What a value's own module can check, it checks in ``parsed(_:expecting:_:print:)``.
+/// Types can be combined, as in `.list(of: .duration())`. What a value's own module can check is checked in
+/// ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// One or two words for the manual, such as `duration`.
     package let name: String
@@ -98,7 +99,7 @@ extension SettingType<String> {
     /// Any text but the empty one.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// A file or folder; relative ones count from the daemon's working directory.
+    /// A file or folder. A relative path counts from the daemon's working directory.
     package static var path: SettingType { text(name: "path", expected: "a path") }
 
     private static func text(name: String, expected: String) -> SettingType {
@@ -114,7 +115,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A text that appears in no output; errors do not quote it.
+    /// A text that appears in no output. Not even errors quote it.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {

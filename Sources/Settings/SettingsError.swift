@@ -12,7 +12,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All that is wrong with a settings file, in the file's order; never empty.
+/// All that is wrong with a settings file, in the file's order. It is never empty.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -20,11 +20,11 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
         self.problems = problems
     }
 
-    /// One problem a line.
+    /// The problems, one a line.
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects problems while a document is read; keeps the first hundred.
+/// Collects problems while a document is read, and keeps the first hundred.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

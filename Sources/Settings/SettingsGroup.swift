@@ -4,7 +4,7 @@
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// What is wrong between keys that are each right; asked after all of them were read.
+    /// What is wrong with keys that are each right but do not fit together. It is asked after all keys were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -122,7 +122,7 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// Groups under names; `nil`, and reported, when it is something else, or there are too many.
+    /// The groups under their names; `nil`, and a problem, if the node is something else or there are too many.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

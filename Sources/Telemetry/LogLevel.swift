@@ -1,4 +1,4 @@
-/// Whose problem a line is; docs/Logging.md has the policy.
+/// How important a line is, and for whom. docs/Logging.md has the policy.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     /// The daemon cannot do its work: somebody must act now.
     case error

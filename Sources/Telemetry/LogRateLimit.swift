@@ -1,8 +1,9 @@
 package import Timekeeping
 
-/// Bounds the lines that a peer can cause: so many in each interval, and the next one says how many were left out.
+/// Limits the lines that a peer can cause: there are so many in each interval, and the next one says how many were left
+/// out.
 ///
-/// One value for each kind of line; it holds no table that a peer could fill.
+/// Each kind of line has a limit of its own. There is no table that a peer could fill.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration

@@ -2,19 +2,19 @@ package import ProxyCore
 package import PushDelivery
 package import Timekeeping
 
-/// One thing to write, by whose it is. Whoever hands it over keeps its byte strings compacted.
+/// One change to write. The byte strings in it must be compacted.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
     /// Calls that are over, and whose records are not kept.
     case callsClosed([RecordID])
-    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more than
-    /// the `limit` oldest.
+    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more
+    /// than the `limit` oldest.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
 }
 
-/// Names changes that were handed over together, by whoever waits for them.
+/// Names changes that were handed over together, and who waits for them.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
     /// The ticket of a service; ``SQLiteStore`` gives the number.

@@ -1,13 +1,13 @@
 import Storage
 package import Registration
 
-/// The store's file for a moment, for a command while no daemon runs.
+/// The store's file, opened for a moment by a command while no daemon runs.
 package final class SQLiteFile {
     private let path: String
     private let lock: StoreLock
     private let connection: Connection
 
-    /// Whether there is none yet.
+    /// Whether there is no such file yet.
     package static func isMissing(at path: String) -> Bool { FileIdentity(path: path) == nil }
 
     /// Takes the file, or makes it, and brings it to this program's schema.

@@ -10,7 +10,7 @@ struct StoreHealth: Sendable {
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0
-    /// Changes that were given up since the last ``cleared()``.
+    /// How many changes were given up since the last ``clear()``.
     private(set) var lost = 0
 
     mutating func add(_ added: [StoreIntake.Entry], limit: Int) {
@@ -24,7 +24,7 @@ struct DeferredChanges {
         }
     }
 
-    /// Changes are written again.
+    /// Forgets all, because changes are written again.
     mutating func clear() {
         entries = Queue()
         count = 0

@@ -11,7 +11,7 @@ struct StoreIntake {
         let changes: [RowChange]
     }
 
-    /// What one transaction writes: first the entries in order, then the lazy rows.
+    /// What one transaction writes: first the entries in order, then the lazy rows, for which nobody waits.
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
@@ -21,7 +21,7 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// Changes that wait, lazy ones apart.
+    /// How many changes wait, without lazy ones.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
@@ -31,14 +31,14 @@ struct StoreIntake {
     /// What the writer's thread is to be told.
     enum Call: Comparable {
         case none
-        /// Entries wait that nobody waits for: more may gather.
+        /// There are entries, but nobody waits for them, so that more may gather.
         case soon
         case now
     }
 
     var lazyCount: Int { lazyRows.count }
 
-    /// - Returns: `nil` when there is no room, else what the writer's thread must be told.
+    /// - Returns: `nil` when there is no room, otherwise what the writer's thread must be told.
     mutating func add(_ entry: Entry, limit: Int) -> Call? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
         // An older lazy row must not be written after this one.
@@ -69,7 +69,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the next transaction's changes; lazy ones only with the last of the others, which they may not overtake.
+    /// Takes the changes of the next transaction. Lazy ones come only with the last of the others, as they must not
+    /// overtake them.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0

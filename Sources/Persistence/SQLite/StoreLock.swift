@@ -43,7 +43,8 @@ final class StoreLock {
         throw StoreError("another command uses the store \(path) all the time: it holds \(file)")
     }
 
-    /// Sees to it from now on that the file keeps its name: a tidy hand that removes it must not let a second daemon in.
+    /// From now on makes sure that the file keeps its name, so that a second daemon is kept out even if somebody
+    /// removes it.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)

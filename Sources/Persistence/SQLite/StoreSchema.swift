@@ -1,7 +1,7 @@
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
-/// But for the timeline and what apps say of their pushes, nothing but keys is indexed: while the daemon runs everything else is looked up in
-/// memory, and rows are written by their numbers.
+/// Except for the timeline and what apps say of their pushes, only keys are indexed: while the daemon runs, everything
+/// else is looked up in memory, and rows are written by their numbers.
 enum StoreSchema {
     /// "SPPD", so that `file` and a foreign program can tell.
     static let applicationID: Int32 = 0x5350_5044

@@ -6,12 +6,12 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The writer's thread: takes what waits, commits it in one transaction, tells the results.
+/// The writer's thread, which takes the changes that wait, commits them in one transaction, and tells the results.
 ///
 /// While one commit is on its way to the disk the next changes gather, so the more there is to do, the more a sync
-/// carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is reported as
-/// not stored, and the database is opened anew for the next batch. What nobody waits for stays, in its order. Until a probe
-/// has found room the store counts as failing, which is said once, and its end is.
+/// carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is
+/// reported as not stored, and the database is opened anew for the next batch. What nobody waits for stays, in its
+/// order. Until a probe has found room the store counts as failing, which is said once, and its end is.
 actor StoreSession {
     private let loop: EventLoop  // stored: the executor reference below is unowned
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -37,7 +37,7 @@ actor StoreSession {
     /// The files that the connection writes to, as they were named when it was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Somebody has removed the write-ahead log, and what was in it is in this connection alone.
+    /// Whether somebody has removed the write-ahead log, so that only this connection has what was in it.
     private var holdsRemovedLog = false
 
     init(
@@ -58,7 +58,8 @@ actor StoreSession {
 
     // MARK: What happened
 
-    /// The first look: a disk that takes nothing is told of at once, and not when the first phone has been refused.
+    /// Looks at the disk once at the start, so that a full one is reported at once, and not when the first phone was
+    /// refused.
     func started() {
         do throws(SQLiteFailure) {
             try findRoom()
@@ -68,7 +69,8 @@ actor StoreSession {
         }
     }
 
-    /// Changes wait that nobody waits for; they go with the next that somebody does, or when their time is over.
+    /// There are changes that nobody waits for. They are written with the next that somebody waits for, or after a
+    /// while.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.changesArrived() } }
@@ -77,7 +79,7 @@ actor StoreSession {
         if gatherTimer.deadline == nil { gatherTimer.arm(at: loop.now + settings.gatherInterval) }
     }
 
-    /// Changes wait. One batch for each call; posts itself again while there are more.
+    /// There are changes to write. Each call writes one batch, and posts another call while there are more.
     func changesArrived() {
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         write(batch)
@@ -178,7 +180,7 @@ actor StoreSession {
         case failed(SQLiteFailure)
     }
 
-    /// What had to wait comes first.
+    /// Commits a batch, after the changes that had to wait.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
@@ -247,7 +249,7 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Also while nothing is written: what was, must be found at the next start.
+    /// Checks the files, even while nothing is written, because the next start must find what was written before.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -262,7 +264,7 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // What the statements are to blame for would fail for ever.
+        // Changes that fail because of their statements would fail for ever.
         if isOver {
             deferred.clear()
         } else {

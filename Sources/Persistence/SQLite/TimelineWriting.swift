@@ -11,18 +11,19 @@ final class TimelineWriting {
     private let writer: StoreWriter
     private let loop: EventLoop
     private var timer: LoopTimer?
-    /// Records written since old ones were last deleted.
+    /// How many records were written since old ones were last deleted.
     private var added = 0
-    /// Records that were not written because too much else waits.
+    /// How many records were not written because too many changes wait.
     private(set) var dropped: UInt64 = 0
-    /// Calls whose records were dropped: their rows as calls under way are still to go.
+    /// Calls whose records were dropped. Their rows as calls under way still have to be deleted.
     private var unclosed: [RecordID] = []
 
-    /// When so many changes wait, the rest of the queue is for those that somebody waits for.
+    /// How many changes may wait before records are dropped. The rest of the queue is for changes that somebody waits
+    /// for.
     private let queueLimit: Int
-    /// Deleted twice as fast as written, should there ever be too many.
+    /// After how many new records old ones are deleted, twice as many in case there are too many.
     private static let batch = 64
-    /// Beside that, for a daemon that has little to do.
+    /// How often records are deleted when few are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 

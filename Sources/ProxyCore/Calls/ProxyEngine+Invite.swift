@@ -1,4 +1,3 @@
-import Addressing
 import Bytes
 import PushDelivery
 import Registration
@@ -8,7 +7,8 @@ import Timekeeping
 
 /// An INVITE for one of our users, and what each of the user's devices gets of it.
 extension ProxyEngine {
-    /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for (R11-R18).
+    /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for
+    /// (R11-R18).
     func offer(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
     ) {

@@ -1,5 +1,4 @@
 import Addressing
-import Bytes
 import PushDelivery
 package import Registration
 import SIPGrammar
@@ -139,7 +138,8 @@ extension ProxyEngine {
         for device in plan.refreshed {
             if !calls.devices.isEmpty || !calls.ended.isEmpty { deviceReturned(device, now: now) }
             if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
-            // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
+            // A phone that was reported with its token, and registers without: nobody else knows which of the two it
+            // is.
             if !registrar.bindings.isPush(device) { contactReturned(device, of: aor, now: now) }
         }
     }
@@ -209,8 +209,8 @@ extension ProxyEngine {
             incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
     }
 
-    /// A phone that is registered sends REGISTERs without credentials every day. For one that is not registered, a line tells
-    /// that it was asked for its password, in case it never answers.
+    /// A phone that is registered sends REGISTERs without credentials every day. For one that is not registered, a line
+    /// tells that it was asked for its password, in case it never answers.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {

@@ -27,14 +27,14 @@ enum APNsReason {
         case "IdleTimeout": return .retry(after: .zero)
         case "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError", "ServiceUnavailable", "Shutdown":
             return .retry(after: retryAfter)
-        // A reason that is not in Apple's table as we know it: the status must do.
+        // The reason is not in Apple's table as we know it, so the status decides.
         default:
             guard answer.status == 410 else { return .unexplained(answer.status, text, retryAfter) }
             return .tokenDead(since: timestamp(body))
         }
     }
 
-    /// Since when the token is dead; in milliseconds, unlike every other time in this protocol.
+    /// Since when the token is dead. Apple writes it in milliseconds, unlike every other time in this protocol.
     private static func timestamp(_ body: JSONValue?) -> UnixTime? {
         body?["timestamp"]?.integer.map { UnixTime(milliseconds: $0) }
     }

@@ -3,7 +3,7 @@ import Timekeeping
 
 /// A push as APNs wants it.
 enum APNsRequest {
-    /// Bytes of a payload, for VoIP pushes and for all others.
+    /// How many bytes a payload may have, in VoIP pushes and in all others.
     private static let voipLimit = 5120
     private static let limit = 4096
 
@@ -37,7 +37,7 @@ enum APNsRequest {
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, settings, body: silentBody)
         case .notification(let notification):
-            // Neither with a PushKit token: it is no call.
+            // A PushKit token will not do here either, since this is no call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
             if let end = notification.endedCall, settings.payload.tellsEnds {
@@ -47,19 +47,19 @@ enum APNsRequest {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context, settings,
-                // One that is tried again takes the place of what may have been accepted unnoticed.
+                // A second try replaces the first, which Apple may have accepted without our knowing.
                 collapseKey: context.code.description)
         }
     }
 
-    /// Where the profile has a text for the end of a call, it takes the place of that for the call.
+    /// The key by which the text for the end of a call replaces the text for the call, in profiles that have both.
     private static func key(of call: IncomingCall, _ settings: APNsSettings) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }
 
     private static let silentBody = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// The bundle that the device names, when it is one of ours, else our first (A28).
+    /// The bundle that the device names if it is one of ours, otherwise our first (A28).
     private static func topic(of token: APNsToken, _ settings: APNsSettings) -> String? {
         guard let bundle = token.bundle?.string else { return settings.topics.first }
         return settings.topics.isEmpty || settings.topics.contains(bundle) ? bundle : settings.topics.first
@@ -78,7 +78,7 @@ enum APNsRequest {
         url.append(percentEncoding: token)
         var headers = [
             ProviderRequest.Header("apns-topic", topic), ProviderRequest.Header("apns-push-type", type.rawValue),
-            // Apple refuses background pushes with any other.
+            // Apple refuses background pushes with another priority than 5.
             ProviderRequest.Header("apns-priority", type == .background ? "5" : "10"),
             ProviderRequest.Header("apns-expiration", expiration),
             ProviderRequest.Header("apns-id", context.code.description),

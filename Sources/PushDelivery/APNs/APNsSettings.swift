@@ -2,7 +2,7 @@ package import Settings
 
 /// How a badge is written into Apple payloads (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
-    /// `"10"`, as the ECSS-10 samples have it. iOS itself ignores it; the app reads `acme`.
+    /// `"10"`, as in the samples of ECSS-10. iOS itself ignores it, and the app reads the one in `acme`.
     case string
     /// `10`, which iOS shows on the app's icon.
     case number
@@ -10,13 +10,14 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
 
 /// How Apple treats a push to a remote token.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// Shown, or handed to the app's extension; wakes a phone at once.
+    /// Apple shows it or hands it to the app's extension, and wakes the phone at once.
     case alert
-    /// Wakes the app for half a minute without showing anything; Apple lets few of them through.
+    /// It wakes the app for half a minute and shows nothing. Apple lets few of them through.
     case background
 }
 
-/// Which of Apple's two environments issued the tokens of `pn-provider=apns`; those of `apns.dev` are the sandbox's.
+/// Which of Apple's two environments issued the tokens of `pn-provider=apns`. Those of `apns.dev` are always the
+/// sandbox's.
 package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     case production, sandbox
 
@@ -122,7 +123,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         }
     }
 
-    /// Without a slash at its end.
+    /// The server's URL, without a slash at its end.
     package func url(of provider: PushProvider) -> String {
         let isSandbox = provider == .apnsDevelopment
         let other = isSandbox ? sandboxEndpoint ?? endpoint : endpoint

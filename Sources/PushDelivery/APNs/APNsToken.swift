@@ -3,15 +3,15 @@ package import Bytes
 /// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10 and
 /// Linphone's form with several services).
 package struct APNsToken: Hashable, Sendable {
-    /// What a token is good for.
+    /// What a token can be used for.
     package enum Service: String, Hashable, Sendable, CaseIterable {
-        /// Notifications that show; never calls the app that is not running.
+        /// Notifications that are shown. They do not start an app that is not running.
         case remote
-        /// PushKit: each push must be reported to the system as a call.
+        /// Pushes by PushKit, each of which the app must report to the system as a call.
         case voip
     }
 
-    /// Why the parameters do not name tokens; such a contact cannot be pushed.
+    /// Why the parameters do not name tokens. A contact with such parameters cannot be pushed.
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case emptyToken, unusableToken, unknownService, repeatedService, missingService
         /// `pn-param` and `pn-prid` name different services.
@@ -31,20 +31,21 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// From `pn-param`; `nil` when that is not of the form `Team.Bundle[.services]`. The settings then name the topic.
+    /// The bundle in `pn-param`; `nil` when that is not of the form `Team.Bundle[.services]`. Then the settings name
+    /// the topic.
     package let bundle: ByteString?
 
     /// Reads the decoded parameters.
     ///
     /// - Parameters:
-    ///   - token: its provider is not looked at.
-    ///   - fallback: the service when no parameter names any.
-    /// - Throws: the first thing wrong.
+    ///   - token: the parameters; the provider is not looked at.
+    ///   - fallback: the service if no parameter names any.
+    /// - Throws: the first problem found.
     package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // `nil`: there is no app name that could say something about services.
+        // It is `nil` if there is no app name, which could say something about services.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
         // RFC 8599 names the service in `pn-param` only, and a single token needs no more.
         if tokens.count == 1, tokens[0].service == nil {
@@ -73,7 +74,7 @@ package struct APNsToken: Hashable, Sendable {
         self.voip = voip
     }
 
-    /// The bundle that a `pn-param` names; `nil` when it is of another form.
+    /// The bundle that a `pn-param` names; `nil` for a `pn-param` of another form.
     static func bundle(in param: ByteString) -> ByteString? {
         guard let app = try? AppName(param) else { return nil }
         return app.bundle
@@ -86,7 +87,7 @@ package struct APNsToken: Hashable, Sendable {
         let service: Service?
     }
 
-    /// `token[:service]`, up to two of them joined by `&`.
+    /// Reads one or two of `token[:service]`, joined by `&`.
     private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
         let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
         guard parts.count <= Service.allCases.count else { throw .repeatedService }
@@ -103,10 +104,10 @@ package struct APNsToken: Hashable, Sendable {
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
-    /// Hexadecimal tokens in lower case, as APNs itself reports them; any other kind as it is.
+    /// The token; in lower case if it is hexadecimal, as APNs itself reports such tokens.
     private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
         guard !bytes.isEmpty else { throw .emptyToken }
-        // Even percent-encoded, `.` and `..` would be taken for directions on the way.
+        // A `.` or `..` in a URL's path would lead elsewhere, even when it is percent-encoded.
         guard bytes.count > 2 || bytes[0] != UInt8(ascii: ".") || bytes[bytes.count - 1] != UInt8(ascii: ".") else {
             throw .unusableToken
         }
@@ -118,12 +119,13 @@ extension APNsToken.Service {
     fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
-/// `Team.Bundle[.services]`: the team ends at the first dot; services stand behind the last one if they are services.
+/// `Team.Bundle[.services]`: the team ends at the first dot, and what follows the last dot are services if it names
+/// any.
 private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// `nil` for a `pn-param` of another form, which ECSS-10 allows: there it is a mere match key (R5).
+    /// Reads a `pn-param`; `nil` for one of another form, which ECSS-10 allows, where it only has to match (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
         let name = param[team + 1..<param.count]
@@ -153,7 +155,8 @@ private struct AppName {
 extension ByteString {
     fileprivate var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
 
-    /// Letters, digits, `-`, `.` and `_` (Apple's CFBundleIdentifier, as becomes a header field).
+    /// Whether it has only letters, digits, `-`, `.` and `_`, as Apple's CFBundleIdentifier does, and fits a header
+    /// field.
     fileprivate var isBundleIdentifier: Bool {
         !isEmpty && count <= 155 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._".utf8.contains($0) }
     }

@@ -22,7 +22,8 @@ enum AcrobitsRequest {
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // The mediator's own word for a missed call ends one that rings (see `ProxyEngine`); a list is a text to show.
+            // The mediator's own verb for a missed call would end a call that rings, so a list is sent as a text to
+            // show.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
@@ -33,7 +34,7 @@ enum AcrobitsRequest {
         case .notification(let notification):
             guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
-            // The account that shall do something has no name.
+            // Without a selector the mediator does not know which account is meant.
             if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }
             address = token.other
             verb = message.verb.rawValue
@@ -59,7 +60,7 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // There is no place for a title, unless the sender chose the members.
+        // There is no member for a title. It goes before the text, unless the sender chose the members.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
@@ -76,6 +77,7 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// Never cut: registrations keep to 4 KiB, of which no byte needs more than six when it is escaped.
+    /// Long enough that nothing is ever cut: registrations have at most 4 KiB, and no byte needs more than six when it
+    /// is escaped.
     private static let parameterLimit = 6 * 4096
 }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// The mediator that pushes for Acrobits apps, Cloud Softphone among them.
+/// The mediator that pushes for apps made with Acrobits' tools, such as Cloud Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"
@@ -24,6 +24,6 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "How much is sent to the mediator at a time."),
     ]
 
-    /// Without a slash at its end.
+    /// The mediator's URL, without a slash at its end.
     package var baseURL: String { endpoint.withoutTrailingSlash }
 }

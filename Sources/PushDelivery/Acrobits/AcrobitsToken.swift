@@ -2,8 +2,8 @@ package import Bytes
 
 /// The tokens that an Acrobits app got from its mediator, read from `pn-param` and `pn-prid`.
 ///
-/// `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for other>][:<Selector>]`. Tokens
-/// are base64, which is passed on as it came; a selector has a colon of its own.
+/// `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for other>][:<Selector>]`.
+/// Tokens are base64, which is passed on as it came. A selector may hold further colons.
 package struct AcrobitsToken: Hashable, Sendable {
     /// One app installation as the mediator knows it.
     package struct Address: Hashable, Sendable {
@@ -17,14 +17,15 @@ package struct AcrobitsToken: Hashable, Sendable {
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// For incoming calls: since iOS 13 they have a token of their own, and the phone must ring when it is used.
+    /// The address for incoming calls. Since iOS 13 they have a token of their own, and the phone must ring when it is
+    /// used.
     package let calls: Address?
     /// The address for everything but calls.
     package let other: Address?
-    /// The account on the device.
+    /// The name of the account on the device.
     package let selector: ByteString?
 
-    /// Reads the decoded parameters; the token's provider is not looked at.
+    /// Reads the decoded parameters. The token's provider is not looked at.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))

@@ -1,8 +1,8 @@
 package import Bytes
 
-/// How a device is found by what its app has reported, and by nothing else.
+/// How a device is found by nothing but the tokens that its app reports.
 extension ReportedTokens {
-    /// The names by which a device can be found whose token is stored: those of its installation at the provider.
+    /// The names by which a device with this stored token can be found: those of its installation at the provider.
     package static func names(in stored: PushToken) -> [ByteString] {
         switch stored.provider {
         case .acrobits:
@@ -16,7 +16,8 @@ extension ReportedTokens {
         }
     }
 
-    /// The name that a reported token stands for; `nil` when it is neither Apple's nor Google's and has to be.
+    /// The name that a reported token stands for; `nil` for a ``Form/direct`` token that is neither Apple's nor
+    /// Google's.
     package static func name(of token: ByteString, _ form: Form) -> ByteString? {
         switch form {
         case .acrobits: token
@@ -31,7 +32,7 @@ extension ReportedTokens {
     /// Whether messages may go to a token that a device has.
     package enum Standing: Hashable, Sendable {
         case forMessages
-        /// The phone must ring when it is used.
+        /// The phone must ring when this token is used.
         case forCallsOnly
         case ofAnotherApp
     }
@@ -54,28 +55,28 @@ extension ReportedTokens {
 }
 
 extension PushToken {
-    /// Whether both reach the same installation of an app, however they spell it: devices and their servers write app and
-    /// services differently, and may know one of two tokens.
+    /// Whether both reach the same installation of an app, however they are written: devices and their servers write
+    /// app and services differently, and each may know only one of two tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
         let names = ReportedTokens.names(in: other)
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether it says no less than another about the same installation.
+    /// Whether it names everything that the other names of the same installation.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)
         return reachesInstallation(of: other) && ReportedTokens.names(in: other).allSatisfy { names.contains($0) }
     }
 
-    /// Whether somebody who knows one token of the installation and nothing else means this one.
+    /// Whether somebody who knows nothing but this one token of an installation means this installation.
     package func isNamed(_ token: ByteString) -> Bool {
         if prid == token { return true }
         let name = kind == .apns ? token.lowercased() : token
         return ReportedTokens.names(in: self).contains(name)
     }
 
-    /// Apple's two environments are one.
+    /// The provider, with Apple's two environments as one.
     private var kind: PushProvider { provider == .apnsDevelopment ? .apns : provider }
 }

@@ -2,17 +2,17 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One missed or offered call that still has to be reported to some devices; a row of the store.
+/// One missed or offered call that still has to be reported to some devices. It is a row of the store.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
     /// See ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The devices that were pushed and have not learnt of the call; never empty in a bucket.
+    /// The devices that were pushed and have not learnt of the call. In a bucket this is never empty.
     package var devices: [DeviceID]
-    /// Devices that have learnt of it, so that nobody tells them again.
+    /// The devices that have learnt of the call, so that they are not told again.
     package var told: [DeviceID]
-    /// The call is over, unanswered. While it is offered it is never reported (A20).
+    /// Whether the call is over and was not answered. While it is still offered, it is never reported (A20).
     package var isOver: Bool
 
     package init(
@@ -28,20 +28,20 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// The device waits for it or knows it.
+    /// Whether the device still has to learn of the call, or has learnt of it.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
 /// What the store must do to keep a bucket.
 package enum BucketChange: Hashable, Sendable {
-    /// Insert or replace the row of this call and user.
+    /// The store must insert or replace the row of this call and user.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
 /// How much a bucket holds (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// Calls kept for one device; the oldest go first.
+    /// How many calls are kept for one device. The oldest are dropped first.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
 
@@ -50,18 +50,18 @@ package struct BucketSettings: Hashable, Sendable {
 
 /// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.
 ///
-/// Pure: tell it what became of a call; it returns the rows to write.
+/// It does no input or output itself: it is told what became of a call, and returns the rows to write.
 package struct PushBucket: Sendable {
-    /// The entries, the oldest first.
+    /// The calls, oldest first.
     package private(set) var entries: [BucketEntry] = []
-    /// Reports on their way to the provider, so that a second REGISTER does not send the list twice.
+    /// The reports that are on their way to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// Calls that were being offered when the program ended are over.
+    /// A bucket with the rows of the store. Calls that were still offered when the program ended are over.
     package init(restoring rows: [BucketEntry]) {
         entries = rows.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) }
         for index in entries.indices { entries[index].isOver = true }
@@ -71,7 +71,7 @@ package struct PushBucket: Sendable {
 
     // MARK: What happened
 
-    /// A call is pushed to these devices (R20); told again, to these as well.
+    /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], settings: BucketSettings
     ) -> [BucketChange] {
@@ -92,18 +92,18 @@ package struct PushBucket: Sendable {
         return changes
     }
 
-    /// The device got the INVITE and rang or refused: it knows (A21).
+    /// The device got the INVITE and rang or refused, so it knows of the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         settle([callRef], device)
     }
 
-    /// Any leg was answered (R21).
+    /// Some device answered the call (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef) else { return [] }
         return [remove(at: index)]
     }
 
-    /// The call is over, unanswered: from now on it may be reported.
+    /// The call is over and was not answered. From now on it may be reported.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
         guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else {
             return []
@@ -112,7 +112,8 @@ package struct PushBucket: Sendable {
         return [.upsert(entries[index])]
     }
 
-    /// The device registered again: the calls to tell it now, oldest first (R22); none while a list is on its way.
+    /// The device registered again. Returns the calls to tell it of now, oldest first (R22), without those that a list
+    /// on its way tells of.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -126,17 +127,17 @@ package struct PushBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
-    /// There are calls to report to the device, if they are not too old.
+    /// Whether there are calls to report to the device, unless they are too old by then.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         entries.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// The provider took the list (A21).
+    /// The provider accepted the list, so the device knows these calls (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         settle(refs, device)
     }
 
-    /// It did not: the calls stay for the next time (A24).
+    /// The provider did not accept the list. The calls stay for the next time (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { reporting.remove(Report(callRef: ref, device: device)) }
     }
@@ -157,10 +158,10 @@ package struct PushBucket: Sendable {
         return changes
     }
 
-    /// An operator had these calls forgotten, and their rows are deleted.
+    /// An operator had these calls forgotten, and the store has deleted their rows.
     ///
-    /// - Parameter forgotten: entries as they were when the rows were told to go.
-    /// - Returns: what to delete again, since it was written once more meanwhile.
+    /// - Parameter forgotten: the calls as they were when the deletion was ordered.
+    /// - Returns: the rows to delete once more, because they were written again in the meantime.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -172,7 +173,7 @@ package struct PushBucket: Sendable {
         return changes
     }
 
-    /// Calls the device has not learnt of, offered ones included (A18).
+    /// How many calls the device has not learnt of, those that are still offered included (A18).
     package func unread(of device: DeviceID) -> Int { entries.count { $0.devices.contains(device) } }
 
     // MARK: Rows
@@ -185,7 +186,7 @@ package struct PushBucket: Sendable {
         return .delete(entry.callRef)
     }
 
-    /// Strikes the device off these calls; a call nobody waits for any more goes.
+    /// Strikes the device off these calls, and removes a call when no device is left that has to learn of it.
     private mutating func settle(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -202,7 +203,7 @@ package struct PushBucket: Sendable {
         return changes
     }
 
-    /// Calls being offered stay, however many they are.
+    /// Drops the device's oldest calls beyond the limit. Calls that are still offered stay, however many they are.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         let surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }

@@ -1,17 +1,19 @@
 package import Timekeeping
 
-/// A short-lived credential of a provider, and when to make another: Apple's signed token, Google's access token.
+/// A short-lived credential of a provider, such as Apple's signed token or Google's access token, and when to make
+/// another.
 ///
-/// Pure: feed it events; do what it wants. Only one is ever being made.
+/// It does no input or output itself: it is told what happens, and says what to do. Only one credential is made at a
+/// time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
         /// Next: `renewing`.
         case missing
-        /// Another is being made; the old one is used as long as it lasts. Next: `held`, `unavailable`.
+        /// Another is being made. The old one is used as long as it lasts. Next: `held`, `unavailable`.
         case renewing(old: Credential?)
         /// Next: `renewing`, `missing`.
         case held(Credential)
-        /// It could not be made. Next: `renewing`, at the instant.
+        /// It could not be made. Next: `renewing`, not before the instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -24,11 +26,11 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Make another, and use this one meanwhile.
+        /// Make another, and use this one in the meantime.
         case useAndMake(String)
-        /// Make one; come back when it is there.
+        /// Make one, and let the push wait for it.
         case make
-        /// It is being made; come back when it is there.
+        /// One is being made. Let the push wait for it.
         case wait
         /// There is none, and will be none soon.
         case giveUp(PushOutcome)
@@ -38,13 +40,14 @@ package struct CredentialCache: Sendable {
     /// How long before its end a credential is replaced.
     private let lead: Duration
 
-    /// A credential that the provider refuses when it is younger than this is not replaced: the fault is elsewhere, and
-    /// Apple punishes those who make tokens too often.
+    /// A refused credential that is younger than this is not replaced: the fault lies elsewhere, and Apple punishes
+    /// those who make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// When one should be made though no push asks: before pushes have to wait for it. `nil` while one is being made.
+    /// When to make a credential without a push that asks for one, so that no push has to wait; `nil` while one is
+    /// being made.
     package var nextRenewal: Instant? {
         switch state {
         case .missing: .distantPast
@@ -76,7 +79,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// It was made.
+    /// The credential was made.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
         // Even one with a short life is used for half of it.
@@ -84,7 +87,7 @@ package struct CredentialCache: Sendable {
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// It could not be made; nobody tries again before the pause is over.
+    /// The credential could not be made. Nobody tries again before the pause is over.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause

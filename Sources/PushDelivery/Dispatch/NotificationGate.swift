@@ -1,20 +1,20 @@
 import Collections
 
-/// Lets so many notifications into a queue at a time: the rest of its places is for calls, which never wait behind more.
+/// Limits how many notifications are in a server's queue at a time, so that a call never waits behind more than that.
 ///
-/// Pure: feed it events; who may go in goes to the queue.
+/// It does no input or output itself: it is told what happens, and says who may enter the queue.
 package struct NotificationGate: Sendable {
-    /// In the queue: waiting there, or under way.
+    /// How many notifications are in the queue: they wait there or are under way.
     package private(set) var inside = 0
     private let limit: Int
     private var queue = Queue<PushID>()
 
-    /// A quarter of the places, and one at least.
+    /// Notifications get a quarter of the requests that may be under way, and at least one.
     package init(_ limits: PushLimits) { limit = max(1, limits.requests / 4) }
 
     package var waiting: Int { queue.count }
 
-    /// Whether it may go in now; otherwise it waits.
+    /// A notification wants to enter the queue. Returns whether it may do so now; otherwise it waits here.
     package mutating func arrived(_ id: PushID) -> Bool {
         guard waiting > 0 || inside >= limit else {
             inside += 1
@@ -24,10 +24,11 @@ package struct NotificationGate: Sendable {
         return false
     }
 
-    /// One that went in is no longer in the queue.
+    /// A notification that had entered the queue has left it.
     package mutating func left() { inside = max(0, inside - 1) }
 
-    /// The next that may go in, which then is in the queue; to be asked until it says `nil`.
+    /// The next notification that may enter, which from then on counts as being in the queue. Ask until it returns
+    /// `nil`.
     package mutating func next() -> PushID? {
         guard waiting > 0, inside < limit else { return nil }
         inside += 1

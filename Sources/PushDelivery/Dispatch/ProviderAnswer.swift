@@ -1,9 +1,9 @@
 /// What a provider answered to one request.
 package struct ProviderAnswer: Sendable {
     package let status: Int
-    /// `apns-id`.
+    /// The header field `apns-id`.
     package let id: String?
-    /// `Retry-After` as received.
+    /// The header field `Retry-After` as it came.
     package let retryAfter: String?
     package let body: [UInt8]
 
@@ -17,7 +17,7 @@ package struct ProviderAnswer: Sendable {
     /// Whether the provider itself is in trouble, not just this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// The provider's answers are short; a longer body is not read.
+    /// How many bytes of a body are read. Providers' answers are short, and a longer body is passed over.
     static let bodyLimit = 16 << 10
 }
 

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// One HTTP request to a provider, all but our credential.
+/// One HTTP request to a provider, complete except for our credential.
 package struct ProviderRequest: Hashable, Sendable {
     package struct Header: Hashable, Sendable {
         package let name: String
@@ -12,15 +12,15 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// What must be done to the body before it leaves, for which this layer has no means.
+    /// What a layer above must do to the body before it leaves.
     package enum Protection: Hashable, Sendable {
         case none
-        /// To be encrypted for a subscription (RFC 8291); key and secret in base64url.
+        /// The body is to be encrypted for a subscription (RFC 8291), whose key and secret are in base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 
     package let method: String
-    /// Absolute, percent-encoded.
+    /// The absolute URL, percent-encoded.
     package let url: String
     package let headers: [Header]
     package let body: [UInt8]

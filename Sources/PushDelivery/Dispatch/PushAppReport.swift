@@ -3,30 +3,31 @@ package import Timekeeping
 /// How one app's pushes have fared since the start.
 package struct PushAppReport: Hashable, Sendable {
     package private(set) var accepted = 0
-    /// Ended without being accepted, for whatever reason.
+    /// Pushes that ended without being accepted, for whatever reason.
     package private(set) var failed = 0
     package private(set) var deadTokens = 0
-    /// Ended because the provider does not accept us.
+    /// Pushes that ended because the provider does not accept us.
     package private(set) var credentialsRefused = 0
-    /// Ended because the provider does not accept what we wrote.
+    /// Pushes that ended because the provider does not accept what we wrote.
     package private(set) var payloadsRefused = 0
-    /// Requests that left, each try of a push.
+    /// Requests that left. Each try of a push counts.
     package var sent = 0
     /// Tries after the first.
     package var retried = 0
-    /// Taken back before their end.
+    /// Pushes that were taken back before their end.
     package var withdrawn = 0
-    /// The provider's reason of the last time, until a push is accepted again.
+    /// Why the provider last refused us, or why no connection was made, until a push is accepted again.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
-    /// The breaker is closed: requests go out.
+    /// Whether requests go out: the queue is not closed after failures, see ``PushQueue``.
     package var isReachable = true
 
     package init() {}
 
-    /// Failed for another reason than those that are counted by themselves: not reached, too late, no place.
+    /// Pushes that failed for a reason without a count of its own: provider not reached, time over, no place in the
+    /// queue.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {

@@ -1,40 +1,40 @@
 import Timekeeping
 
-/// What requests of each app must carry: a fixed key, or a credential that is made, kept and made anew. Apps with the same
-/// key share it.
+/// The credentials that requests carry: a fixed key, or a credential that is made, kept for a while and made anew. Apps
+/// with the same key share it.
 ///
-/// Pure: says what has to be made, and is told what came of it.
+/// It does no input or output itself: it says what has to be made, and is told what came of it.
 package struct PushCredentials: Sendable {
     /// Where an app's credential comes from.
     package enum Source: Hashable, Sendable {
-        /// A certificate stands for it, or nothing is asked for.
+        /// The app needs none, or shows a certificate instead.
         case none
         case fixed(String)
-        /// One of those that are made, by its number.
+        /// One of the credentials that are made, by its number.
         case made(Int)
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A signed token. Apple wants it used for 20 minutes at least and for an hour at most.
+        /// A signed token for Apple, which wants it used for 20 minutes at least and for an hour at most.
         case apple
-        /// An access token, for which Google's token service is asked.
+        /// An access token, which Google's token service hands out.
         case google
         /// A signed token for each server that tokens name (RFC 8292).
         case webPush
     }
 
-    /// One that is to be made: which, and for web push for which server.
+    /// A credential that is to be made: its number and, for web push, the server that it is for.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?
     }
 
     enum Answer: Hashable {
-        /// The value of `authorization`, if one is needed, and perhaps another that is to be made meanwhile.
+        /// The value of `authorization`, if one is needed, and an order if another is to be made in the meantime.
         case ready(String?, renewal: Order? = nil)
-        /// It is being made, or is to be made now.
+        /// The push has to wait. The credential is being made already, or `isNew` and to be made now.
         case later(Order, isNew: Bool)
-        /// There is none; why, where that is not a provider's answer to a push.
+        /// There is none, and the push ends with the outcome. `problem` says why, if it was not the answer to a push.
         case none(PushOutcome, problem: String?)
     }
 
@@ -43,7 +43,7 @@ package struct PushCredentials: Sendable {
         var cache: CredentialCache
         /// Why there is none, in words for the operator; `nil` once there is one.
         var problem: String?
-        /// Of web push, by the server.
+        /// The tokens for web push by their server.
         var tokens: [String: OriginToken] = [:]
         var ordered: Set<String> = []
     }
@@ -54,20 +54,20 @@ package struct PushCredentials: Sendable {
         let end: Instant
     }
 
-    /// By the app's place in the directory.
+    /// The source of each app's credential, by the app's place in the directory.
     private let sources: [Source]
     private var made: [Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// Before Google is asked again after it refused us; and after any other failure.
+    /// How long to wait before asking again: after Google refused us, and after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
     /// - Parameters:
-    ///   - sources: of each app, by its place in the directory.
-    ///   - kinds: of those that are made, by their numbers.
+    ///   - sources: where each app's credential comes from, by the app's place in the directory.
+    ///   - kinds: the kinds of the credentials that are made, by their numbers.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.sources = sources
         made = kinds.map { kind in
@@ -100,7 +100,7 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Services judge by their clocks: ours may have been set since.
+        // Services judge the token by their clocks, and ours may have been set since it was made.
         if let token = made[number].tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -110,7 +110,7 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number].ordered.insert(origin).inserted)
     }
 
-    /// It was made; `life` where whoever gave it says so.
+    /// The credential was made. `life` is how long it lasts, if whoever gave it says so.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard made.indices.contains(order.number) else { return }
         made[order.number].problem = nil
@@ -123,7 +123,7 @@ package struct PushCredentials: Sendable {
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
-    /// It could not be made.
+    /// The credential could not be made.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
         guard made.indices.contains(order.number) else { return }
         if let problem { made[order.number].problem = problem }
@@ -139,7 +139,7 @@ package struct PushCredentials: Sendable {
         return Self.pause
     }
 
-    /// The provider refused a push of the app that carried this one.
+    /// The provider refused a push of the app because of this credential.
     mutating func refused(_ value: String?, by app: PushApp.ID, now: Instant) {
         guard let value, sources.indices.contains(app.index), case .made(let number) = sources[app.index] else {
             return
@@ -149,7 +149,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// When one should be made that has to be fetched, before pushes wait for it.
+    /// When the next credential is to be fetched from a token service so that no push has to wait for it.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made where credential.kind == .google {
@@ -158,7 +158,7 @@ package struct PushCredentials: Sendable {
         return next
     }
 
-    /// Those whose time for that has come.
+    /// The credentials that are to be fetched now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
         for number in made.indices where made[number].kind == .google {

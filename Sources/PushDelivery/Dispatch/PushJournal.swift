@@ -1,8 +1,8 @@
 import Telemetry
 import Timekeeping
 
-/// What becomes of pushes, as counters and in the log. What a provider in trouble could repeat for every push is logged now
-/// and then only.
+/// Writes down what becomes of pushes, in counters and in the log. What a provider in trouble could repeat for every
+/// push is logged only now and then.
 struct PushJournal {
     var figures = CounterSet()
     private let log: Log
@@ -10,7 +10,7 @@ struct PushJournal {
 
     init(_ log: Log) { self.log = log }
 
-    /// The last word on a push; `payload` is what was sent, redacted.
+    /// A push has ended with this outcome. `payload` is what was sent, redacted.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
         payload: @autoclosure () -> String

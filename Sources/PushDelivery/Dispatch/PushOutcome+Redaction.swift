@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The same where the provider's words do not repeat the token, which is a secret (T18).
+    /// The outcome without the token, which is a secret, where the provider's words repeat it (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -13,10 +13,10 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// What short texts have in common by chance.
+    /// How many characters a part of the token must have in common with a text. Fewer may be alike by chance.
     private static let shortestPart = 8
 
-    /// The text with `…` wherever it holds what begins like the token, or like a part of it; perhaps cut off.
+    /// The text with `…` in place of whatever begins like the token or like a part of it, even if it is cut off.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

@@ -1,24 +1,26 @@
 package import Bytes
 package import Timekeeping
 
-/// What a provider's answer means for us; each case says what to do.
+/// What a provider's answer means for us, and what is to be done.
 package enum PushOutcome: Hashable, Sendable {
-    /// The provider took it; its own id of the push, when it gave one.
+    /// The provider accepted the push, and may have given it an id of its own.
     case accepted(ByteString?)
-    /// It took it, and names a token to use instead from now on (FCM legacy canonical id).
+    /// The provider accepted the push, and names a token to use from now on (the canonical id of FCM's old interface).
     case acceptedWithNewToken(ByteString)
-    /// The app is gone from the device; since when, if the provider says so. Forget the contact by the time rule.
+    /// The app is gone from the device, since the given time if the provider says so. The contact is dropped if
+    /// ``shouldDropToken(since:registeredAt:)`` agrees.
     case tokenDead(since: UnixTime?)
-    /// Worth another try, not before the given time.
+    /// The push is worth another try, but not before the given time has passed.
     case retry(after: Duration?)
-    /// Our short-lived credential was refused: make a new one and try once more.
+    /// The provider refused our short-lived credential. A new one is to be made for one more try.
     case renewCredential
-    /// The provider does not accept us: the operator's problem. The token stays.
+    /// The provider does not accept us, which the operator has to mend. The token stays.
     case credentialsRefused(String)
-    /// As things are set no connection to the provider can be made: its certificate is not trusted, or a file of ours cannot
-    /// be used. The operator's problem too, but keys and their names have no part in it. The token stays.
+    /// With these settings no connection to the provider can be made: its certificate is not trusted, or one of our
+    /// files cannot be used. The operator has to mend this, too, but our keys and their names are not the cause. The
+    /// token stays.
     case noConnection(String)
-    /// The provider does not accept what we wrote: our bug. The token stays.
+    /// The provider does not accept what we wrote, which is a fault of ours. The token stays.
     case payloadRefused(String)
     /// The device gave no token that may carry this message.
     case noSuitableToken
@@ -33,8 +35,10 @@ package enum PushOutcome: Hashable, Sendable {
     }
 }
 
-/// Whether a provider's word that a token is dead counts (RFC-like rule of APNs 410): only when the device has not given
-/// us the token again since. Both are milliseconds.
+/// Whether a token that its provider calls dead is to be dropped: only if the device has not registered it again since
+/// then.
+///
+/// Apple describes this rule for its answer 410.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {
     guard let since else { return true }
     return registeredAt <= since

@@ -1,38 +1,39 @@
 import Collections
 package import Timekeeping
 
-/// Who waits for one server of a provider, how many requests to it may be under way, and whether it can be reached.
+/// The pushes that wait for one server of a provider, how many requests to it may be under way, and whether it can be
+/// reached.
 ///
 /// After several failures in a row the queue closes, so that a provider which is down costs neither connections nor
-/// pushes: they wait, and one of them is let through now and then to see whether it is back.
+/// pushes: the pushes wait, and one of them is let through now and then to see whether the provider is back.
 ///
-/// Pure: feed it events; start the pushes it returns.
+/// It does no input or output itself: it is told what happens, and says which pushes to start.
 package struct PushQueue: Sendable {
     package enum State: Hashable, Sendable {
-        /// Next: `closed`. The instant is that of the last failure that counted.
+        /// Requests go out. The instant is that of the last failure that counted. Next: `closed`.
         case open(failuresInARow: Int, since: Instant = .distantPast)
         /// Nothing is sent before the instant. Next: `probing`.
         case closed(until: Instant)
-        /// One push finds out. Next: `open`, `closed`.
+        /// One push is under way to find out whether the provider is back. Next: `open`, `closed`.
         case probing
     }
 
     package enum Admission: Hashable, Sendable {
         case start
         case wait
-        /// Too many wait already.
+        /// Too many pushes wait already.
         case refuse
     }
 
     /// What an exchange says about the provider itself, not about the push.
     package enum Health: Hashable, Sendable {
-        /// It answered, whatever it said.
+        /// The provider answered, whatever it said.
         case answered
-        /// It could not be reached, did not answer, or was unable to do its work.
+        /// The provider could not be reached, did not answer, or was unable to do its work.
         case failed
-        /// The same for a push that had failed before: one push alone proves nothing.
+        /// It failed again for a push that had failed before. It does not count, since one push alone proves nothing.
         case failedAgain
-        /// The exchange was taken back.
+        /// The exchange was taken back, so nothing is known.
         case unknown
     }
 
@@ -41,11 +42,11 @@ package struct PushQueue: Sendable {
     private let settings: PushLimits
     private var queue = Queue<PushID>()
 
-    /// Failures in a row that close the queue.
+    /// How many failures in a row close the queue.
     private static let failureLimit = 5
-    /// Failures that come within this time count once: a connection that breaks takes many pushes with it.
+    /// Failures within this time count once, because a connection that breaks takes many pushes with it.
     private static let together: Duration = .milliseconds(100)
-    /// How long it stays closed before the next probe.
+    /// How long the queue stays closed before the next probe.
     private static let pause: Duration = .seconds(5)
 
     package init(_ settings: PushLimits) { self.settings = settings }
@@ -82,17 +83,19 @@ package struct PushQueue: Sendable {
                 ? .open(failuresInARow: failures + 1, since: now) : .closed(until: now + Self.pause)
         case (.probing, .answered): state = .open(failuresInARow: 0)
         case (.probing, .failed), (.probing, .failedAgain): state = .closed(until: now + Self.pause)
-        // Nothing was found out; the next in the queue probes at once.
+        // Nothing was found out, so the next in the queue probes at once.
         case (.probing, .unknown): state = .closed(until: now)
-        // One of those that were under way when the queue closed.
+        // This one was under way when the queue closed.
         case (.closed, .answered): state = .open(failuresInARow: 0)
         case (.open, .failedAgain), (.open, .unknown), (.closed, .failed), (.closed, .failedAgain), (.closed, .unknown):
             break
         }
     }
 
-    /// The next push that may go now; `nil` when none waits or none may. To be asked until it says `nil`, after a push
-    /// has left, and at ``nextProbe``. Who no longer wants to go is to be passed over with ``left(_:now:)``.
+    /// The next push that may go now; `nil` when none waits or none may.
+    ///
+    /// Ask until it returns `nil`, after a push has left and at ``nextProbe``. If the push no longer wants to go, say
+    /// so with ``left(_:now:)`` and ask on.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
@@ -106,7 +109,7 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Claims a place for one push.
+    /// Claims a place for one push, and returns whether there was one.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch state {

@@ -1,27 +1,27 @@
-/// One server of a push provider, as one app uses it: no other app's pushes wait here.
+/// One server of a push provider, as one app uses it. Pushes of other apps do not wait here.
 final class PushServer {
     let app: PushApp
     let standing: Standing
     var queue: PushQueue
-    /// Before the queue, for notifications alone.
+    /// The gate before the queue, which only notifications pass.
     var gate: NotificationGate
-    /// Those who wait are being started: the queue is not to be emptied from within.
+    /// Whether the pushes that wait are being started just now. What happens meanwhile must not start them again.
     var isDraining = false
-    /// The same of the gate.
+    /// Whether notifications are being let through the gate just now; for the same reason.
     var isOpening = false
-    /// Pushes to it, those in pauses too.
+    /// How many pushes go to it, those in a pause between two tries included.
     var pushes = 0
-    /// Among the servers that tokens name; `nil`: the app's own.
+    /// The number among the servers that tokens name; `nil` for the app's own server.
     let number: Int?
 
-    /// How an app fares, at all its servers.
+    /// How the pushes of an app fare, at all its servers.
     final class Standing {
-        /// Its provider has taken a push of ours.
+        /// Whether the provider has accepted a push of the app.
         var isProven = false
         var report = PushAppReport()
     }
 
-    /// Those who wait, in the queue and before it.
+    /// How many pushes wait, in the queue and at the gate.
     var waiting: Int { queue.queued + gate.waiting }
 
     fileprivate init(app: PushApp, _ standing: Standing, _ limits: PushLimits, number: Int? = nil) {
@@ -33,16 +33,16 @@ final class PushServer {
     }
 }
 
-/// All servers: one for each app, and one for each that an app's tokens name, made when it is wanted.
+/// All servers: one for each app, and one for each server that tokens of the app name, which is made when it is needed.
 ///
-/// Phones name those, so there are only so many; what finds no place takes the app's own.
+/// Because phones name the latter, their number is limited. A push that finds no place takes the app's own server.
 struct PushServers {
-    /// Pushes at a time, those in pauses between two tries included.
+    /// How many pushes there may be at a time, those in a pause between two tries included.
     private(set) var limit = 0
-    /// By the app's place in the directory.
+    /// The app's own servers, by the app's place in the directory.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// Numbers are used again, so that there are no more connection groups than numbers.
+    /// Numbers that no server has. They are used again, so that there are no more connection groups than numbers.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -54,11 +54,11 @@ struct PushServers {
 
     /// - Parameters:
     ///   - directory: the apps.
-    ///   - plainLimit: requests under way to a server without TLS: each takes a connection.
+    ///   - plainLimit: how many requests may be under way to a server without TLS, where each needs a connection.
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
-            // What waits, waits here, where it can be dropped.
+            // Pushes are to wait here, where they can be dropped, and not for a connection.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
             limit += Self.limit(of: app)
@@ -67,10 +67,10 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// The app's own.
+    /// The app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The app's own, or the one that a token names.
+    /// The server that a token names or, without a name or a free number, the app's own.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
         let common = own[app.index]
         guard let origin else { return common }
@@ -83,7 +83,8 @@ struct PushServers {
         return server
     }
 
-    /// Gives up a server that nothing goes to; one that is down only if there is no other, for that would be forgotten.
+    /// Gives up a server that no push goes to, and returns its number. One that is down is given up only if there is no
+    /// other, because that it is down would be forgotten.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
         guard let (key, server) = idle.first(where: { $0.value.queue.isOpen }) ?? idle.first else { return nil }
@@ -101,7 +102,7 @@ struct PushServers {
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // One of many servers that is down says nothing about the others.
+            // If one of many servers is down, that says nothing about the others.
             report.isReachable = others.isEmpty ? server.queue.isOpen : others.contains { $0.queue.isOpen }
             return (server.app, report)
         }

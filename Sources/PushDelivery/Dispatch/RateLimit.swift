@@ -1,14 +1,15 @@
 package import Timekeeping
 
-/// So many events a minute for each key, all of them at once if need be (the generic cell rate algorithm).
+/// Limits the events of each key to so many a minute, which may all come at once (the generic cell rate algorithm).
 ///
-/// Pure. Keeps one instant for each key that was busy within the last minute, and of too many keys the busiest.
+/// It keeps one instant for each key that was busy within the last minute. If there are too many keys, it keeps the
+/// busiest.
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
-    /// Events a minute; 0 lets everything pass.
+    /// How many events a minute each key may have; 0 lets everything pass.
     package var perMinute: Int
-    /// When each key's debt is paid off.
+    /// When the events of each key stop counting.
     private var paidOff: [Key: Instant] = [:]
-    /// Keys that make a sweep worthwhile.
+    /// How many keys make a sweep worthwhile.
     private var sweepAt: Int
 
     private let capacity: Int
@@ -16,18 +17,18 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     private static var smallestSweep: Int { 1024 }
 
     /// - Parameters:
-    ///   - perMinute: events a minute for each key.
-    ///   - capacity: keys that are remembered at most; beyond it those with the least debt are forgotten.
+    ///   - perMinute: how many events a minute each key may have.
+    ///   - capacity: how many keys are remembered at most. Beyond it, those with the fewest events are forgotten.
     package init(perMinute: Int, capacity: Int = .max) {
         self.perMinute = perMinute
         self.capacity = max(capacity, 1)
         sweepAt = min(self.capacity, Self.smallestSweep)
     }
 
-    /// Keys that are remembered.
+    /// How many keys are remembered.
     package var count: Int { paidOff.count }
 
-    /// Whether one more event of the key is within the limit; if so, it counts.
+    /// Whether one more event of the key is within the limit. If it is, it counts.
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard perMinute > 0 else { return true }
         let cost = Duration.seconds(60) / perMinute
@@ -38,7 +39,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long until one more event of the key is within the limit; `nil`: it is now. Counts nothing.
+    /// How long it takes until one more event of the key is within the limit; `nil` if it is so now. Counts no event.
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard perMinute > 0, let debt = paidOff[key] else { return nil }
         let excess = debt + Duration.seconds(60) / perMinute - now - .seconds(60)
@@ -48,12 +49,12 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     private mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // Half of them at once, so that a flood of keys does not pay for a sweep each time.
+            // Half of the keys go at once, so that in a flood of keys not every one causes a sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }
         }
-        // Twice what is left: each sweep is paid for by as many events.
+        // The next sweep comes when the keys have doubled, so that sweeps stay rare.
         sweepAt = min(capacity, max(Self.smallestSweep, paidOff.count * 2))
     }
 }

@@ -1,10 +1,10 @@
 import JSON
 
-/// A request's body as a log may show it: its shape, without what anybody said or is called.
+/// A request's body as a log may show it: its shape, without the words and names in it.
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// Keys, numbers and the lengths of texts; a body that is no JSON is only counted.
+    /// The keys, the numbers and the lengths of texts. Of a body that is no JSON there is only its length.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// What an answer of FCM's old interface means: by `results[0].error` of an answer that is 200 all the same.
+/// What an answer of FCM's old interface means, by its `results[0].error`. The status is 200 even for errors.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
@@ -21,7 +21,7 @@ enum FCMLegacyReason {
         case "Unavailable", "InternalServerError", "DeviceMessageRateExceeded", "TopicsMessageRateExceeded":
             return .retry(after: retryAfter)
         case "InvalidApnsCredential": return .credentialsRefused(text)
-        // MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, and what Google may add.
+        // These are MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, and new ones.
         default: return .payloadRefused(text)
         }
     }

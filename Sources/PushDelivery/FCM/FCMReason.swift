@@ -1,9 +1,10 @@
 import Bytes
 import JSON
 
-/// What an answer of FCM's HTTP v1 interface means: by its `errorCode`, or by the wider `status` where that is missing.
+/// What an answer of FCM's HTTP v1 interface means, by its `errorCode` or, where that is missing, by the wider
+/// `status`.
 enum FCMReason {
-    /// How long Google wants us to wait after a quota is used up, where the answer does not say.
+    /// How long Google wants us to wait when a quota is used up and the answer does not say how long.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
@@ -24,7 +25,7 @@ enum FCMReason {
         case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
         case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
-        // A reason that is not in Google's table as we know it: the status must do.
+        // The reason is not in Google's table as we know it, so the status decides.
         default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
@@ -32,7 +33,7 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// `{"name":"projects/…/messages/…"}`, read without making a tree: every accepted push comes by here.
+    /// Reads `{"name":"projects/…/messages/…"}` without making a tree, because every accepted push comes by here.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart
@@ -55,7 +56,7 @@ enum FCMReason {
         return nil
     }
 
-    /// Whether the argument that is wrong is the token, and not something that we made.
+    /// Whether the wrong argument is the token, and not something that we wrote.
     private static func namesToken(_ error: JSONValue?) -> Bool {
         for detail in error?["details"]?.array ?? [] {
             for violation in detail["fieldViolations"]?.array ?? [] where violation["field"]?.string == "message.token"

@@ -1,9 +1,9 @@
 import Bytes
 import JSON
 
-/// A push as FCM's HTTP v1 interface wants it (A27): data of any profile, all values strings.
+/// A push as FCM's HTTP v1 interface wants it (A27): the data of any profile, with all values as strings.
 enum FCMRequest {
-    /// Keys and values of `data` together.
+    /// How many bytes the keys and values of `data` may have together.
     static let dataLimit = 4096
 
     static func make(_ context: PayloadContext, _ settings: FCMSettings) -> PushRendering {
@@ -26,7 +26,7 @@ enum FCMRequest {
         body.reserveCapacity(size + 512)
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // High for all that lets the phone ring or show something; Google counts those that do not.
+        // The priority is high for all that rings or shows something. Google counts high ones that show nothing.
         body.append(",\"android\":{\"priority\":\"")
         body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")
         switch context.push.message {
@@ -35,7 +35,7 @@ enum FCMRequest {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // No collapse key: Google keeps four of them for a device, and a hundred pushes without.
+            // It gets no collapse key, as Google keeps only four of them for a device but a hundred pushes without.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")

@@ -2,9 +2,10 @@ package import Settings
 
 /// Which of Firebase's interfaces a server speaks (A27).
 package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
-    /// The HTTP v1 interface of today.
+    /// Today's HTTP v1 interface.
     case v1
-    /// The old one with a server key, exactly as in ECSS-10. Google has switched it off; for compatible gateways.
+    /// The old interface with a server key, exactly as in ECSS-10. Google has switched it off, but some gateways speak
+    /// it.
     case legacy
 }
 
@@ -69,6 +70,6 @@ package struct FCMSettings: SettingsGroup, Equatable {
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
 
-    /// Without a slash at its end.
+    /// The server's URL, without a slash at its end.
     package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }
 }

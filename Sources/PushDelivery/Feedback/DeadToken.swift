@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A token that reaches no app any more, and whose contact we have dropped for it.
+/// A token that reaches no app any more, so that we have dropped its contact.
 package struct DeadToken: Hashable, Sendable {
     /// Who said that the token is dead.
     package enum Source: String, Hashable, Sendable {
@@ -10,9 +10,9 @@ package struct DeadToken: Hashable, Sendable {
         case feedback
     }
 
-    /// As the device registered it; of an Apple device it may hold two tokens.
+    /// The token as the device registered it. That of an Apple device may hold two.
     package let token: PushToken
-    /// Since when it is dead by the provider's word; without one, when we learned it.
+    /// Since when it is dead as the provider says or, if it does not say, when we learned of it.
     package let since: UnixTime
     /// When the contact was dropped.
     package let recordedAt: UnixTime

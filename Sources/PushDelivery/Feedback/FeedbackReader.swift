@@ -1,10 +1,11 @@
 import Bytes
 
-/// Reads the stream of Apple's feedback service: records of four bytes of time, two of length, and the token.
+/// Reads the stream of Apple's feedback service, whose records are four bytes of time, two bytes of length, and the
+/// token.
 ///
-/// Takes slices of any size; what is left at the end is a record that was cut off.
+/// It takes slices of any size. What is left at the end is a record that was cut off.
 package struct FeedbackReader: Sendable {
-    /// Where the next record begins is not known any more.
+    /// Why it is not known any more where the next record begins.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -15,20 +16,20 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The tokens of today have 32; what is longer is no feedback.
+    /// How many bytes a token may have. Today's tokens have 32, and what is longer than this is no feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// Once there is one, nothing more is read.
+    /// What is wrong with the stream, if anything. Once there is a problem, nothing more is read.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// Bytes of a record that is not whole: at the end of the stream they are to be ignored.
+    /// How many bytes of an incomplete record there are. At the end of the stream they are to be ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads on, and gives the records that are whole now: all those before a ``problem``.
+    /// Reads on, and returns the records that are complete now: all those before a ``problem``.
     package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
         guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []
@@ -50,7 +51,7 @@ package struct FeedbackReader: Sendable {
 }
 
 extension FeedbackRecord {
-    /// From the bytes of a whole record.
+    /// Reads the bytes of a complete record.
     fileprivate init(_ bytes: [UInt8]) {
         let second = bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         self.init(second: second, token: ByteString(Hex.encode(bytes.span.extracting(6..<bytes.count))))

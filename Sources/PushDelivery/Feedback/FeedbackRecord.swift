@@ -1,11 +1,11 @@
 package import Bytes
 package import Timekeeping
 
-/// One record of Apple's feedback service: when the app was found to be gone, and its token.
+/// One record of Apple's feedback service: the token, and when the app was found to be gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// Unsigned seconds since 1970: they last until 2106.
+    /// Seconds since 1970, unsigned, so that they last until 2106.
     package let second: UInt32
-    /// Lower-case hexadecimal.
+    /// The token in lower-case hexadecimal digits.
     package let token: ByteString
 
     package init(second: UInt32, token: ByteString) {
@@ -13,8 +13,8 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// The same rule as ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its
-    /// device named later than in that second is alive.
+    /// The rule of ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its device
+    /// registered after that second is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
     }
@@ -23,9 +23,10 @@ package struct FeedbackRecord: Hashable, Sendable {
 extension PushToken {
     package var isApple: Bool { provider == .apns || provider == .apnsDevelopment }
 
-    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without the words that say what they are for.
+    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without the words that say what they are
+    /// for.
     ///
-    /// Takes what ``APNsToken`` refuses, too: a token is dead whatever else is wrong with its contact.
+    /// It also reads what ``APNsToken`` refuses, since a token is dead whatever else is wrong with its contact.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -38,7 +39,7 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Adds records in Apple's form, 38 bytes each: as many as the contact had Apple tokens of 32 bytes.
+    /// Adds records in Apple's form, 38 bytes each, one for each Apple token of 32 bytes that the contact had.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

@@ -1,8 +1,8 @@
 package import Settings
 
-/// A host and a port, as an operator writes them.
+/// A host and a port as an operator writes them.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
-    /// A name or an address, the latter without brackets.
+    /// A name, or an address without brackets.
     package let host: String
     package let port: UInt16
 

@@ -4,8 +4,9 @@ import Settings
 
 /// A JSON text whose strings may have fields in them.
 ///
-/// A tree, not text: whatever a field holds, it stays within its string. A string that is nothing but `{{date}}`,
-/// `{{badge}}` or `{{ttl}}` becomes a number, one that is `{{calls}}` an array, `{{custom}}` an object.
+/// It is kept as a tree and not as text, so that whatever a field holds stays within its string. A string that is
+/// nothing but `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and `{{custom}}` an
+/// object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
         /// JSON as it is.

@@ -18,10 +18,10 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
-    /// JSON, for which there is room in a body only.
+    /// Whether its value is JSON, which only a body has room for.
     var isBodyOnly: Bool { self == .calls || self == .custom }
 
-    /// By which a server can tell a notification from a call.
+    /// Whether a server can tell by this field that a push is a notification and not a call.
     var tellsNotification: Bool { self == .type || self == .title || self == .message }
 }
 
@@ -29,11 +29,11 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 struct HTTPPushValues {
     let context: PayloadContext
 
-    /// Bytes of what peers call themselves; of a list of calls.
+    /// How many bytes a name or URI of a peer may have, and a list of calls.
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// Any bytes: whoever uses them encodes them for their place.
+    /// The value of a field. It may hold any bytes, which the template encodes for the place where they stand.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -82,7 +82,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The list of calls as JSON; empty for a call.
+    /// The list of missed calls as JSON; an empty list in any other push.
     var calls: [UInt8] {
         switch context.push.message {
         case .incomingCall, .silent, .notification: CallList.json([], atMost: Self.listLimit)
@@ -90,7 +90,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// JSON; an empty object where there is none.
+    /// The sender's object as JSON; an empty object if there is none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -103,7 +103,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller; of a list that of the last call.
+    /// The caller; of a list of missed calls that of the last call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI

@@ -9,7 +9,7 @@ enum HTTPPushReason {
             ? (200...299).contains(status) : settings.acceptedStatus.contains(status)
         if isAccepted { return .accepted(nil) }
         guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
-        // So does a server answer that has no such path.
+        // A server answers the same if it has no such path, so it must have accepted a push before.
         if status == 404 { return .foreignToken("status 404, and no push was accepted yet", isProven: isProven) }
         return .tokenDead(since: nil)
     }

@@ -2,7 +2,7 @@
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // A server that could take it for a call gets none.
+        // A server that could take a notification for a call gets none.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

@@ -1,7 +1,8 @@
 import Bytes
 import Settings
 
-/// Text with fields in it: `/push/{{token}}`. What the fields hold is encoded for the place where the template stands.
+/// Text with fields in it, such as `/push/{{token}}`. Values of fields are encoded for the place where the template
+/// stands.
 package struct HTTPPushTemplate: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case literal(String)
@@ -48,7 +49,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The field that is all there is.
+    /// The field, if the template is nothing but this field.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field
@@ -66,7 +67,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
     }
 }
 
-/// Where requests go: fixed as far as scheme, host and port; what fields hold is percent-encoded.
+/// The URL of requests. Scheme, host and port are fixed, and values of fields are percent-encoded.
 package struct HTTPPushURL: Hashable, Sendable {
     let template: HTTPPushTemplate
     /// Scheme, host and port.
@@ -98,7 +99,8 @@ package struct HTTPPushURL: Hashable, Sendable {
         baseURL = scheme + host
     }
 
-    /// `nil` when a field makes a segment of the path `.` or `..`, which lead elsewhere on the way, however encoded.
+    /// The URL; `nil` when a field turns a segment of the path into `.` or `..`, which would lead elsewhere even if
+    /// encoded.
     func render(_ values: HTTPPushValues) -> String? {
         let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
         let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -116,7 +118,7 @@ package struct HTTPPushHeader: Hashable, Sendable {
     let name: String
     let template: HTTPPushTemplate
 
-    /// What HTTP itself, or the signature, is responsible for.
+    /// Names that an operator cannot set, because HTTP itself or the signature sets them.
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", Self.signatureName,
@@ -147,7 +149,8 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// `nil` for a token that no header field can hold; in words for people, control characters become blanks.
+    /// The header field; `nil` for a token that no header field can hold. In names and texts control characters become
+    /// blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
         let value = template.render(values) { text, _, out in

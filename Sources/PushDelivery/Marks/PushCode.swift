@@ -1,6 +1,7 @@
-/// Names one push towards providers and apps, in all its tries and for all its devices: the `apns-id`, the `id` of a payload.
+/// The name of one push towards providers and apps, in all its tries and for all its devices. It is the `apns-id`, and
+/// the `id` of a payload.
 ///
-/// 122 bits of chance in the form of a version 4 UUID: whoever makes one uses numbers that nobody can guess.
+/// It has 122 random bits in the form of a version 4 UUID. They must come from a source that nobody can guess.
 package struct PushCode: Hashable, Sendable {
     private let high, low: UInt64
 
@@ -10,7 +11,7 @@ package struct PushCode: Hashable, Sendable {
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// One that was made before; `nil` for any other text than its ``description``.
+    /// Reads a ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length else { return nil }
         var halves: (UInt64, UInt64) = (0, 0)

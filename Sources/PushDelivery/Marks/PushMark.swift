@@ -1,12 +1,12 @@
 package import Timekeeping
 
-/// What an app says of a push it got. Each is a matter of its own: a push can be read and never followed.
+/// What an app says of a push that it got. Each is independent of the others: a push can be read and never followed.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
     /// The push arrived at the app.
     case received
     /// The user tapped it to reach what it leads to.
     case followed
-    /// The user knows it; it does not count in the badge any more.
+    /// The user has read it, so that it does not count in the badge any more.
     case read
 }
 
@@ -18,7 +18,7 @@ package struct PushMarks: Hashable, Sendable {
 
     package init() {}
 
-    /// The first word counts.
+    /// Notes when something was said, unless it was said before.
     package mutating func set(_ mark: PushMark, at date: UnixTime) {
         switch mark {
         case .received: received = received ?? date

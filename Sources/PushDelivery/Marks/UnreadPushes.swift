@@ -1,12 +1,12 @@
 package import Addressing
 package import Timekeeping
 
-/// The pushes that devices have not read: how many they are is the badge of the next (A18).
+/// The pushes that devices have not read. Their number is the badge of the next push (A18).
 ///
 /// A push is among them from when it is asked for until somebody says that it was read, or until it is clear that the
-/// provider never took it. Pure, and nothing is kept for a device that has read everything.
+/// provider never accepted it. Nothing is kept for a device that has read everything.
 package struct UnreadPushes: Sendable {
-    /// What a push tells of, as far as something else than its app can show that it was read.
+    /// What a push tells of, which matters where not only the app can show that it was read.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// A list of missed calls.
@@ -21,17 +21,18 @@ package struct UnreadPushes: Sendable {
         let date: UnixTime
     }
 
-    /// Of each device, oldest first; never empty.
+    /// The unread pushes of each device, oldest first. A device without any is not in it.
     private var devices: [DeviceID: [Entry]] = [:]
     /// How many pushes of all devices are unread.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
 
-    /// Pushes of one device: the oldest leave. No phone shows a larger number in full.
+    /// How many pushes of one device are kept. Beyond that the oldest leave, since no phone shows a larger number in
+    /// full.
     package static let deviceLimit = 99
 
-    /// With room for `limit` pushes in all; none counts longer than `maximumAge`.
+    /// Makes one with room for `limit` pushes in all, none of which counts longer than `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
         self.maximumAge = maximumAge
@@ -45,10 +46,10 @@ package struct UnreadPushes: Sendable {
     /// A push is asked for.
     ///
     /// - Parameters:
-    ///   - code: of the push.
-    ///   - matter: what it tells of.
-    ///   - device: that gets it.
-    ///   - date: now.
+    ///   - code: the code of the push.
+    ///   - matter: what the push tells of.
+    ///   - device: the device that gets it.
+    ///   - date: the time now.
     /// - Returns: its badge: the unread pushes of the device, this one included.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
@@ -62,8 +63,8 @@ package struct UnreadPushes: Sendable {
         return count(of: device)
     }
 
-    /// A list of missed calls is asked for. When it arrives its provider has taken it, so what it says again does not count
-    /// beside it.
+    /// A list of missed calls is asked for. Older pushes that told of the same calls do not count beside it, because
+    /// when the phone shows its badge, it has the list.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
@@ -71,24 +72,25 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// It was read, or never taken by its provider; false for one that does not count.
+    /// A push was read, or its provider never accepted it. Returns false for a push that does not count.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
-    /// The call is no news any more: some phone has it, or an operator had it forgotten.
+    /// A call is no news any more, because some phone has answered it or an operator had it forgotten.
     ///
     /// - Returns: the device's push that told of it.
     package mutating func settled(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
-    /// The provider took a list of missed calls: older lists, and the pushes that told of those calls, say nothing more.
+    /// The provider accepted a list of missed calls. Older lists, and the pushes that told of those calls, do not count
+    /// any more.
     ///
     /// - Returns: those pushes.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // In their order: what comes behind this list is newer.
+        // They are in their order, so what stands behind this list is newer.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -142,7 +144,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether a list with these calls tells of it again.
+    /// Whether a list of these calls tells of the same matter again.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

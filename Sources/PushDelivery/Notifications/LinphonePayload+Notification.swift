@@ -1,6 +1,6 @@
 import Bytes
 
-/// Notifications for Linphone apps: Flexisip's envelope, the sender's object in the place that it has for one.
+/// Notifications for Linphone apps: Flexisip's envelope with the sender's object in the place that it has for one.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -45,7 +45,7 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// Flexisip has no such thing: only where it is asked for.
+    /// Asks for a report of the arrival. Flexisip has no such member, so it is there only if the sender wants it.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// How much of a notification's texts may be written, in bytes once escaped.
+/// How many bytes of a notification's texts may be written, counted after escaping.
 struct TextLimits {
     let title: Int
     let text: Int
@@ -9,15 +9,15 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Writes a payload with as much of the texts as there is room for beside all the rest; the title gets no more than
+    /// Writes a payload with as much of the texts as there is room for beside all the rest. The title gets no more than
     /// its share.
     ///
     /// - Parameters:
-    ///   - room: bytes of the payload.
-    ///   - titles: how often the title stands in it.
-    ///   - size: bytes of what was written.
-    ///   - write: writes it with such limits.
-    /// - Returns: the payload; longer than the room when the rest alone is.
+    ///   - room: how many bytes the payload may have.
+    ///   - titles: how often the title stands in the payload.
+    ///   - size: how many bytes a payload has.
+    ///   - write: writes the payload with the given limits.
+    /// - Returns: the payload. It is longer than the room if the rest alone is.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -37,19 +37,19 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The last moment at which Apple may deliver it, in Unix seconds; 0: now or never.
+    /// The last moment at which Apple may deliver it, in Unix seconds; 0 if it may be delivered now or never.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
 }
 
 extension PushNotification {
-    /// What tells apps in profiles without a word of their own that it is no call.
+    /// The `type` that tells an app that this is no call, in profiles without such a word of their own.
     var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
-    /// Destination and image, where there is one.
+    /// The members for destination and image, as far as the notification has them.
     var leads: [PayloadField] {
         [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
             value.isEmpty ? nil : PayloadField(name, value, atMost: .max)
@@ -60,7 +60,8 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Nothing that a person would notice: it may wait. That a phone stops ringing may not.
+    /// Whether it is a push that a person does not notice, so that it may wait. The end of a call may not wait, because
+    /// the phone has to stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

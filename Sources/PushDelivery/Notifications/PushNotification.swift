@@ -8,44 +8,44 @@ package import Timekeeping
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
-    /// The app is woken and shows nothing.
+    /// Whether the app is woken and shows nothing.
     package var isSilent = false
-    /// The app is asked to report its arrival.
+    /// Whether the app is asked to report the arrival.
     package var wantsConfirmation = false
-    /// It is one of the device's unread pushes.
+    /// Whether it counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// Where in the app it leads: what kind of thing, and which.
+    /// Where in the app it leads: the kind of the destination and, in the next property, which one it is.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// A file of the app, or `default`, which it is without one.
+    /// The sound: a file of the app, or `default`, which it is if this is empty.
     package var sound = ByteString.empty
-    /// The sender's own count in place of ours.
+    /// The sender's own badge, which takes the place of ours.
     package var badge: Int?
-    /// What only Acrobits' mediator understands; other providers pass it over.
+    /// What only Acrobits' mediator understands. Pushes to other providers go without it.
     package var mediated: MediatedMessage?
-    /// It says that a call is over.
+    /// The call whose end the push tells of, if it is such a push.
     package private(set) var endedCall: EndedCallNotice?
-    /// From then on nobody wants the notification.
+    /// When the notification ceases to be of interest.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// For a phone that was woken for the call and has not come.
+    /// Tells a phone that was woken for a call and has not come that the call is over.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
         endedCall = end
         destinationType = ByteString(end.type)
         destinationContent = ByteString(end.call.callRef.description)
-        // The mediator does not tell who took it from who declined it.
+        // The mediator has one word for calls that were answered and calls that were declined elsewhere.
         var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
         message.id = end.call.callID
         mediated = message
     }
 
-    /// A silent one is nothing that anybody could read.
+    /// Whether it is one of the device's unread pushes. A silent one is not, since nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
@@ -57,7 +57,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         /// The caller gave up, or nobody took it in time.
         case missed
         case answeredElsewhere
-        /// Another phone has declined for all.
+        /// Another phone has declined the call for all phones.
         case declinedElsewhere
     }
 
@@ -69,7 +69,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// Our word for it, where a provider or profile has none.
+    /// Our word for the outcome, where a provider or profile has none.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -84,10 +84,10 @@ package struct CustomData: Hashable, Sendable {
     /// The JSON text, without blanks.
     package let json: [UInt8]
 
-    /// How many bytes there may be: more does not fit into any provider's push.
+    /// How many bytes it may have. More does not fit into any provider's push.
     package static let longest = 4096
 
-    /// `nil` for what is no object, or too long.
+    /// Takes a JSON object; `nil` for anything else, and for one that is too long.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -100,16 +100,17 @@ package struct CustomData: Hashable, Sendable {
 /// The mediator's own members of a message.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its messages and then shows them; its account is named by the selector.
+        /// The app fetches its messages and then shows them. The selector names its account.
         case text = "NotifyTextMessage"
         /// The text is shown, nothing else happens.
         case genericText = "NotifyGenericTextMessage"
-        /// The call that a push told of is over, and nobody took it.
+        /// The call that a push told of is over, and nobody answered it.
         case callMissed = "NotifyIncomingCallMissed"
-        /// Somebody has taken it on another device.
+        /// The call was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Nobody but us knows when that is so.
+        /// Whether it speaks of a call. Application servers cannot send such a verb, because only we know what became
+        /// of a call.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

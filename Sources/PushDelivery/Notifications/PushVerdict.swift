@@ -1,16 +1,16 @@
 package import Timekeeping
 
-/// What is known of a push before it is ordered.
+/// Whether a push could be sent, as far as that is known before it is ordered.
 package enum PushVerdict: Hashable, Sendable {
     case possible
-    /// That token does not carry it, or no app of ours is meant by it.
+    /// The token cannot be used for this kind of push, or none of our apps is meant by it.
     case notCarried
-    /// It says what its provider does not take; in words.
+    /// The provider would not accept what the push says. The text says why.
     case refused(String)
 }
 
 extension PushDirectory {
-    /// Writes a push that nobody sends.
+    /// Judges a push by writing it without sending it.
     package func verdict(on push: PushRequest, now: UnixTime) -> PushVerdict {
         guard let app = app(for: push.token).flatMap({ self[$0] }) else { return .notCarried }
         switch app.render(push, now: now) {

@@ -1,8 +1,8 @@
 import Bytes
 
-/// Notifications as the 10darts platform words them: the profile's own kind of push.
+/// Notifications as the 10darts platform words them, whose own kind of push they are.
 extension TenDartsPayload {
-    /// Android's `data`; a silent one differs by `sil` alone.
+    /// Android's `data`. A silent notification differs only by `sil`.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
             let fields = [

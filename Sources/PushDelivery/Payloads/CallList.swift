@@ -4,7 +4,7 @@ import Timekeeping
 
 /// The `calls` array of a missed-calls push (R26).
 enum CallList {
-    /// Longer callers are cut: nobody's number is, and one entry must always fit.
+    /// How many bytes of a caller are written. No number is as long, and one entry must always fit.
     private static let callerLimit = 1024
 
     /// The newest calls that fit, oldest first and numbered from 0 (A25).
@@ -34,7 +34,7 @@ enum CallList {
         return array
     }
 
-    /// Who called, as text to show; the newest first, for the end is what gets cut.
+    /// The callers as text to show, the newest first, because the end of the text may be cut off.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

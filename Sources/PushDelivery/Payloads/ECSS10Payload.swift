@@ -4,7 +4,7 @@ import Timekeeping
 
 /// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// What may stand between the quotes; with the rest always below the limit.
+    /// How many bytes may stand between the quotes, so that with the rest a payload is always below its limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -28,7 +28,7 @@ enum ECSS10Payload {
         var body: [UInt8] = []
         body.append("{\"aps\":{")
         if type == .background {
-            // Apple wants nothing beside it.
+            // Apple allows nothing beside it.
             body.append("\"content-available\":1")
         } else {
             badge.append(to: &body)

@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// Flexisip's texts for a call that a push has told of and that is over, where the app names none of its own.
+    /// Flexisip's texts for a call that a push has told of and that is over.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"
@@ -99,7 +99,7 @@ enum LinphonePayload {
         return body
     }
 
-    /// Flexisip knows no such list: its text is written out, for a key that the app does not know would be shown itself.
+    /// Flexisip knows no such list, so its text is written out: an app would show a key that it does not know as it is.
     private static func appleList(
         _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
     ) -> [UInt8] {

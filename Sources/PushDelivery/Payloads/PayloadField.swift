@@ -1,10 +1,10 @@
 import Bytes
 import JSON
 
-/// One key of a payload with its value, before an envelope is chosen: JSON as it is, or Firebase's strings.
+/// One key of a payload with its value, which is later written as JSON or, for Firebase, as a string.
 struct PayloadField {
     enum Value {
-        /// Cut at a character's border when it is longer than so many bytes.
+        /// A text, which is cut between two characters if it is longer than so many bytes.
         case text(ByteString, atMost: Int)
         case number(Int64)
         /// JSON text of an array or object.
@@ -33,7 +33,7 @@ struct PayloadField {
 }
 
 extension Array<PayloadField> {
-    /// Bytes of all keys and values as they arrive; texts by what they may be at most once escaped, which is never less.
+    /// How many bytes all keys and values have. Texts are counted as they are after escaping.
     var size: Int {
         reduce(0) { size, field in
             switch field.value {
@@ -58,7 +58,7 @@ extension Array<PayloadField> {
         }
     }
 
-    /// The same with all values as strings, which Firebase demands.
+    /// Members of a JSON object with all values as strings, as Firebase wants them.
     func append(stringMembersTo body: inout [UInt8]) {
         write(to: &body) { value, body in
             switch value {

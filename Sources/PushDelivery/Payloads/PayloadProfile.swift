@@ -5,16 +5,16 @@ import Timekeeping
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The messages of ECSS-10 (R12, R13, R24, R25).
     case ecss10
-    /// The 10darts platform's: a code, a text to show, a destination in the app.
+    /// The messages of the 10darts platform: a code, a text to show, and a destination in the app.
     case tenDarts = "10d"
-    /// What Flexisip sends to Linphone.
+    /// The messages that Flexisip sends to Linphone.
     case linphone
 
-    /// It has words of its own for the end of a call.
+    /// Whether it has words of its own for the end of a call.
     var tellsEnds: Bool { self == .linphone }
 }
 
-/// How Apple treats a push; must agree with the payload.
+/// How Apple treats a push. The payload must agree with it.
 enum ApplePushType: String {
     case voip, alert, background
 }
@@ -22,7 +22,7 @@ enum ApplePushType: String {
 /// What a payload is made of.
 struct PayloadContext {
     let push: PushRequest
-    /// By which the app names the device.
+    /// The code by which the app names the device in its reports.
     var deviceCode: ByteString?
     let settings: PayloadSettings
     /// The time of the try.
@@ -30,7 +30,8 @@ struct PayloadContext {
 
     var code: PushCode { push.code }
 
-    /// `time_to_live` of an incoming-call push (A12): what is left of the ring timeout in whole seconds, less the margin.
+    /// `time_to_live` of an incoming-call push (A12): what is left of the ring timeout in whole seconds, less the
+    /// margin.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)
@@ -45,7 +46,7 @@ extension PayloadProfile {
     ///
     /// - Parameters:
     ///   - context: what to say.
-    ///   - room: bytes for all keys and values together; lists of missed calls lose their oldest entries to fit (A25).
+    ///   - room: how many bytes all keys and values may have. A list of missed calls loses its oldest entries to fit (A25).
     /// - Returns: the fields in the order to write them.
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch self {
@@ -60,8 +61,8 @@ extension PayloadProfile {
     /// - Parameters:
     ///   - context: what to say.
     ///   - type: how Apple will treat it.
-    ///   - badge: how to write the badge where it is the app's own matter.
-    ///   - room: bytes of the payload.
+    ///   - badge: how to write the badge, in profiles where that is not fixed.
+    ///   - room: how many bytes the payload may have.
     /// - Returns: JSON.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
         switch self {

@@ -4,8 +4,8 @@ import Timekeeping
 
 /// The messages of the 10darts platform: Android, iOS, and iOS silent.
 ///
-/// `id` is the push's code, by which the app reports that it was received, opened or read; `dst` and `dsc` say where in
-/// the app it leads; what a call needs stands in `ctm`, with the code by which the app names its device in reports.
+/// `id` is the push's code, by which the app reports that it was received, opened or read. `dst` and `dsc` say where in
+/// the app it leads. `ctm` has what a call needs, with the code by which the app names its device in reports.
 enum TenDartsPayload {
     /// How many bytes a text to show may have.
     private static let textLimit = 512
@@ -115,7 +115,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// A member that is not the first.
+    /// Appends a member that is not the first, so that a comma stands before it.
     private static func device(_ context: PayloadContext) -> [UInt8] {
         guard let code = context.deviceCode else { return [] }
         var member: [UInt8] = []

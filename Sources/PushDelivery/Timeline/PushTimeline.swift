@@ -1,18 +1,19 @@
 package import Addressing
 package import Timekeeping
 
-/// The records under way: each opens when a push is asked for, or is left out, and leaves when nothing more can happen.
+/// The records under way. Each begins when a push is asked for or is left out, and ends when nothing more can happen.
 ///
-/// Pure: tell it the steps; it returns what is complete. Steps of records it does not know are passed over.
+/// It does no input or output itself: it is told the steps, and returns the records that are complete. Steps of records
+/// that it does not know are passed over.
 package struct PushTimeline: ~Copyable {
     private var entries: [RecordID: OpenRecord] = [:]
-    /// By what apps say of a push.
+    /// The records by what apps call a push.
     private var ids: [Receipt: RecordID] = [:]
     /// Calls that have begun since ``openings()`` was asked for last.
     private var unwritten: [RecordID] = []
-    /// Records under way at a time; more are not kept. 0: none at all.
+    /// How many records may be under way at a time. Further ones are not kept. With 0 there are none at all.
     private let limit: Int
-    /// Records that were not kept.
+    /// How many records were not kept.
     package private(set) var omitted: UInt64 = 0
 
     package init(limit: Int) { self.limit = limit }
@@ -20,7 +21,7 @@ package struct PushTimeline: ~Copyable {
     package var isOn: Bool { limit > 0 }
     package var count: Int { entries.count }
 
-    /// Those a question is about, oldest first. Looks at all.
+    /// The records that a question is about, oldest first. This looks at all records.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.values.map(\.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -41,8 +42,9 @@ package struct PushTimeline: ~Copyable {
         return unwritten.count == 1
     }
 
-    /// Calls that have begun since the last time and are still under way: to be written down, so that they are not forgotten
-    /// if the daemon ends without being stopped. Calls that were over at once cost nothing.
+    /// The calls that have begun since the last time and are still under way. They are to be written down, so that they
+    /// are not forgotten if the daemon ends without being stopped. Calls that were over at once are never written
+    /// twice.
     package mutating func openings() -> [TimelineRecord] {
         let records = unwritten.compactMap { id -> TimelineRecord? in
             guard let entry = entries[id] else { return nil }
@@ -53,7 +55,7 @@ package struct PushTimeline: ~Copyable {
         return records
     }
 
-    /// What an app says of a push, while its record is under way; false when it is not.
+    /// An app says something of a push. Returns false when the record of the push is not under way.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         guard let id = ids[Receipt(code: code, device: device)], let entry = entries[id] else { return false }
         entry.record.marks.set(mark, at: date)
@@ -86,7 +88,8 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
-    /// A REGISTER of the phone came; one after a sign of life is not for the call.
+    /// A REGISTER of the phone came. It is not noted if the phone has shown life before, as it is not for the call
+    /// then.
     package mutating func registered(_ id: RecordID, now: Instant) { entries[id]?.registered(now: now) }
 
     /// The phone showed life where it had registered, and the INVITE goes to it.
@@ -100,7 +103,7 @@ package struct PushTimeline: ~Copyable {
     /// The phone answered 180 or more, and the call goes on.
     package mutating func rang(_ id: RecordID, now: Instant) { entries[id]?.rang(now: now) }
 
-    /// The phone is out of the call, or has it.
+    /// The phone is out of the call, or has answered it.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -109,7 +112,7 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// The daemon stops: everything is complete as it stands.
+    /// The daemon stops, so all records are complete as they are.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let records = entries.values.map { entry in
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
@@ -136,7 +139,7 @@ private struct Receipt: Hashable {
     let device: DeviceID
 }
 
-/// The steps of one record. A class, so that a step writes its few bytes and moves nothing.
+/// The steps of one record. It is a class, so that noting a step writes a few bytes and moves nothing.
 private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
@@ -173,11 +176,11 @@ private final class OpenRecord {
         }
     }
 
-    /// Its outcome is the last answer, or why no try was made.
+    /// Sets the outcome: the last answer, or why no try was made.
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // Time or tries are over: what was said before counts.
+        // There are no more tries or no time, so the last answer counts.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .noConnection,
             .payloadRefused,
@@ -202,7 +205,7 @@ private final class OpenRecord {
         if record.steps.rang == nil { record.steps.rang = offset(now) }
     }
 
-    /// The first word counts.
+    /// Notes a time unless there is one already.
     func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end

@@ -8,10 +8,10 @@ package struct RecordID: Hashable, Sendable {
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// What was done so that one phone learns of one call, or of the calls it missed: each step and when it was.
+/// What was done so that one phone learns of one call, or of the calls that it missed: each step with its time.
 ///
-/// A row of the store, for whoever asks why a phone did not ring. Calls that no push was sent for have one as well. Holds
-/// no token and no caller.
+/// It is a row of the store, for whoever asks why a phone did not ring. Calls for which no push was sent have a record,
+/// too. It holds neither token nor caller.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
@@ -22,23 +22,23 @@ package struct TimelineRecord: Hashable, Sendable {
 
     /// Why no push was asked for.
     package enum Omission: String, Hashable, Sendable, CaseIterable {
-        /// Nobody has that name: 404.
+        /// There is no such user, so the caller gets 404.
         case unknownUser = "unknown-user"
-        /// The user has no contact: 480.
+        /// The user has no contact, so the caller gets 480.
         case noContact = "no-contact"
-        /// There are as many calls as the daemon serves at a time: 503.
+        /// There are as many calls as the daemon serves at a time, so the caller gets 503.
         case tooManyCalls = "too-many-calls"
-        /// The contact has no push parameters that can be used: it got the INVITE at once.
+        /// The contact has no push parameters that can be used, so it got the INVITE at once.
         case ordinaryContact = "ordinary-contact"
-        /// Its provider is switched off: it got the INVITE at once.
+        /// Its provider is switched off, so it got the INVITE at once.
         case providerOff = "provider-off"
-        /// It had just registered: it got the INVITE at once.
+        /// The phone had just registered, so it got the INVITE at once.
         case justRegistered = "just-registered"
-        /// It had too many pushes; the call waited for it all the same.
+        /// The phone had too many pushes. The call waited for it nevertheless.
         case deviceLimit = "device-limit"
-        /// The caller woke too many phones; the call waited for it all the same.
+        /// The caller woke too many phones. The call waited for this one nevertheless.
         case callerLimit = "caller-limit"
-        /// Its token carries nothing but calls, or its provider has no such push.
+        /// The token can be used for calls only, or the provider has no such push.
         case notCarried = "not-carried"
     }
 
@@ -49,7 +49,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case underWay = "under-way"
         /// The last try has its answer.
         case finished
-        /// Taken back before that: the phone was there, or the call over.
+        /// It was taken back before that, because the phone had come or the call was over.
         case withdrawn
         /// The daemon ended before it was written down.
         case unknown
@@ -58,7 +58,7 @@ package struct TimelineRecord: Hashable, Sendable {
     /// What the provider said to the last try, or what stood in its way.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
-        /// And named another token to use from now on.
+        /// The provider accepted it, and named another token to use from now on.
         case acceptedWithNewToken = "new-token"
         case tokenDead = "token-dead"
         /// It could not be reached, or had trouble of its own.
@@ -67,9 +67,9 @@ package struct TimelineRecord: Hashable, Sendable {
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
-        /// Not sent: too many wait already.
+        /// It was not sent, because too many pushes waited already.
         case queueFull = "queue-full"
-        /// Not sent: no app of the settings is meant by that token.
+        /// It was not sent, because the token belongs to no app of the settings.
         case noApp = "no-app"
     }
 
@@ -78,7 +78,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case answered
         case answeredElsewhere = "answered-elsewhere"
         case declinedElsewhere = "declined-elsewhere"
-        /// The phone said so, with ``TimelineRecord/endStatus``.
+        /// The phone gave the final answer ``TimelineRecord/endStatus``.
         case refused
         /// It got the INVITE and gave no final answer.
         case noAnswer = "no-answer"
@@ -102,7 +102,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case restarted
     }
 
-    /// What let a held call out when no REGISTER did: it came on the very flow that the phone registered on.
+    /// What let a held call go on when no REGISTER did. It came on the very flow that the phone had registered on.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -115,41 +115,41 @@ package struct TimelineRecord: Hashable, Sendable {
     package let host: ByteString
     /// 0 when no phone was to be called.
     package let device: DeviceID
-    /// Of a list of missed calls: the oldest.
+    /// The call; of a list of missed calls the oldest one.
     package let callRef: CallRef?
-    /// Empty for a list of missed calls.
+    /// The Call-ID; empty for a list of missed calls.
     package let callID: ByteString
-    /// Calls in the list of missed ones.
+    /// How many calls are in the list of missed calls.
     package let calls: Int
     package let requestedAt: UnixTime
     package let omission: Omission?
 
-    /// The provider's or the app's name in logs and settings.
+    /// The name of the app in logs and commands.
     package var app: String
-    /// The push's; `nil` when none was asked for.
+    /// The code of the push; `nil` when no push was asked for.
     package let code: PushCode?
     package var delivery: Delivery
     package var tries = 0
     package var answer: Answer?
     /// The HTTP status of the last answer.
     package var status: Int?
-    /// What the provider or the HTTP client said to what did not succeed, of the last such try.
+    /// What the provider or the HTTP client said to the last try that did not succeed.
     package var reason = ""
     /// Since when the token is dead, by the provider's word.
     package var deadSince: UnixTime?
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
     package var steps = Steps()
-    /// `nil` when the phone has registered for the call, or got it in another way, or not at all.
+    /// What let the call go on; `nil` when the phone registered for it, got it in another way, or did not get it.
     package var sign: SignOfLife?
-    /// What the app said of the push; of `read` also what we know without it.
+    /// What the app said of the push. That it was read may be known without the app, too.
     package var marks = PushMarks()
     package var end: End?
     package var endStatus: UInt16?
-    /// It is in the store as a call under way, and leaves there when it is complete.
+    /// Whether the store has it as a call under way, which has to be deleted there when the record is complete.
     package var hasOpening = false
 
-    /// Milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
+    /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
         /// When the first try was sent.
         package var sent: Int32?
@@ -165,8 +165,7 @@ package struct TimelineRecord: Hashable, Sendable {
         package init() {}
     }
 
-    /// The beginning; everything else is as if nothing had happened. Without an omission a push is asked for, and has a
-    /// code.
+    /// Begins a record, in which nothing has happened yet. Without an omission a push is asked for, and has a code.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -187,7 +186,7 @@ package struct TimelineRecord: Hashable, Sendable {
         delivery = omission == nil ? .underWay : .none
     }
 
-    /// A crash or the like has ended the call; how far its push came nobody knows.
+    /// The daemon ended without being stopped during the call. How far the push came is not known.
     package mutating func cutOff(by date: UnixTime) {
         if delivery == .underWay { delivery = .unknown }
         end = .restarted

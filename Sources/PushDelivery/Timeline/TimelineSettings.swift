@@ -1,6 +1,6 @@
 package import Settings
 
-/// How much of what was done for phones is remembered.
+/// How much is kept of what was done for phones.
 package struct TimelineSettings: SettingsGroup, Hashable {
     package var maximumAge: Duration = .seconds(604_800)
     package var maximumRecords = 1_000_000

@@ -3,17 +3,18 @@ package import Settings
 
 /// A host that web pushes may go to, or all hosts below a name.
 ///
-/// The URL of a web push comes from a phone: this list decides where requests go, and nothing in the URL (T12).
+/// The URL of a web push comes from a phone, so a list of such hosts decides where requests may go, and not the URL
+/// (T12).
 package struct WebPushHost: Hashable, Sendable {
-    /// Lower case; without the `*.` of a suffix.
+    /// The name in lower case, without the `*.` of a suffix.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16
 
-    /// The one that URLs need not name.
+    /// The port that URLs need not name.
     static let standardPort: UInt16 = 443
 
-    /// Where the subscriptions of today's browsers are.
+    /// The hosts of the push services of today's browsers.
     static let known = [
         WebPushHost("fcm.googleapis.com"), WebPushHost("updates.push.services.mozilla.com"),
         WebPushHost("push.services.mozilla.com", isSuffix: true), WebPushHost("notify.windows.com", isSuffix: true),
@@ -55,7 +56,7 @@ package struct WebPushHost: Hashable, Sendable {
     }
 }
 
-/// Host names in the one form that nobody reads differently.
+/// Host names in the one form that all programs read alike.
 enum HostName {
     /// Labels of lower-case letters, digits and hyphens with dots between them, none at the end (RFC 1123).
     static func isValid(_ name: ByteString) -> Bool {
@@ -71,7 +72,7 @@ enum HostName {
         return label.allSatisfy { ($0.isASCIILetter && $0 == $0.asciiLowercased) || $0.isASCIIDigit || $0 == hyphen }
     }
 
-    /// Digits of a port as they are usually written, without zeros in front.
+    /// Reads a port as it is usually written, without leading zeros.
     static func port(_ digits: ByteString) -> UInt16? {
         guard !digits.isEmpty, digits[0] != UInt8(ascii: "0") else { return nil }
         return digits.decimal()

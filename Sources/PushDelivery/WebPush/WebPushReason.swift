@@ -4,7 +4,7 @@ import JSON
 enum WebPushReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         switch answer.status {
-        // 201; 202 when a receipt was asked for.
+        // It is 201, or 202 when a receipt was asked for.
         case 200...299: return .accepted(nil)
         case 404, 410: return .tokenDead(since: nil)
         default: break
@@ -15,7 +15,7 @@ enum WebPushReason {
         return .unexplained(answer.status, reason, retryAfter)
     }
 
-    /// Apple's or Mozilla's words; other services give none that a program could find.
+    /// The reason that Apple or Mozilla give. Other services give none that a program could find.
     private static func reason(_ answer: ProviderAnswer) -> String? {
         guard answer.body.count <= ProviderAnswer.bodyLimit, let body = try? JSONValue(answer.body) else { return nil }
         return (body["reason"]?.string ?? body["message"]?.string).map { String($0.prefix(200)) }

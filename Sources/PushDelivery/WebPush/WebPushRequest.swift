@@ -1,9 +1,10 @@
 import Bytes
 
-/// A push as the service of a browser or app wants it (RFC 8030): data of any profile as a JSON object, which only the
-/// device can read, or nothing at all for a device that gave no keys.
+/// A push as the service of a browser or app wants it (RFC 8030). It carries the data of any profile as a JSON object
+/// that only the device can read, or nothing at all for a device that gave no keys.
 enum WebPushRequest {
-    /// Bytes of a payload before it is encrypted: what services must take, less what encryption adds (RFC 8291).
+    /// How many bytes a payload may have before it is encrypted: what services must take, less what encryption adds
+    /// (RFC 8291).
     private static let limit = 3993
 
     static func make(_ context: PayloadContext, _ settings: WebPushSettings) -> PushRendering {
@@ -24,7 +25,7 @@ enum WebPushRequest {
         case .incomingCall(let call):
             life = context.inviteTTL
             urgency = "high"
-            // One that is tried again takes the place of what may have been accepted unnoticed.
+            // A second try replaces the first, which the service may have accepted without our knowing.
             topic = Self.topic(of: call.callRef)
         case .missedCalls:
             life = context.missedCallsTTL
@@ -32,12 +33,12 @@ enum WebPushRequest {
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // Without keys for a payload the message would be lost on the way; a wake-up would not, and would be taken for
-            // a call where it means the end of one.
+            // Without keys for a payload the message would be lost on the way; a wake-up would not, and would be taken
+            // for a call where it means the end of one.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
-            // What tells of a call that is over takes the place of what tells of the call.
+            // The push for the end of a call replaces the push for the call.
             topic =
                 notification.endedCall.map { Self.topic(of: $0.call.callRef) }
                 ?? context.code.description.filter { $0 != "-" }
@@ -52,7 +53,7 @@ enum WebPushRequest {
 
     private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
-    /// May be too long all the same, when it is not a list that can be cut.
+    /// The payload. It may be too long nevertheless, if it is not a list that can be cut.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
         var room = limit
         while true {
@@ -61,7 +62,7 @@ enum WebPushRequest {
             profile.fields(context, room: room).append(membersTo: &body)
             body.append("}")
             guard body.count > limit, room > 0 else { return body }
-            // Quotes and commas are not counted in the room; a list loses whole calls or nothing.
+            // The room does not count quotes and commas, and a list can only lose whole calls.
             room -= max(body.count - limit, leastStep)
         }
     }

@@ -1,19 +1,19 @@
 package import Bytes
 
-/// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from `pn-param`,
-/// where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
+/// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from
+/// `pn-param`, where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// As the device sent them, without padding; whether the first is a point on the curve is not known here.
+    /// The keys as the device sent them, without padding. Whether the first is a point on the curve is not known here.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// Where to send; at an allowed host, and nothing in it that two readers could understand differently.
+    /// Where to send pushes. The host is allowed, and there is nothing in it that two programs could read differently.
     package let url: String
     /// `https://host`, with the port unless it is the standard one (RFC 6454).
     package let origin: String
-    /// `nil`: only pushes without payload are possible.
+    /// The keys for payloads; `nil` if only pushes without payload are possible.
     package let keys: Keys?
 
     /// How many bytes a URL may have.
@@ -46,11 +46,11 @@ package struct WebPushToken: Hashable, Sendable {
 }
 
 extension WebPushToken.Keys {
-    /// The characters of 65 and of 16 bytes.
+    /// How many characters 65 bytes and 16 bytes have in base64url.
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// `nil` for a `pn-param` of another form, which RFC 8599 gives no meaning.
+    /// Reads a `pn-param`; `nil` for one of another form, which RFC 8599 gives no meaning.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
@@ -70,8 +70,8 @@ extension WebPushToken.Keys {
 }
 
 extension ByteString {
-    /// Whether all of it may stand in a URL without a fragment (RFC 3986): visible ASCII without the characters that some
-    /// readers change, and each `%` with its two digits.
+    /// Whether all of it may stand in a URL without a fragment (RFC 3986): visible ASCII without the characters that
+    /// some readers change, and each `%` with its two digits.
     var isURLText: Bool {
         withSpan { span in
             for index in span.indices {

@@ -5,28 +5,28 @@ package import Timekeeping
 
 /// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): challenges and the check of answers.
 ///
-/// What an answer looks like does not tell whether the user exists: for an unknown one the same is computed.
+/// An answer does not tell whether the user exists, because the same is computed for unknown users.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
         /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
         case challenge(Reason)
-        /// The user is who they say, but may not do this: answer 403.
+        /// The user has proved who they are, but may not do this: answer 403.
         case forbidden(DigestUser)
-        /// Too many wrong passwords were shown: this one was not looked at.
+        /// Too many wrong passwords were shown, so this one was not looked at. The time says how long to wait.
         case limited(Duration)
     }
 
     package enum Reason: Hashable, Sendable {
-        /// Nothing was shown that fits a challenge of ours.
+        /// The request has no credentials that fit one of our challenges.
         case nothingShown
-        /// The nonce is not ours, is another holder's, is too old or was used: the phone need not ask its user.
+        /// The nonce is not ours, was made for another holder, is too old or was used. The phone need not ask its user.
         case stale
-        /// The response to our nonce is wrong; the user need not exist.
+        /// The response to our nonce is wrong. The user of this name need not exist.
         case wrong(ByteString)
     }
 
-    /// Who asks: it decides which header fields are used.
+    /// As what we ask for a password, which decides on the header fields.
     package enum Role: Hashable, Sendable {
         /// WWW-Authenticate and Authorization, with 401.
         case registrar
@@ -53,22 +53,22 @@ package struct DigestAuthenticator: Sendable {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
 
-    /// Answered challenges that are remembered; at most ``DigestSettings/nonceMemory``.
+    /// How many answered challenges are remembered; at most ``DigestSettings/nonceMemory``.
     package var rememberedCount: Int { ledger.count }
 
     // MARK: Challenge
 
-    /// What asks for a password: one field for each algorithm that is offered (RFC 8760 section 2.3). They have what must be
-    /// there and no more: a challenge goes to somebody who has proved nothing (T4.1).
+    /// The header fields that ask for a password, one for each algorithm that is offered (RFC 8760 section 2.3). They
+    /// hold only what must be there, because a challenge goes to somebody who has proved nothing (T4.1).
     ///
     /// - Parameters:
     ///   - realm: whose passwords are asked for.
     ///   - stale: whether the phone may answer without asking its user.
     ///   - role: which header field it becomes.
-    ///   - request: what is challenged: its User-Agent decides what is offered.
+    ///   - request: the request that is challenged. Its User-Agent decides on what is offered.
     ///   - holder: who can answer it.
-    ///   - users: an algorithm that one of them has no hash for is not offered.
-    ///   - now: when it begins to age.
+    ///   - users: all users. An algorithm that one of them has no hash for is not offered.
+    ///   - now: the time from which the challenge ages.
     /// - Returns: the fields, all with the same nonce, the preferred algorithm first.
     package mutating func challenge(
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
@@ -91,7 +91,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The algorithms for one client, the preferred one first. Who it is that asks does not count, nor whether there is
+    /// The algorithms for one client, the preferred one first. They do not depend on who asks, nor on whether there is
     /// such a user (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
@@ -99,7 +99,7 @@ package struct DigestAuthenticator: Sendable {
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// A client that fails when it is offered anything but MD5.
+    /// Whether the client fails when it is offered anything but MD5.
     private func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
@@ -111,8 +111,8 @@ package struct DigestAuthenticator: Sendable {
 
     /// Judges the credentials of a request: the first that answer a nonce of ours.
     ///
-    /// No password is looked at before the nonce was seen to be one that this holder received: so nobody makes us hash
-    /// for an invented address, and a wrong one counts for whoever showed it (T8).
+    /// No password is looked at before it is known that this holder has received the nonce. So nobody makes us hash
+    /// with an invented address, and a wrong password counts for whoever showed it (T8).
     ///
     /// - Parameters:
     ///   - request: the request as received.
@@ -120,11 +120,11 @@ package struct DigestAuthenticator: Sendable {
     ///   - realm: credentials for other realms are not ours.
     ///   - owner: the user that must have made the request: of a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` when any user may.
-    ///   - flow: a retransmission comes on the flow of the original.
-    ///   - holder: who shows them.
-    ///   - users: who exists.
-    ///   - now: the age of a nonce ends here.
-    ///   - wait: how long to wait before a password of that user is looked at; `nil`: not at all.
+    ///   - flow: where the request came from. A retransmission comes on the flow of the original.
+    ///   - holder: who shows the credentials.
+    ///   - users: all users.
+    ///   - now: the time, which the age of a nonce is counted to.
+    ///   - wait: how long to wait before a password of that user is looked at; `nil` if it may be looked at now.
     /// - Returns: the verdict; a challenge when no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
@@ -154,7 +154,7 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// The user whose password made the response. Takes as long when there is no such user.
+    /// The user whose password made the response. It takes as long when there is no such user.
     private func user(
         showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
         _ users: UserDirectory
@@ -167,8 +167,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
     }
 
-    /// Of everything in the message: under the same count nothing passes but the very request that was answered, so that
-    /// credentials that somebody has seen are good for no other Contact (T6).
+    /// A hash of the whole message. With the same nonce count only the very same request passes again, so that
+    /// credentials that somebody has overheard cannot be used for another Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -176,7 +176,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether a password itself is the user's, for services that are given one. Takes as long for users who do not exist.
+    /// Whether a password is the user's, for services that are given the password itself. It takes as long for users
+    /// who do not exist.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
@@ -197,7 +198,7 @@ package struct DigestAuthenticator: Sendable {
         let count: UInt32?
     }
 
-    /// What can be said of credentials without knowing the user; `nil` when they fit no challenge of ours.
+    /// Reads credentials as far as that needs no user; `nil` when they fit none of our challenges.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)
@@ -211,7 +212,7 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// Only what was offered: otherwise an attacker in the middle could choose the weakest.
+    /// The algorithm, if it was offered. Otherwise an attacker in the middle could choose the weakest.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
@@ -228,7 +229,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Leniently: proxies and phones disagree about parameters and ports, not about user and host.
+    /// Whether the URI of the credentials may stand for that of the request. Only user and host have to be the same,
+    /// since proxies and phones disagree about parameters and ports.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = URIText.read(text) else { return false }

@@ -1,7 +1,7 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptography of digest authentication, handed in from outside: this module has none.
+/// The cryptography of digest authentication. It is handed in from outside, because this module has none.
 package struct DigestFunctions: Sendable {
     /// The binary digest of some bytes.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
@@ -44,7 +44,7 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Takes the same time wherever the first difference stands; lengths are no secret.
+/// Compares in the same time wherever the first difference stands. The lengths are no secret.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

@@ -6,7 +6,7 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     case sha256 = "SHA-256"
     case md5 = "MD5"
 
-    /// Digits of a response or HA1 in hexadecimal.
+    /// How many hexadecimal digits a response or HA1 has.
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 

@@ -2,18 +2,19 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// How many wrong passwords a source may show, and how many may be shown for a user, before none is looked at any more
-/// (T8). One for SIP and HTTP.
+/// Limits how many wrong passwords a source may show, and how many may be shown for a user, before none is looked at
+/// any more (T8). SIP and HTTP share one limit.
 ///
-/// Pure, and of constant memory: keys of the tables are seeded hashes, and each table holds so many. Users count whether
-/// they exist or not. Nothing that goes well forgives a guess: who has one user's password gets no more tries at another's.
+/// Its memory is bounded: the keys of the tables are seeded hashes, and each table holds only so many. Users count
+/// whether they exist or not. A right password does not make up for wrong ones, so that whoever has one user's password
+/// gets no more tries at another's.
 ///
-/// But a user is not locked out by others: where the user has shown the right password before, only wrong ones from there
-/// count, and only for that user.
+/// But a user is not locked out by others: at a place where the user has shown the right password before, only wrong
+/// passwords from that place count, and only for that user.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
-    /// By user and source, where that user is known at that source.
+    /// The wrong passwords by user and source, for users who are known at that source.
     private var known: RateLimit<Int>
     /// Which users have shown their password from where: the newer half, and the older.
     private var recentProofs = Set<Int>()
@@ -28,7 +29,7 @@ package struct LoginLimit: Sendable {
         package let source: IPAddress?
         /// Whose password it would be; `nil` for what is no user's.
         package let user: AddressOfRecord?
-        /// The user has a contact at that source.
+        /// Whether the user has a contact at that source.
         package let isAtHome: Bool
 
         package init(from source: IPAddress?, for user: AddressOfRecord? = nil, isAtHome: Bool = false) {
@@ -46,15 +47,15 @@ package struct LoginLimit: Sendable {
     }
 
     /// - Parameters:
-    ///   - perSource: wrong ones a minute from one IPv4 address or IPv6 /64; 0 for any number.
-    ///   - perUser: wrong ones a minute for one user, whoever shows them; 0 for any number.
+    ///   - perSource: how many wrong passwords a minute one IPv4 address or IPv6 /64 may show; 0 for any number.
+    ///   - perUser: how many wrong passwords a minute may be shown for one user; 0 for any number.
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
         users = RateLimit(perMinute: perUser, capacity: Self.capacity)
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long whoever asks must wait until a password is looked at; `nil`: not at all.
+    /// How long to wait until a password is looked at; `nil` if it may be looked at now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -74,7 +75,7 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// A password was right. Whom a trusted peer speaks for may be anywhere: nothing is learnt from it.
+    /// A password was right. If a trusted peer has shown it, it does not tell where the user is.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

@@ -2,7 +2,7 @@ package import Bytes
 
 /// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
 ///
-/// HA1 is as good as the password within its realm; the description leaves it out.
+/// Within its realm an HA1 is as good as the password, so the description leaves it out.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -63,7 +63,7 @@ package struct UserDirectory: Sendable {
         return old
     }
 
-    /// Whether there is nobody who could not answer a challenge with that algorithm.
+    /// Whether everybody could answer a challenge with that algorithm.
     package func allHave(_ algorithm: DigestAlgorithm) -> Bool { hashCounts[algorithm, default: 0] == users.count }
 
     private mutating func count(_ user: DigestUser?, by change: Int) {

@@ -16,8 +16,8 @@ extension Connection {
         return changes > 0
     }
 
-    /// Of the pushes that count in the badge. Nobody has more of them than that, but for phones that never read anything;
-    /// theirs count no more when they are too old.
+    /// Notes that all pushes of the device that count in its badge were read. It looks at a limited number, which only
+    /// phones exceed that never read anything, and their pushes do not count any more when they are too old.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
@@ -28,9 +28,10 @@ extension Connection {
             """, date, device)
     }
 
-    /// Accepted and not read, those of each device in the order in which they were asked for. An index alone is read.
+    /// Accepted pushes that were not read, those of each device in the order in which they were asked for. Reading an
+    /// index is enough for this.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) throws(SQLError) -> [UnreadPush] {
-        // Before the first there is no device: numbers begin with the smallest that SQLite knows.
+        // The smallest number that SQLite knows stands before the first device.
         let rows = try statement(
             """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread

@@ -16,7 +16,7 @@ extension Connection {
 
     func removeOpenCalls() throws(SQLError) { try execute("DELETE FROM open_call") }
 
-    /// What an earlier run has left becomes records of calls that its end cut off.
+    /// Makes records of the calls that were under way when an earlier run ended without being stopped.
     ///
     /// - Returns: how many.
     func cutOffOpenCalls(at date: UnixTime, isKept: Bool) throws(SQLError) -> Int {

@@ -3,8 +3,8 @@ import Timekeeping
 
 /// How pushes fared, counted by SQL over the timeline's rows.
 extension Connection {
-    /// What counts as what. SIP shows some of it for calls, whatever their apps say: a phone that registered has got the
-    /// push, and one that answered has followed it.
+    /// How the figures are counted. For calls SIP shows some of them, whatever the app says: a phone that registered
+    /// has got the push, and a phone that answered has followed it.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -54,7 +54,7 @@ extension Connection {
         return try page(of: rows, limit: asked.by == .push ? asked.limit : .max) { $0.statistics(asked.by) }
     }
 
-    /// How many apps, or days, there are at most.
+    /// How many apps or days an answer has at most.
     private static let groupLimit = 10_000
 }
 
