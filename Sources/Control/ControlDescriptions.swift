@@ -1,31 +1,20 @@
 package import HTTPServices
+import PushSending
 
 /// What operators ask and order, for whoever writes a client of the admin API.
 extension RouteDescription {
     // MARK: Users
 
     static let users = RouteDescription("listUsers", "Users for digest authentication, by domain and name").page(.text)
-        .answer(
-            200, "A page of users",
-            .object(["users": .list(of: .object(["name": .text]))], optional: ["next": .text])
-        ).notRead()
+        .answer(200, "A page of users", UserPage.self).notRead()
 
     static let putUser = RouteDescription(
         "putUser", "Add a user, or change the password",
         detail: "With a password, or with the HA1 hashes of RFC 7616 for the realm in the name."
-    )
-    .body(
-        .object(
-            ["name": .text(3...512).described("`user@domain`")],
-            optional: [
-                "password": .text(1 ... .max), "ha1MD5": .text(pattern: "^[0-9a-fA-F]{32}$"),
-                "ha1SHA256": .text(pattern: "^[0-9a-fA-F]{64}$"),
-                "ha1SHA512_256": .text(pattern: "^[0-9a-fA-F]{64}$"),
-            ])
-    ).done("It is stored.").notStored()
+    ).body(UserRequest.self).done("It is stored.").notStored()
 
     static let user = RouteDescription("getUser", "Whether there is a user").user()
-        .answer(200, "There is", .object(["name": .text])).problem(404, noUser)
+        .answer(200, "There is", UserReport.self).problem(404, noUser)
 
     static let removeUser = RouteDescription(
         "removeUser", "Remove a user", detail: "Devices that are registered stay until they are removed."
@@ -35,58 +24,26 @@ extension RouteDescription {
 
     static let devices = RouteDescription(
         "listDevices", "A user's devices, registered by SIP or reported over HTTP", detail: "Tokens are shortened."
-    ).user()
-        .answer(
-            200, "The devices",
-            .list(
-                of: .shared(
-                    "Device",
-                    .object(
-                        [
-                            "id": .text, "name": .text.described("Short; no other device of the user has it."),
-                            "contact": .text, "isFresh": .flag, "registeredAt": .date,
-                        ],
-                        optional: [
-                            "flow": .text.described("Where it registered from; missing when it has not."),
-                            "token": .text.described("Provider and the start of the token; missing without push."),
-                        ])))
-        ).problem(404, noName)
+    ).user().answer(200, "The devices", [BindingReport].self).problem(404, noName)
 
     static let removeDevice = RouteDescription(
         "removeUserDevice", "Remove a device, as if it had signed out", detail: "It is back when it registers again."
     ).user().path("id", "Id or name, as the list has them.").done("It is stored.")
-        .problem(404, "The user has no such device.").problem(409, "Several have that name.")
-        .notStored()
+        .problem(404, "The user has no such device.").problem(409, "Several have that name.").notStored()
 
     static let bucket = RouteDescription("listMissedCalls", "A user's missed calls that are still to be reported")
-        .user()
-        .answer(
-            200, "The calls",
-            .list(
-                of: .shared(
-                    "MissedCall",
-                    .object([
-                        "callRef": .text, "caller": .text, "date": .date,
-                        "isOver": .flag.described("False while the call is being offered."),
-                        "devices": .list(of: .text).described("Names of those that are still to be told."),
-                    ])))
-        ).problem(404, noName)
+        .user().answer(200, "The calls", [BucketEntryReport].self).problem(404, noName)
 
     static let emptyBucket = RouteDescription(
         "emptyBucket", "Forget a user's missed calls", detail: "Calls that are being offered stay."
-    ).user().answer(200, "How many were forgotten", .object(["removed": .number(0...)])).problem(404, noName)
-        .notStored()
+    ).user().answer(200, "How many were forgotten", RemovalReport.self).problem(404, noName).notStored()
 
     // MARK: Calls
 
     static let heldCalls = RouteDescription(
         "listHeldCalls", "Calls that wait for a phone or ring, oldest first",
         detail: "A page may be short, or empty, although there is another: go on while there is a `next`."
-    ).page(.number(0...Int64.max))
-        .answer(
-            200, "A page of calls",
-            .object(["calls": .list(of: .heldCall)], optional: ["next": .number])
-        )
+    ).page(.number(0...Int64.max)).answer(200, "A page of calls", HeldCallPage.self)
 
     static let endCall = RouteDescription("endHeldCall", "End a call that waits or rings")
         .path("id", "Id or `callRef`, as the list has them, or the Call-ID.")
@@ -97,7 +54,7 @@ extension RouteDescription {
     // MARK: Providers
 
     static let providers = RouteDescription("listProviders", "Push providers, and how each app's pushes have fared")
-        .answer(200, "The configured providers", .list(of: .provider))
+        .answer(200, "The configured providers", [ProviderReport].self)
 
     static func providerSwitch(_ word: String) -> RouteDescription {
         RouteDescription("\(word)Provider", "Switch a push provider \(word == "enable" ? "on" : "off")")
@@ -106,13 +63,7 @@ extension RouteDescription {
     }
 
     package static let feedback = RouteDescription("pullFeedback", "Ask Apple's feedback service for dead tokens now")
-        .answer(
-            200, "What came of it",
-            .object([
-                "records": .number(0...), "contactsDropped": .number(0...), "ignoredAsOlder": .number(0...),
-                "unknown": .number(0...), "failures": .list(of: .text),
-            ])
-        ).problem(409, "push.apns.feedback.endpoint is not set.")
+        .answer(200, "What came of it", FeedbackReport.self).problem(409, "push.apns.feedback.endpoint is not set.")
 
     static func explain(inPath: Bool) -> RouteDescription {
         let description = RouteDescription("explain", "Why a phone was woken for a call, or why not")
@@ -122,34 +73,19 @@ extension RouteDescription {
                 "name", "`user@domain` or `user`, a Call-ID without slashes, a `callRef`, or the code of a push.")
             : description.query(
                 "name", "As in the path; a Call-ID may have slashes here.", .text(1 ... .max), isRequired: true)
-        return named.query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000)).answer(
-            200, "What is known",
-            .object([
-                "name": .text, "isUser": .flag, "isKnown": .flag, "date": .date.described("In milliseconds."),
-                "contacts": .list(of: .object(["device": .number])), "providers": .list(of: .provider),
-                "held": .list(of: .heldCall), "missedCalls": .number(0...), "keepsTimeline": .flag,
-                "maximumAge": .number(0...), "records": .list(of: .object(["kind": .text, "aor": .text])),
-            ])
-        ).notRead()
+        return named.query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000))
+            .answer(200, "What is known", ExplainReport.self).notRead()
     }
 
     // MARK: Keys
 
     static let keys = RouteDescription("listKeys", "API keys, without the keys themselves")
-        .answer(
-            200, "All of them",
-            .list(of: .shared("Key", .object(["name": .text, "scopes": .text, "createdAt": .date]))))
+        .answer(200, "All of them", [APIKeyReport].self)
 
     static let addKey = RouteDescription(
         "addKey", "Add an API key", detail: "Whoever adds it makes it up: `spd_` and 43 characters of URL-safe base64."
-    )
-    .body(
-        .object([
-            "name": .name, "hash": .text(pattern: "^[0-9a-fA-F]{64}$").described("SHA-256 of the key."),
-            "scopes": .text.described("Names with commas."),
-        ])
-    ).done("It is stored, and counts from now on.").problem(409, "There is one of that name, or there are too many.")
-    .notStored()
+    ).body(APIKeyRequest.self).done("It is stored, and counts from now on.")
+        .problem(409, "There is one of that name, or there are too many.").notStored()
 
     static let removeKey = RouteDescription("removeKey", "Remove an API key").path("name", "Its name.")
         .done("It is refused from now on.").problem(404, "There is no such key.").notStored()
@@ -157,31 +93,10 @@ extension RouteDescription {
     // MARK: Apps
 
     static let apps = RouteDescription("listApps", "Mobile apps whose servers may register devices")
-        .answer(
-            200, "All of them",
-            .list(
-                of: .shared(
-                    "App",
-                    .object(
-                        [
-                            "name": .text, "id": .guid, "org": .text, "user": .text, "apnsProvider": .text,
-                            "isFixed": .flag.described("It stands in the settings."),
-                        ], optional: ["apnsParam": .text, "fcmParam": .text, "createdAt": .date]))))
+        .answer(200, "All of them", [AppReport].self)
 
     static let addApp = RouteDescription("addApp", "Add a mobile app")
-        .body(
-            .object(
-                [
-                    "name": .name, "id": .guid.described("What requests name as MobileAppId."),
-                    "org": .text(1...256).described("The organisation in the requests' path."),
-                    "hash": .text(pattern: "^[0-9a-fA-F]{64}$").described("SHA-256 of the ApiToken."),
-                ],
-                optional: [
-                    "user": .text.described("The address that a UserId stands for, with `{{user}}` in it once."),
-                    "apnsProvider": .choice(AppleEnvironment.allCases.map(\.rawValue)), "apnsParam": .text(0...256),
-                    "fcmParam": .text(0...256),
-                ])
-        ).done("It is stored, and may register devices from now on.")
+        .body(AppRequest.self).done("It is stored, and may register devices from now on.")
         .problem(409, "The name or the id is taken, or there are too many.").notStored()
 
     static let removeApp = RouteDescription(
@@ -203,30 +118,4 @@ extension RouteDescription {
         query("after", "The `next` of the page before.", cursor)
             .query("limit", "How many on a page; 100 without it.", .number(1...1000))
     }
-}
-
-extension JSONSchema {
-    fileprivate static let name = text(1...64, pattern: "^[A-Za-z0-9_.-]+$")
-
-    fileprivate static let heldCall = shared(
-        "HeldCall",
-        .object([
-            "id": .number(0...), "callRef": .text, "aor": .text, "callID": .text, "receivedAt": .date,
-            "sleeping": .number(0...), "ringing": .number(0...),
-            "sleepingDevices": .list(of: .text).described("Names, as in the list of a user's devices."),
-            "ringingDevices": .list(of: .text),
-        ]))
-
-    fileprivate static let provider = shared(
-        "Provider",
-        .object([
-            "name": .text, "isEnabled": .flag,
-            "apps": .list(
-                of: .object(
-                    [
-                        "name": .text, "isReachable": .flag, "accepted": .number(0...), "failed": .number(0...),
-                        "deadTokens": .number(0...), "credentialsRefused": .number(0...), "queued": .number(0...),
-                        "inFlight": .number(0...),
-                    ], optional: ["refusal": .text, "refusedAt": .date])),
-        ]))
 }

@@ -5,7 +5,12 @@ import Timekeeping
 
 /// What the control socket says and takes, as JSON. The command line reads the same types.
 
-package struct HeldCallReport: Codable, Sendable {
+package struct HeldCallReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "HeldCall"
+    package static let notes: [String: JSONSchema] = [
+        "sleepingDevices": .words("Names, as in the list of a user's devices.")
+    ]
+
     /// To end it with; later calls have higher ones.
     package var id: UInt64 = 0
     package var callRef: String
@@ -15,38 +20,48 @@ package struct HeldCallReport: Codable, Sendable {
     package var receivedAt: Int64
     package var sleeping: Int
     package var ringing: Int
-    /// Names of the devices, unlike the numbers ``BindingReport/id``.
     package var sleepingDevices: [String]
     package var ringingDevices: [String]
 }
 
-package struct BucketEntryReport: Codable, Sendable {
+package struct BucketEntryReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "MissedCall"
+    package static let notes: [String: JSONSchema] = [
+        "isOver": .words("False while the call is being offered."),
+        "devices": .words("Names of those that are still to be told."),
+    ]
+
     package var callRef: String
     package var caller: String
     /// Unix seconds.
     package var date: Int64
-    /// The call ended unanswered; false while it is being offered.
     package var isOver: Bool
-    /// Names of the devices that the call is still to be reported to.
     package var devices: [String]
 }
 
-package struct BindingReport: Codable, Sendable {
+package struct BindingReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "Device"
+    package static let notes: [String: JSONSchema] = [
+        "name": .words("Short; no other device of the user has it."),
+        "flow": .words("Where it registered from; missing when it has not."),
+        "token": .words("Provider and the start of the token; missing without push."),
+    ]
+
     /// A number beyond 2^53, which not every reader of JSON takes for a number.
     package var id: String
     /// What people call it: short, the same after a restart, and no other device of the user has it.
     package var name: String
     package var contact: String
-    /// Where it registered from; `nil` when it was reported over HTTP and has not registered.
     package var flow: String?
-    /// Provider and the start of the token; `nil` for an ordinary contact.
     package var token: String?
     package var isFresh: Bool
     /// Unix seconds: when it last registered or was reported.
     package var registeredAt: Int64
 }
 
-package struct ProviderReport: Codable, Sendable {
+package struct ProviderReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "Provider"
+
     package var name: String
     package var isEnabled: Bool
     package var apps: [PushAppFigures] = []
@@ -96,7 +111,12 @@ package struct RemovalReport: Codable, Sendable {
 }
 
 /// A user to add or change, by password or as ``UserCredentials``.
-package struct UserRequest: Codable, Sendable {
+package struct UserRequest: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = [
+        "name": .text(3...512).described("`user@domain`"), "password": .text(1 ... .max),
+        "ha1MD5": .hexadecimal(32), "ha1SHA256": .hexadecimal(64), "ha1SHA512_256": .hexadecimal(64),
+    ]
+
     package var name: String
     package var password: String?
     package var ha1MD5: String?
@@ -132,7 +152,9 @@ package struct UserCredentials: Codable, Sendable {
     }
 }
 
-package struct APIKeyReport: Codable, Sendable {
+package struct APIKeyReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "Key"
+
     package var name: String
     /// Names with commas.
     package var scopes: String
@@ -141,9 +163,13 @@ package struct APIKeyReport: Codable, Sendable {
 }
 
 /// A key to add; its hash only, never the key itself.
-package struct APIKeyRequest: Codable, Sendable {
+package struct APIKeyRequest: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = [
+        "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
+        "scopes": .words("Names with commas."),
+    ]
+
     package var name: String
-    /// SHA-256, hexadecimal.
     package var hash: String
     package var scopes: String
 

@@ -1,18 +1,20 @@
 import Addressing
 import Bytes
+package import HTTPServices
 import PushDelivery
 import Registration
 import Timekeeping
 
 /// What is known of a user's phones, or of a call, for `sippushd explain`.
-package struct ExplainReport: Codable, Sendable {
+package struct ExplainReport: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = ["date": .words("In milliseconds.")]
+
     /// The name that was asked for.
     package var name: String
     /// The name is that of a user of one of our domains; else it is taken for a Call-ID.
     package var isUser: Bool
     /// The user has a contact or a password.
     package var isKnown: Bool
-    /// Unix milliseconds.
     package var date: Int64
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []

@@ -71,7 +71,7 @@ package final class ApplicationServices: @unchecked Sendable {
         }
         try await registerDeviceRegistration(in: api, door, ownEndpoints)
         guard keepsTimeline else { return }
-        LifecycleRoutes(door: door, store: store, codes: codes).register(in: &api.router)
+        MarkRoutes(door: door, store: store, codes: codes).register(in: &api.router)
         StatisticsRoutes(door: door, loop: loop, store: store, codes: codes).register(in: &api.router)
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }

@@ -2,11 +2,17 @@ import Foundation
 package import HTTPServer
 
 /// Why a request was not served: problem details (RFC 9457), thrown by handlers.
-package struct ServiceProblem: Error, Codable, Sendable {
-    /// What is wrong, the same for each occurrence.
+package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "Problem"
+    package static let notes: [String: JSONSchema] = [
+        "title": .words("What is wrong, the same for each occurrence."),
+        "status": .number(400...599).described("The status of the answer."),
+        "detail": .words("What is wrong this time."),
+    ]
+
     package var title: String
     package var status: Int
-    /// What is wrong this time, for whoever wrote the client; holds no secret.
+    /// For whoever wrote the client; holds no secret.
     package var detail: String?
     /// Seconds after which it is worth another try; a field of the answer, and no member of its body.
     package var retryAfter: Int?

@@ -11,7 +11,7 @@ package struct SystemRoutes {
         let status: String
     }
 
-    private struct VersionReport: Encodable {
+    fileprivate struct VersionReport: Codable {
         let version: String
     }
 
@@ -43,5 +43,5 @@ extension RouteDescription {
         .answer(200, "It does", .object(["status": .choice(["ready"])]))
         .problem(503, "The store cannot be written, or has fallen behind.")
     fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
-        .answer(200, "The version", .object(["version": .text]))
+        .answer(200, "The version", SystemRoutes.VersionReport.self)
 }

@@ -19,6 +19,7 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
+    package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
@@ -39,6 +40,9 @@ package struct JSONSchema: Hashable, Sendable {
     package static func choice(_ names: [String]) -> JSONSchema {
         typed("string", [("enum", .array(names.map { .string($0) }))])
     }
+
+    package static let name = text(1...64, pattern: "^[A-Za-z0-9_.-]+$")
+    package static func hexadecimal(_ digits: Int) -> JSONSchema { text(pattern: "^[0-9a-fA-F]{\(digits)}$") }
 
     package static let number = typed("integer")
 
@@ -69,13 +73,14 @@ package struct JSONSchema: Hashable, Sendable {
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
-        let all = Array(required) + Array(optional)
-        return JSONSchema(
-            [
-                ("type", "object"),
-                ("properties", .members(all.map { ($0.key, $0.value.value) })),
-            ] + (required.isEmpty ? [] : [("required", .array(required.map { .string($0.key) }))]),
-            using: all.map(\.value))
+        object(Array(required) + Array(optional), required: required.map(\.key))
+    }
+
+    static func object(_ members: [(String, JSONSchema)], required: [String]) -> JSONSchema {
+        JSONSchema(
+            [("type", "object"), ("properties", .members(members.map { ($0.0, $0.1.value) }))]
+                + (required.isEmpty ? [] : [("required", .array(required.map { .string($0) }))]),
+            using: members.map(\.1))
     }
 
     /// An object whose members have names of their own and values like this one.
@@ -92,9 +97,15 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Words
 
     package func described(_ text: String) -> JSONSchema {
-        guard case .object(let members) = value else { return self }
+        noted(JSONSchema([("description", .string(text))]))
+    }
+
+    /// With what another schema of the same type, or of none, says besides.
+    func noted(_ note: JSONSchema?) -> JSONSchema {
+        guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
+        precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
         var copy = self
-        copy.value = .object(members + [JSONValue.Member("description", .string(text))])
+        copy.value = .object(own.filter { member in !more.contains { $0.key == member.key } } + more)
         return copy
     }
 

@@ -74,6 +74,8 @@ package struct RouteDescription: Sendable {
         return copy
     }
 
+    package func body(_ body: any Decodable.Type) -> RouteDescription { self.body(JSONSchema(of: body)) }
+
     private func adding(_ parameter: Parameter) -> RouteDescription {
         var copy = self
         copy.parameters.append(parameter)
@@ -91,6 +93,10 @@ package struct RouteDescription: Sendable {
         copy.answers.removeAll { $0.status == status }
         copy.answers.append(Answer(status: status, text: text, bodies: bodies + [Body(type: type, schema: schema)]))
         return copy
+    }
+
+    package func answer(_ status: Int = 200, _ text: String, _ body: any Decodable.Type) -> RouteDescription {
+        answer(status, text, JSONSchema(of: body))
     }
 
     /// An answer without a body.
@@ -116,11 +122,5 @@ package struct RouteDescription: Sendable {
 
 extension JSONSchema {
     /// RFC 9457.
-    package static let problem = JSONSchema.shared(
-        "Problem",
-        .object(
-            [
-                "title": .text.described("What is wrong, the same for each occurrence."),
-                "status": .number(400...599).described("The status of the answer."),
-            ], optional: ["detail": .text.described("What is wrong this time.")]))
+    package static let problem = JSONSchema(of: ServiceProblem.self)
 }

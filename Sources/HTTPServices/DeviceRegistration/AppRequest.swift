@@ -24,13 +24,20 @@ extension StoredMobileApp {
 }
 
 /// An app to add; the hash of its ApiToken only, never the token itself.
-package struct AppRequest: Codable, Sendable {
+package struct AppRequest: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = [
+        "name": .name, "id": .guid.described("What requests name as MobileAppId."),
+        "org": .text(1...256).described("The organisation in the requests' path."),
+        "hash": .hexadecimal(64).described("SHA-256 of the ApiToken."),
+        "user": .words("The address that a UserId stands for, with `{{user}}` in it once."),
+        "apnsProvider": .choice(AppleEnvironment.allCases.map(\.rawValue)), "apnsParam": .text(0...256),
+        "fcmParam": .text(0...256),
+    ]
+
     package var name: String
     package var id: String
     package var org: String
-    /// SHA-256 of the ApiToken, hexadecimal.
     package var hash: String
-    /// The template of an address; missing for `{{user}}` alone.
     package var user: String?
     package var apnsProvider: String?
     package var apnsParam: String?
@@ -90,7 +97,12 @@ package struct AppToken {
 }
 
 /// An app as it is listed.
-package struct AppReport: Codable, Sendable {
+package struct AppReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "App"
+    package static let notes: [String: JSONSchema] = [
+        "id": .guid, "isFixed": .words("It stands in the settings, so that no command removes it."),
+    ]
+
     package var name: String
     package var id: String
     package var org: String
@@ -98,7 +110,6 @@ package struct AppReport: Codable, Sendable {
     package var apnsProvider: String
     package var apnsParam: String?
     package var fcmParam: String?
-    /// It stands in the settings, so that no command removes it.
     package var isFixed: Bool
     /// Unix seconds; `nil` for one of the settings.
     package var createdAt: Int64?

@@ -4,11 +4,11 @@ import Persistence
 extension RouteDescription {
     static let registration = RouteDescription("registerDevice", "Register a device of a user")
         .organisation().tracked().body(.deviceRegistration)
-        .answer(202, accepted, .acceptance).notStored()
+        .answer(202, accepted, DeviceRegistrationRoutes.Acceptance.self).notStored()
 
     static let registrations = RouteDescription("registerDevices", "Register up to 100 devices; a bad one refuses all")
         .organisation().tracked().body(.list(of: .deviceRegistration, 1...100))
-        .answer(202, accepted, .list(of: .acceptance)).notStored()
+        .answer(202, accepted, [DeviceRegistrationRoutes.Acceptance].self).notStored()
 
     static let outcomes = RouteDescription("getRegistrationStatus", "What became of tracked registrations")
         .organisation()
@@ -54,8 +54,6 @@ extension JSONSchema {
         .object(
             ["MobileAppId": .guid, "UserId": .text(1 ... .max), "ApiToken": .text(1 ... .max)],
             optional: ["DeviceToken": .text.orNull.described("Without it all of the user's in this app.")]))
-
-    fileprivate static let acceptance = shared("Acceptance", .object(["RegistrationRequestId": .guid]))
 
     fileprivate static let outcome = shared(
         "Outcome",

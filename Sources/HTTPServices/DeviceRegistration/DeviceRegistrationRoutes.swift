@@ -88,7 +88,10 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: Registrations
 
-    private struct Acceptance: Encodable {
+    struct Acceptance: Codable, DescribedBody {
+        static let schemaName: String? = "Acceptance"
+        static let notes: [String: JSONSchema] = ["RegistrationRequestId": .guid]
+
         let id: String
 
         enum CodingKeys: String, CodingKey { case id = "RegistrationRequestId" }

@@ -40,7 +40,13 @@ struct MediatorBody {
             case .appID, .selector, .userName, .userDisplayName, .id, .threadID: 256
             }
         }
+
+        static let required = [verb, appID, deviceToken]
     }
+
+    static let schema = JSONSchema.object(
+        Member.allCases.map { ($0.rawValue, .text((Member.required.contains($0) ? 1 : 0)...$0.limit)) },
+        required: Member.required.map(\.rawValue))
 
     private static let bodyLimit = 16 << 10
     private static let callVerbs = [
@@ -54,7 +60,7 @@ struct MediatorBody {
         guard request.mediaType == wanted else { throw .http("expected \(wanted)") }
         let texts = isForm ? try Self.form(request.body) : try Self.json(request.body)
         func bytes(_ member: Member) -> ByteString { ByteString(texts[member] ?? "") }
-        for member in [Member.verb, .appID, .deviceToken] where (texts[member] ?? "").isEmpty {
+        for member in Member.required where (texts[member] ?? "").isEmpty {
             let text = "\(member.rawValue) is missing"
             throw isForm ? .http(text) : .refused(text)
         }

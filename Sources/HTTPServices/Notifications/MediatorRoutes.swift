@@ -75,7 +75,7 @@ struct MediatorRoutes {
 
     // MARK: Answers
 
-    private struct Text: Encodable {
+    struct Text: Codable {
         let code: Int
         /// What older clients read in place of `code`.
         let status: Int?

@@ -15,42 +15,24 @@ extension RouteDescription {
                     "custom": .map(of: .anything), "ttl": .number(0...).described("Seconds; a day without it."),
                 ])
         )
-        .answer(
-            202, "It is under way",
-            .object([
-                "code": .guid, "sent_to": .number(0...), "skipped": .number(0...), "unknown": .list(of: .text),
-            ])
-        ).problem(413, "`custom` is too long.").problem(422, "It does not fit into a push.")
+        .answer(202, "It is under way", NotificationService.Acceptance.self).problem(413, "`custom` is too long.")
+        .problem(422, "It does not fit into a push.")
         .problem(503, "Too many are under way.")
 
     static let notificationMetrics = RouteDescription(
         "getNotificationMetrics", "What became of a message", detail: schemes
     ).path("id", "The code of the answer.")
-        .answer(
-            200, "In numbers of devices",
-            .object([
-                "sent_to": .number(0...), "skipped": .number(0...), "accepted": .number(0...),
-                "failed": .number(0...), "received_by": .number(0...), "followed_by": .number(0...),
-                "devices": .list(of: .object(["device": .text, "app": .text])),
-            ])
-        ).problem(404, "There is no such message.").notRead()
+        .answer(200, "In numbers of devices", NotificationService.Metrics.self).problem(
+            404, "There is no such message."
+        ).notRead()
 
     static func mediator(isForm: Bool) -> RouteDescription {
-        let answer = JSONSchema.object(
-            ["code": .number, "response": .text], optional: ["status": .number])
-        let body = JSONSchema.object(
-            ["verb": .text(1...128), "AppId": .text(1...256), "DeviceToken": .text(1...2000)],
-            optional: [
-                "Selector": .text(0...256), "Message": .text(0...8192), "Badge": .text(0...128),
-                "Sound": .text(0...128),
-                "UserName": .text(0...256), "UserDisplayName": .text(0...256), "ContentType": .text(0...128),
-                "Id": .text(0...256), "ThreadId": .text(0...256),
-            ])
+        let answer = JSONSchema(of: MediatorRoutes.Text.self)
         return RouteDescription(
             "mediate", "Send a message in the form of Acrobits' mediator",
             detail: "The answer's `code` says what became of it: 200, 400, 404 or 500. \(schemes)"
         )
-        .body(body, type: isForm ? "application/x-www-form-urlencoded" : "application/json")
+        .body(MediatorBody.schema, type: isForm ? "application/x-www-form-urlencoded" : "application/json")
         .answer(200, "See `code`", answer)
         .answer(400, "It cannot be read", answer).answer(400, "It cannot be read", .text, type: "text/plain")
         .problem(400, "It cannot be read").answer(503, "Too many are under way", answer)

@@ -54,7 +54,9 @@ struct NotificationService {
 
     // MARK: The form of 10darts
 
-    private struct Acceptance: Encodable {
+    struct Acceptance: Codable, DescribedBody {
+        static let notes: [String: JSONSchema] = ["code": .guid]
+
         let code: String
         /// Devices.
         let sentTo, skipped: Int
@@ -128,7 +130,7 @@ struct NotificationService {
 
     // MARK: What became of it
 
-    private struct Metrics: Encodable {
+    struct Metrics: Codable {
         /// Devices.
         let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
         let devices: [PushReport.Device]

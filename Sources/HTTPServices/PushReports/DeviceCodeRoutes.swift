@@ -16,7 +16,7 @@ struct DeviceCodeRoutes {
     let codes: DeviceCodes
     let search: DeviceSearch
 
-    private struct Answer: Encodable {
+    struct Answer: Codable {
         let code: String
         let device: String
     }

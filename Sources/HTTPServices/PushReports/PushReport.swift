@@ -4,8 +4,10 @@ import PushDelivery
 import Timekeeping
 
 /// What became of one push, for application servers: nothing that would let anybody reach its devices.
-struct PushReport: Encodable, Sendable {
-    struct Device: Encodable, Sendable {
+struct PushReport: Codable, Sendable, DescribedBody {
+    static let notes: [String: JSONSchema] = ["push": .guid]
+
+    struct Device: Codable, Sendable {
         /// The device, as its app names it.
         let device: String
         let app: String

@@ -55,19 +55,7 @@ final class DeadTokenService {
     .query("after", "The `next` of the page before.", .number(0...Int64.max))
     .query("limit", "Tokens on a page.", .number(1...Int64(pageLimit)))
     .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "binary"]))
-    .answer(
-        200, "A page of tokens",
-        .object(
-            [
-                "tokens": .list(
-                    of: .shared(
-                        "DeadToken",
-                        .object([
-                            "token": .text, "provider": .text, "param": .text, "since": .date, "recorded": .date,
-                            "source": .choice(["provider", "feedback"]),
-                        ])))
-            ], optional: ["next": .number])
-    )
+    .answer(200, "A page of tokens", DeadTokenPage.Report.self)
     .answer(200, "A page of tokens", .text, type: "application/octet-stream")
     .notRead()
 }
@@ -80,8 +68,11 @@ extension ServiceProblem {
 
 /// What a client asks for.
 struct DeadTokenPage: Sendable {
-    private struct Report: Encodable {
-        struct Token: Encodable {
+    fileprivate struct Report: Codable {
+        struct Token: Codable, DescribedBody {
+            static let schemaName: String? = "DeadToken"
+            static let notes: [String: JSONSchema] = ["source": .choice(["provider", "feedback"])]
+
             let token: String
             let provider: String
             let param: String

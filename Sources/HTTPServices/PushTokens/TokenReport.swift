@@ -163,16 +163,9 @@ struct TokenReport {
     private static let body = JSONSchema.shared(
         "TokenReport",
         .object(
-            [:],
-            optional: [
-                "username": Field.username.schema.described(Field.username.meaning),
-                "password": Field.password.schema.described(Field.password.meaning),
-                "selector": Field.selector.schema.orNull.described(Field.selector.meaning),
-                "token_calls": Field.callsToken.schema.orNull.described(Field.callsToken.meaning),
-                "appid_calls": Field.callsApp.schema.orNull.described(Field.callsApp.meaning),
-                "token_msgs": Field.otherToken.schema.orNull.described(Field.otherToken.meaning),
-                "appid_msgs": Field.otherApp.schema.orNull.described(Field.otherApp.meaning),
-            ]))
+            Field.allCases.map { field in
+                (field.rawValue, (field.mayBeNull ? field.schema.orNull : field.schema).described(field.meaning))
+            }, required: []))
 
     // MARK: What it says
 

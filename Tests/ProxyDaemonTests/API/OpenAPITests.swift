@@ -93,12 +93,19 @@ struct OpenAPITests {
         }
     }
 
+    private struct Thing: Codable, DescribedBody {
+        static let notes: [String: JSONSchema] = ["size": .number(1...9)]
+        let size: Int
+        let names: [String]
+        let age: Int32?
+    }
+
     @Test func `an operation says its scope, its parameters and its answers`() throws {
         let document = try document { router in
             router.add(
                 "PUT", "/v1/things/{}", scope: .pushes,
                 described: RouteDescription("putThing", "Puts a thing").path("name", "Its name", .text(1...64))
-                    .query("dry", "Only looks", .flag).body(.object(["size": .number(1...9)])).done("It is put")
+                    .query("dry", "Only looks", .flag).body(Thing.self).done("It is put")
                     .problem(404, "There is none")
             ) { call throws(ServiceProblem) in call.answerDone() }
             router.add("GET", "/v1/secret", scope: .admin) { call throws(ServiceProblem) in call.answerDone() }
@@ -109,8 +116,13 @@ struct OpenAPITests {
         #expect(operation?["security"] == [["key": ["pushes"]]])
         #expect(keys(operation?["responses"]) == ["200", "400", "401", "403", "404", "413", "429", "431"])
         #expect(operation?["parameters"]?.array?.map { $0["in"]?.string } == ["path", "query"])
-        let size = operation?["requestBody"]?["content"]?["application/json"]?["schema"]?["properties"]?["size"]
-        #expect(size == ["type": "integer", "minimum": .number(1), "maximum": .number(9)])
+        let body = operation?["requestBody"]?["content"]?["application/json"]?["schema"]
+        #expect(body?["required"] == ["size", "names"])
+        #expect(
+            body?["properties"] == [
+                "size": ["type": "integer", "minimum": .number(1), "maximum": .number(9)],
+                "names": ["type": "array", "items": ["type": "string"]], "age": ["type": "integer"],
+            ])
         // Nobody described it.
         #expect(document["paths"]?["/v1/secret"] == nil)
     }

@@ -12,7 +12,7 @@ import Timekeeping
 /// What apps say of the pushes they got, in the form of the 10darts platform.
 ///
 /// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
-struct LifecycleRoutes {
+struct MarkRoutes {
     let door: ShardDoor
     let store: any ProxyStore
     let codes: DeviceCodes

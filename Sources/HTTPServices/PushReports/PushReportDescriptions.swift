@@ -1,6 +1,4 @@
-import PushDelivery
-
-/// The lifecycle of pushes, for whoever writes a client.
+/// What apps report of their pushes, and figures, for whoever writes a client.
 extension RouteDescription {
     private static let schemes = "The key may stand behind `Token` or `AppToken` as well as behind `Bearer`."
 
@@ -14,18 +12,7 @@ extension RouteDescription {
         .device().answer(200, "It is kept.").problem(404, "No such device.").notStored()
 
     static let push = RouteDescription("getPush", "What became of one push").push()
-        .answer(
-            200, "For each device",
-            .object([
-                "push": .guid, "kind": .text, "date": .date,
-                "devices": .list(
-                    of: .object(
-                        [
-                            "device": .text, "app": .text, "sent": .flag, "accepted": .flag, "failed": .flag,
-                            "received": .flag, "followed": .flag, "read": .flag,
-                        ], optional: ["receivedAt": .date, "followedAt": .date, "readAt": .date])),
-            ])
-        ).problem(404, "There is no such push.").notRead()
+        .answer(200, "For each device", PushReport.self).problem(404, "There is no such push.").notRead()
 
     /// `isByPush` where that is what it is always by.
     static func statistics(isByPush: Bool) -> RouteDescription {
@@ -55,7 +42,7 @@ extension RouteDescription {
                 "platform": .choice(["android", "ios", "ios_sandbox", "web", "messenger"]),
             ])
         )
-        .answer(201, "It is known", .object(["code": .text, "device": .text])).problem(404, "It is not known.")
+        .answer(201, "It is known", DeviceCodeRoutes.Answer.self).problem(404, "It is not known.")
         .problem(503, "Too many look for their devices.")
 
     static let deviceAccess = RouteDescription("noteDeviceAccess", "The app was opened; nothing is counted")

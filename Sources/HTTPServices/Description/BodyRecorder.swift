@@ -1,0 +1,87 @@
+/// A type of bodies, with what its members do not say of themselves.
+package protocol DescribedBody: Decodable {
+    /// Under which the document has it once.
+    static var schemaName: String? { get }
+    /// On its members; none in another type than theirs.
+    static var notes: [String: JSONSchema] { get }
+}
+
+extension DescribedBody {
+    package static var schemaName: String? { nil }
+    package static var notes: [String: JSONSchema] { [:] }
+}
+
+extension JSONSchema {
+    /// What a type reads, found by letting it read.
+    init(of body: any Decodable.Type) {
+        do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
+    }
+}
+
+/// Gives a type whatever it asks for, and notes down what that is.
+private final class BodyRecorder: Decoder {
+    let codingPath: [any CodingKey] = []
+    let userInfo: [CodingUserInfoKey: Any] = [:]
+    var members: [(key: String, schema: JSONSchema)] = []
+    var optional: Set<String> = []
+
+    static func read<Value: Decodable>(_ type: Value.Type) throws -> (value: Value, schema: JSONSchema) {
+        if let (value, schema) = plain(type), let value = value as? Value { return (value, schema) }
+        let recorder = BodyRecorder()
+        let value = try Value(from: recorder)
+        let described = type as? any DescribedBody.Type
+        let notes = described?.notes ?? [:]
+        precondition(notes.keys.allSatisfy(recorder.members.map(\.key).contains), "no member: \(notes.keys)")
+        let schema = JSONSchema.object(
+            recorder.members.map { ($0.key, $0.schema.noted(notes[$0.key])) },
+            required: recorder.members.map(\.key).filter { !recorder.optional.contains($0) })
+        return (value, described?.schemaName.map { .shared($0, schema) } ?? schema)
+    }
+
+    private static func plain(_ type: any Decodable.Type) -> (Any, JSONSchema)? {
+        switch type {
+        case is String.Type: ("", .text)
+        case is Bool.Type: (false, .flag)
+        // Counts, dates and cursors. Only distances are short, and may be negative.
+        case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
+        case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
+        default: nil
+        }
+    }
+
+    func container<Key>(keyedBy _: Key.Type) -> KeyedDecodingContainer<Key> { .init(Members(recorder: self)) }
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw NotDescribed() }
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw NotDescribed() }
+}
+
+private struct NotDescribed: Error {}
+
+private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let recorder: BodyRecorder
+    let codingPath: [any CodingKey] = []
+    let allKeys: [Key] = []
+
+    /// Asked before what may be missing.
+    func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
+    func decodeNil(forKey _: Key) -> Bool { false }
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        let (value, schema) = try BodyRecorder.read(type)
+        recorder.members.append((key.stringValue, schema))
+        return value
+    }
+    func nestedContainer<K>(keyedBy _: K.Type, forKey _: Key) throws -> KeyedDecodingContainer<K> {
+        throw NotDescribed()
+    }
+    func nestedUnkeyedContainer(forKey _: Key) throws -> any UnkeyedDecodingContainer { throw NotDescribed() }
+    func superDecoder() throws -> any Decoder { throw NotDescribed() }
+    func superDecoder(forKey _: Key) throws -> any Decoder { throw NotDescribed() }
+}
+
+private protocol List {
+    init()
+    static var element: any Decodable.Type { get }
+}
+
+extension Array: List where Element: Decodable {
+    static var element: any Decodable.Type { Element.self }
+}
