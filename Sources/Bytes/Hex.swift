@@ -38,7 +38,8 @@ extension Array<UInt8> {
     /// Appends the byte as a URI writes what it may not hold: a percent sign and two digits, letters in upper case.
     package mutating func append(percentEncoded byte: UInt8) {
         append(UInt8(ascii: "%"))
-        for digit in [byte >> 4, byte & 15] { append(digit < 10 ? digit.hexDigit : digit.hexDigit & ~0x20) }
+        append((byte >> 4).upperHexDigit)
+        append((byte & 15).upperHexDigit)
     }
 
     /// Appends the lowest `count` bytes of a number, the highest of them first.
@@ -51,4 +52,5 @@ extension Array<UInt8> {
 
 extension UInt8 {
     fileprivate var hexDigit: UInt8 { self < 10 ? UInt8(ascii: "0") + self : UInt8(ascii: "a") + self - 10 }
+    fileprivate var upperHexDigit: UInt8 { self < 10 ? hexDigit : hexDigit & ~0x20 }
 }

@@ -2,19 +2,19 @@ import JSON
 
 /// How pushes to a token are to fail.
 struct FailurePlan {
-    /// 200 with no reason: judged as usual.
+    /// The status to answer with. A push is judged as usual for 200 without a reason.
     var status: Int?
-    /// The provider's word; by default the usual one for the status.
+    /// The provider's word for the reason; by default the usual one for the status.
     var reason: String?
-    /// Milliseconds, in the answer 410 of APNs.
+    /// The timestamp in the answer 410 of APNs, in milliseconds.
     var timestamp: Int64?
-    /// How often the plan is followed; without a number always.
+    /// How often the plan is followed; always if there is no number.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
     /// What Retry-After says, in seconds.
     var retryAfter: Int64?
-    /// The token that FCM's legacy interface names in the place of the one it was sent.
+    /// The token that FCM's legacy interface names in place of the one that it was sent.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
@@ -22,7 +22,7 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// The plan in the body of a `PUT`; the error names the member that is unknown or out of its range.
+    /// Reads the plan in the body of a `PUT`. The error names the member that is unknown or out of its range.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -59,6 +59,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the provider refuses the push, rather than judging it.
+    /// Whether the provider refuses the push without judging it.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// What Apple's feedback service tells at the next connection: tokens whose app is gone.
+/// What Apple's feedback service sends at the next connection: the tokens whose app is gone.
 package struct FeedbackList {
     private struct Entry {
         /// Unix seconds.
@@ -16,9 +16,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// Bytes in each write; all at once when `nil`.
+    /// How many bytes each write has; `nil` for all at once.
     package private(set) var slice: Int?
-    /// Bytes of one more record, which is cut off there.
+    /// How many bytes of one more record are sent, which is cut off there.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -26,7 +26,7 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All that is to be sent.
+    /// All bytes that are to be sent.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
@@ -70,7 +70,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// As it is put, so that what was not read yet can be seen.
+    /// The list in the form in which it is put, to show what was not read yet.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

@@ -3,9 +3,10 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
-/// Apple's feedback service as it was until 2021: whoever shows the app's certificate gets the list, which then is empty.
+/// Apple's feedback service as it was until 2021: whoever shows the app's certificate gets the list, which is empty
+/// from then on.
 ///
-/// Lives on its loop.
+/// It lives on its loop.
 package final class FeedbackServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -24,7 +25,7 @@ package final class FeedbackServer {
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// The list is the semantics' own, where the control resources fill it.
+    /// The list belongs to the semantics, where the control resources fill it.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics

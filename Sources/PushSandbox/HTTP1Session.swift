@@ -2,10 +2,10 @@ import HTTPServer
 import Reactor
 import Timekeeping
 
-/// The server side of one HTTP/1.1 connection; answers one request at a time, in their order.
+/// The server side of one HTTP/1.1 connection, which answers requests one at a time, in their order.
 ///
-/// Not an ``HTTPConnection``: which version is spoken is known after the handshake only, and faults need the connection.
-/// Lives on its connection's loop.
+/// It is not an ``HTTPConnection``, because the version is only known after the handshake, and faults need the
+/// connection. It lives on its connection's loop.
 final class HTTP1Session: SandboxSession {
     private let connection: StreamConnection
     private let mayControl: Bool
@@ -60,12 +60,12 @@ final class HTTP1Session: SandboxSession {
         let staysOpen = head.staysOpen && answer.fault == nil
         send(answer, staysOpen: staysOpen)
         guard staysOpen else { return connection.close(flushing: true) }
-        // The loop that handed the request out goes on by itself.
+        // If `readOn` has handed the request out, it goes on by itself.
         if !isReading, !readOn() { connection.close(flushing: true) }
     }
 
     func goAway(refusing number: Int32?) {
-        // An answer before it has closed already, and is still being sent.
+        // An answer before this one may have closed the connection already, and may still be on its way.
         if connection.isOpen { connection.close(flushing: true) }
     }
 

@@ -6,13 +6,14 @@ final class HTTP2Session: SandboxSession {
     private let server: HTTP2Server
     private let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The limit that follows the first accepted push; `nil` when it holds.
+    /// The limit that follows the first accepted push; `nil` once it is in force.
     private var laterLimit: Int?
-    /// The first stream that a GOAWAY has refused: from there on nothing is looked at.
+    /// The first stream that a GOAWAY has refused. Requests from there on are not looked at.
     private var firstRefused = Int32.max
-    /// GOAWAY was said: the client ends the connection when it has read all answers. Closing it here could take them back.
+    /// Whether GOAWAY was sent. Then the client ends the connection when it has read all answers, which could be lost
+    /// if we closed it.
     private var isLeaving = false
-    /// Requests are being handed over; answers given meanwhile are sent together.
+    /// Whether requests are being handed over. Answers that are given meanwhile are sent together.
     private var isTaking = false
 
     /// `received` gets each complete request with the number of the stream to answer on.

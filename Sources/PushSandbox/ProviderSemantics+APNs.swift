@@ -55,7 +55,7 @@ extension ProviderSemantics {
             return refusal(413, "PayloadTooLarge")
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
-        // iOS ends an app whose VoIP push reports no call: no sender may tell of missed ones that way.
+        // iOS ends an app whose VoIP push reports no call, so missed calls must not be told in this way.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }

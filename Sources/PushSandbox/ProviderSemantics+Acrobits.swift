@@ -1,6 +1,6 @@
 import JSON
 
-/// The answers of Acrobits' mediator: `POST /pnm2/send` in JSON, `POST /pnm2` in the older form. What became of a push
+/// The answers of Acrobits' mediator: `POST /pnm2/send` takes JSON, `POST /pnm2` the older form. What became of a push
 /// stands in the body of a 200.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
@@ -23,7 +23,7 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // Only what it knows about one push is told in the body; trouble of the service is a status.
+            // Only what concerns the push is told in the body. Trouble of the service is told by the status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -38,7 +38,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// What makes the request none that tells of a push.
+    /// Why the request is not one for a push; `nil` if it is.
     private static func requestComplaint(
         _ request: SandboxRequest, _ push: MediatorPush?, isForm: Bool
     ) -> String? {
@@ -70,7 +70,7 @@ extension ProviderSemantics {
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// In either alphabet, so that a token such as `fail-503` is one.
+    /// Whether the byte belongs to either alphabet of base64. So a token such as `fail-503` is base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }

@@ -17,7 +17,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // A status that is none of a token's: it is the whole answer.
+        // A status that does not concern one token is that of the whole answer.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -54,7 +54,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// A status for the request as a whole, when it is not worth looking at its recipients.
+    /// The status for the request as a whole, if its recipients are not even looked at.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -65,7 +65,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// At least one, which is empty when none is named.
+    /// The recipients. If the message names none, there is one with an empty token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -90,7 +90,7 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The error of one result; empty when the failure is one of the whole answer.
+    /// The error of one result; empty when the failure is that of the whole answer.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
         // Whatever the plan calls it, after Apple's or Google's newer words.

@@ -126,7 +126,8 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// `vapid t=TOKEN, k=KEY`: signed by the key it shows, for this service, for a day at most.
+    /// What is wrong with `vapid t=TOKEN, k=KEY`, which must be signed by the key that it shows, for this service, for
+    /// a day at most.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
     ) -> SenderComplaint? {

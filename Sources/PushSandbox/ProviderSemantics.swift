@@ -2,20 +2,20 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// What push providers and receivers of webhooks would say: checks requests as they do, keeps what was sent, fails as
-/// told.
+/// What push providers and receivers of webhooks would say: it checks requests as they do, keeps what was sent, and
+/// fails as it is told.
 ///
-/// No I/O: a request comes in, an answer goes out. Used by one thread.
+/// It does no input or output itself: it gets a request and gives an answer. One thread uses it.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
-    /// Where web pushes are to be sent, `https://HOST:PORT`; without it, where the subscription was asked for.
+    /// Where web pushes are to be sent, `https://HOST:PORT`; `nil` for where the subscription was asked for.
     package var webPushOrigin: String?
-    /// What signs webhooks: one of these. Without any, signatures are not looked at.
+    /// The secrets, one of which must have signed a webhook. Without any, signatures are not looked at.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// With the Unix milliseconds at which each ends.
+    /// The access tokens, with the Unix milliseconds at which each ends.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -25,7 +25,7 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// Of each body; more than any provider takes in one push.
+    /// How many bytes of each body are kept, which is more than any provider takes in one push.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
@@ -68,13 +68,13 @@ package final class ProviderSemantics {
         var message = ""
         var timestamp: Int64?
 
-        /// A plan may ask for another status of success than the usual one.
+        /// Whether it is a success after all, as a plan may ask for another status of success than the usual one.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// What was decided about one push.
     enum Verdict {
-        /// The first text is a message id, unlike any other; the second a token to use from now on.
+        /// The push was accepted under a unique message id, and perhaps with a token to use from now on.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
@@ -96,7 +96,7 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Of several pushes in one request, the worst of each.
+        /// Adds the effects for another push of the same request. The worst of each counts.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -105,13 +105,12 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push that may be faulty, by the plan for its token when it is not. A plan is used up by pushes without
-    /// fault only.
+    /// Judges a push: if it has no fault, by the plan for its token. Only pushes without fault use up a plan.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// As above, by the plan for the first of the names that has one.
+    /// Judges a push that goes by several names, by the plan for the first of the names that has one.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -146,16 +145,16 @@ package final class ProviderSemantics {
     // MARK: Recording
 
     /// - Parameters:
-    ///   - request: what came.
-    ///   - service: who was asked.
-    ///   - interface: in which of its languages.
-    ///   - token: whom it was for.
-    ///   - type: what it was about.
-    ///   - status: how it was answered.
-    ///   - reason: why it was refused.
-    ///   - headers: the names of those worth keeping; the start of a name when it ends with a hyphen.
+    ///   - request: the request that came.
+    ///   - service: the service that was asked.
+    ///   - interface: the interface of the service.
+    ///   - token: the token that the push was for.
+    ///   - type: what the push was about.
+    ///   - status: the status of the answer.
+    ///   - reason: why the push was refused.
+    ///   - headers: the names of the header fields to keep; one that ends with a hyphen is the start of names.
     ///   - body: what to keep instead of the body that came.
-    ///   - line: method and target, where they vary.
+    ///   - line: method and target, if they vary.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,
         reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil

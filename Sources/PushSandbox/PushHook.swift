@@ -3,22 +3,22 @@ import Glibc
 package import Reactor
 import Timekeeping
 
-/// A shell command that is run for each accepted push. What was pushed travels in its environment, and nothing of that
+/// A shell command that is run for each accepted push. What was pushed is in its environment, so that nothing of it
 /// becomes part of the command.
 ///
-/// Lives on its loop. Children that still run at the end are left to themselves.
+/// It lives on its loop. Children that still run at the end are left to themselves.
 package final class PushHook {
     private let command: String
     private let loop: EventLoop
     private var waiting: [PushRecord] = []
     private var running: [pid_t] = []
     private var timer: LoopTimer?
-    /// Pushes for which the command could not be run.
+    /// For how many pushes the command could not be run.
     private(set) package var droppedCount = 0
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How soon the end of a child is seen: a signal handler is the loop's to have, once in a process.
+    /// How often to look for children that have ended. A signal handler would need the one loop that may have signals.
     private static let reapInterval: Duration = .milliseconds(20)
 
     package init(_ command: String, on loop: EventLoop) throws(SystemError) {
@@ -27,7 +27,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command, or later when enough of them run.
+    /// Runs the command, at once or, if enough of them run already, later.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -70,7 +70,7 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The loop ignores broken pipes; a shell expects them to end its parts.
+        // The loop ignores broken pipes, but a shell relies on them to end its parts.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)

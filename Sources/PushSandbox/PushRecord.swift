@@ -1,25 +1,25 @@
 import JSON
 
-/// A push as it came and as it was answered: one line of the record.
+/// A push as it came and as it was answered. It is one line of the record.
 package struct PushRecord: Sendable {
-    /// Unix milliseconds.
+    /// When the push came, in Unix milliseconds.
     package var time: Int64
     /// `apns`, `fcm`, `webpush`, `acrobits` or `http`.
     package var service: String
     /// `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
-    /// Of a web push the subscription; the name of the path for `http` when the body names no token.
+    /// The token; of a web push the subscription, and for `http` the name in the path if the body names no token.
     package var token: String
     /// `data.type` or `acme.type` of the payload, Acrobits' verb, a webhook's `type` or `event`; `other` when there is
     /// none.
     package var type: String
-    /// Those that steer a push, and a webhook's own.
+    /// The header fields that steer a push, and those of a webhook.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential: shows whether it was used again.
+    /// The first characters of a digest of the credential, which show whether it was used again.
     package var credential: String
-    /// Of a web push, what it was before it was encrypted.
+    /// The body; of a web push what it was before it was encrypted.
     package var body: String
-    /// 0 when the connection broke without an answer.
+    /// The status of the answer; 0 when the connection broke without one.
     package var status: Int
     /// The provider's word for what it refused.
     package var reason: String?

@@ -6,24 +6,24 @@ package struct SandboxRequest: Sendable {
     package let method: String
     /// The target with its query, still percent-encoded.
     package let target: String
-    /// Names in lower case; of repeated ones the first.
+    /// The header fields, their names in lower case. Of repeated ones the first counts.
     package let headers: [String: String]
     package let body: [UInt8]
     /// `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
-    /// Names that came more than once.
+    /// The names of header fields that came more than once.
     package var repeatedHeaders: Set<String> = []
-    /// The body was longer than a connection keeps, ``bodyLimit``, and is not complete.
+    /// Whether the body was longer than a connection keeps, ``bodyLimit``, and so is not complete.
     package var isBodyCut = false
-    /// The control resources answer: only on the plain port.
+    /// Whether the control resources answer, which they do on the plain port only.
     package var mayControl = true
     /// Whether the request came over TLS.
     package var isSecure = false
 
-    /// More than any provider takes.
+    /// How many bytes of a body are kept, which is more than any provider takes.
     package static let bodyLimit = 64 << 10
-    /// For the names and values of all headers together.
+    /// How many bytes the names and values of all header fields may have together.
     package static let headLimit = 16 << 10
 
     package init(
@@ -84,13 +84,14 @@ package struct SandboxAnswer: Sendable {
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// What is done instead of, or after, the answer.
+    /// What is done instead of the answer, or after it.
     package var fault: Fault?
-    /// The answer waits that long.
+    /// How long the answer waits.
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// The connection is told to end after this answer; without an answer, that the request was not looked at.
+        /// The client is told that the connection ends after this answer or, without an answer, that the request was
+        /// not looked at.
         case goaway
         /// The connection breaks; there is no answer.
         case reset

@@ -6,7 +6,7 @@ import Timekeeping
 /// How many requests of a connection may be open at a time (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// Until the first push of the connection is accepted, as APNs does it with 1; `nil` for the usual limit.
+    /// The limit until the first push of the connection is accepted, which is 1 for APNs; `nil` for the usual limit.
     package var first: Int?
 
     package init(usual: Int = 256, first: Int? = nil) {
@@ -15,10 +15,10 @@ package struct StreamLimits: Hashable, Sendable {
     }
 }
 
-/// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for those who do not offer `h2`, and HTTP/1.1 on a plain port,
-/// where the controls are.
+/// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for clients that do not offer `h2`, and HTTP/1.1 on a plain
+/// port, where the control resources are.
 ///
-/// Lives on its loop.
+/// It lives on its loop.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -39,10 +39,10 @@ package final class SandboxServer {
     }
 
     private static let connectionLimit = 1000
-    /// Providers' connections stay open for long.
+    /// How long a connection may be idle. Connections to providers stay open for long.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
-    /// The list of all pushes may be long.
+    /// How much may wait to be sent. The list of all pushes may be long.
     private static let outputLimit = 256 << 20
 
     package init(loop: EventLoop, semantics: ProviderSemantics, streams: StreamLimits = StreamLimits()) {
@@ -132,7 +132,7 @@ package final class SandboxServer {
             session.goAway(refusing: answer.status == 0 ? stream : nil)
         case nil: session.answer(answer, on: stream)
         }
-        // HTTP/1.1 closes by itself and its end is told to nobody.
+        // A session of HTTP/1.1 closes its connection itself, and nobody is told.
         if !peer.connection.isOpen { peers[id] = nil }
     }
 

@@ -20,11 +20,11 @@ package final class DatagramBatch: @unchecked Sendable {
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
 
-    /// - Parameter slot: the room for one datagram; longer ones are cut and flagged.
+    /// - Parameter slot: how many bytes a datagram may have. Longer ones are cut and marked.
     init(slot: Int) {
         self.slot = slot
-        // Not a power of two, or the first bytes of all datagrams would compete for the same few cache sets. Only pages
-        // that datagrams really reach become memory.
+        // The stride is no power of two, or the first bytes of all datagrams would compete for the same few cache sets.
+        // Only pages that datagrams really reach become memory.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -47,7 +47,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the content by what waits on the socket, maybe nothing.
+    /// Replaces the content with what waits on the socket, which may be nothing.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)

@@ -2,7 +2,7 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Datagrams on their way out: copied into one block of memory and sent in batches.
+/// Datagrams on their way out. They are copied into one block of memory and sent in batches.
 @safe
 final class DatagramQueue {
     /// The most datagrams and bytes that wait at a time.
@@ -60,7 +60,8 @@ final class DatagramQueue {
         case blocked
     }
 
-    /// Sends what waits. A datagram that the kernel refuses (no route, too long, a firewall's veto) is skipped and counted.
+    /// Sends what waits. A datagram that the kernel refuses (no route, too long, a firewall's veto) is skipped and
+    /// counted.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -71,7 +72,8 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // The error belongs to the first datagram alone: sendmmsg reports it only when nothing went before.
+                // The error is that of the first datagram, because sendmmsg reports one only if nothing was sent
+                // before.
                 counters.sendFailures += 1
                 first += 1
             }

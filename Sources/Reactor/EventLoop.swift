@@ -21,8 +21,8 @@ package final class EventLoop: @unchecked Sendable {
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
 
-    /// What a loop runs besides the callbacks of its sources, in order of arrival. The count is limited by what its
-    /// callers have in flight: an executor may not refuse a job.
+    /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way
+    /// limits how many there are, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -105,8 +105,8 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on a thread of its own, and returns when that has ended, after ``stop()``. The task that waits keeps no
-    /// thread busy.
+    /// Runs the loop on a thread of its own, and returns when that has ended, after ``stop()``. The task that waits
+    /// keeps no thread busy.
     package func runOnThread(name: String) async throws(SystemError) {
         let failure: SystemError? = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -154,7 +154,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs what frees C memory that the loop may still look at: at once when that is safe, else on the loop.
+    /// Runs a job that frees C memory which the loop may still look at: at once if that is safe, otherwise on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }

@@ -1,8 +1,8 @@
 import CEvent
 
-/// Tells when a descriptor can be read or written; the descriptor stays its owner's.
+/// Tells when a descriptor can be read or written. The descriptor still belongs to its owner.
 ///
-/// The seam for C libraries that bring sockets of their own. Stop watching before the descriptor is closed.
+/// It is for C libraries that bring sockets of their own. Stop watching before the descriptor is closed.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -59,7 +59,7 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events go before an owned descriptor is closed: its number may be somebody else's a moment later.
+        // The events end before an owned descriptor is closed, whose number may be given to another a moment later.
         reading = nil
         writing = nil
     }

@@ -26,7 +26,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // No memory for an event: whatever waits for the socket ends by its time-out.
+            // Without memory for an event, whatever waits for the socket ends by its time-out.
             watches[descriptor] = nil
         }
     }

@@ -2,7 +2,8 @@ import Glibc
 
 /// A value behind a POSIX mutex, for the little that threads share.
 ///
-/// Not `Synchronization.Mutex`: on Linux the thread sanitizer does not see that one and reports every use as a race.
+/// It is not a `Synchronization.Mutex`, because on Linux the thread sanitizer does not know that and reports each use
+/// as a race.
 ///
 /// - `@unchecked Sendable` because the value is reached through the lock only.
 @safe

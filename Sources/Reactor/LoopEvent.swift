@@ -54,7 +54,7 @@ final class LoopEvent {
         }
     }
 
-    /// Who is told; set once by the owner, after its own initialiser is through.
+    /// Sets who is told. The owner calls it once, after its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }

@@ -1,9 +1,9 @@
 import CEvent
 package import Timekeeping
 
-/// A deadline that can be moved; fires once per arming, at or after its instant, never before.
+/// A deadline that can be moved. It fires once for each arming, at its instant or after, but never before.
 ///
-/// Releasing it disarms it.
+/// Releasing the timer disarms it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
@@ -11,8 +11,8 @@ package final class LoopTimer: @unchecked Sendable {
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// libevent counts running time, an `Instant` includes sleep: long waits are cut up so that a machine that slept
-    /// through a deadline notices soon.
+    /// The longest wait at a time. libevent does not count the time in which the machine sleeps, but an `Instant` does.
+    /// With short waits a machine that slept through a deadline notices soon.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -52,7 +52,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at or after the instant; releasing the timer that is returned cancels it.
+    /// Runs the job once, at the instant or after. Releasing the timer that is returned cancels it.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

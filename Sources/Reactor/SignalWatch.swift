@@ -1,9 +1,9 @@
 import CEvent
 import Glibc
 
-/// A Unix signal as an event on the loop. One loop of the process may hold such watches: libevent's limit.
+/// A Unix signal as an event on the loop. Because of libevent, only one loop of the process may hold such watches.
 ///
-/// Comes even if whoever started this process had blocked it: what is blocked is inherited.
+/// The signal comes even if whoever started this process had blocked it, which is inherited.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {

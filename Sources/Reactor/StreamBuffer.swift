@@ -104,7 +104,8 @@ final class StreamBuffer {
 
     var outputCount: Int { unsafe evbuffer_get_length(bufferevent_get_output(raw)) }
 
-    /// The target hears of drained output as soon as no more than that waits, instead of when nothing does.
+    /// From now on the target is told of drained output as soon as no more than so many bytes wait, not only when none
+    /// do.
     func tellOutput(below bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_WRITE), bytes, 0) }
 
     /// Copies the bytes into the output.
@@ -115,7 +116,7 @@ final class StreamBuffer {
 
     // MARK: Time-outs
 
-    /// How long nothing may arrive, and how long output may wait without progress; `nil` is for ever.
+    /// Sets how long nothing may arrive, and how long output may wait without progress; `nil` for any time.
     func setTimeouts(input: Duration?, output: Duration?) {
         loop.checkThread()
         var read = timeval(input ?? .zero)

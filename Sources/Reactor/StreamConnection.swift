@@ -18,7 +18,7 @@ package enum StreamCloseReason: Hashable, Sendable {
     case outputStalled
     /// More bytes waited to be sent than allowed.
     case outputOverflow
-    /// More bytes waited to be consumed than allowed: the handler found no end of a message in them.
+    /// More bytes waited to be consumed than allowed, because the handler found no end of a message in them.
     case inputOverflow
     /// All is sent, after ``StreamConnection/finish()``.
     case finished
@@ -33,11 +33,12 @@ package enum StreamCloseReason: Hashable, Sendable {
 package final class StreamConnection: @unchecked Sendable {
     /// What happens on a connection. One value may serve many connections.
     package struct Handlers {
-        /// Open both ways, TLS included; once and first.
+        /// The connection is open both ways, TLS included. It is called once, and first.
         package var connected: (StreamConnection) -> Void
-        /// All bytes that wait, lent for the call; gives how many were used. The rest comes again with what follows it.
+        /// Lends all bytes that wait for the length of the call, and returns how many were used. The rest comes again
+        /// with what follows it.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// The end, once and last; not after ``StreamConnection/close(flushing:)``.
+        /// The connection has ended. It is called once, and last, but not after ``StreamConnection/close(flushing:)``.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
 
         package init(
@@ -53,20 +54,20 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// Limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// Bytes that may wait for the handler to use them: more than the longest message.
+        /// How many bytes may wait for the handler to use them. It must be more than the longest message has.
         package var input = 128 << 10
-        /// Bytes that may wait for the peer to take them.
+        /// How many bytes may wait for the peer to take them.
         package var output = 256 << 10
-        /// While more than that waits for the peer nothing is read from it; it is read again when a quarter is left. `nil`:
+        /// If more bytes than this wait for the peer, nothing is read from it until a quarter of them is left; `nil` if
         /// output does not hold up input.
         package var outputMark: Int?
-        /// What waits is still sent to a peer that has ended its side.
+        /// Whether what waits is still sent to a peer that has ended its side.
         package var answersAfterEnd = false
         /// How long TCP and TLS together may take to open.
         package var openTimeout: Duration = .seconds(10)
         /// How long the peer may take no byte while some wait.
         package var outputTimeout: Duration = .seconds(30)
-        /// When it is called and written to.
+        /// When the connection's events are handled.
         package var turn = LoopTurn.usual
 
         package init() {}
@@ -84,7 +85,7 @@ package final class StreamConnection: @unchecked Sendable {
         case closed
     }
 
-    /// Never used twice in this process; 0 is never used.
+    /// The number of the connection. No other connection of this process has it, and none has 0.
     package let id: UInt64
     /// `0.0.0.0:0` on Unix-domain sockets.
     package let remote: Endpoint
@@ -95,7 +96,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     let loop: EventLoop
     private let limits: Limits
-    /// How much may wait to be sent; at first what the limits say.
+    /// How many bytes may wait to be sent; at first what the limits say.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
@@ -107,14 +108,14 @@ package final class StreamConnection: @unchecked Sendable {
     private var buffer: StreamBuffer?
     private var openTimer: LoopTimer?
     private var idleTimeout: Duration?
-    /// What came and was not used yet. It grows with what arrives: many halves of messages must not cost what whole ones
-    /// would.
+    /// The bytes that came and were not used yet. It grows with what arrives, so that many halves of messages do not
+    /// cost as much as whole ones.
     private var kept: [UInt8] = []
-    /// The owner wants to be told of input.
+    /// Whether the owner wants to be told of input.
     private var wantsReading = true
-    /// More output waits than the mark allows.
+    /// Whether more output waits than the mark allows.
     package private(set) var isHeldUp = false
-    /// The handler has had its share, and what it left waits until the others have had theirs.
+    /// Whether the handler has had its turn, so that what it left waits until others have had theirs.
     private var isTurnOver = false
     private var isReading = false
     /// Why the connection ends once all is sent.
@@ -199,7 +200,7 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// TCP stands: hands the descriptor to libevent.
+    /// TCP is established, so libevent gets the descriptor.
     private func established() throws(SystemError) {
         guard let descriptor = pendingDescriptor.take() else { return }
         let buffer = try StreamBuffer(descriptor, on: loop, tls: tls, turn: limits.turn)
@@ -213,7 +214,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Copies the bytes to the output; before the connection is open they wait for that. Nothing happens once closed.
+    /// Copies the bytes to the output. If the connection is not open yet, they wait for that; if it is closed, nothing
+    /// happens.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -251,8 +253,8 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// For a handler that leaves bytes it could use: they are offered again when whatever else is ready has had its turn,
-    /// and nothing more is read until then.
+    /// Ends the turn of a handler that leaves bytes it could use. They are offered again when whatever else is ready
+    /// has had its turn, and nothing more is read until then.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -260,7 +262,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.takeTurn() }
     }
 
-    /// Ends the connection when all that waits is sent, and reads nothing more; ``Handlers/closed`` tells when.
+    /// Ends the connection when all that waits is sent, and reads nothing more. ``Handlers/closed`` tells when it has
+    /// ended.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished
@@ -269,7 +272,7 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection, without a call to a handler; when flushing, after what waits was sent or stalled.
+    /// Ends the connection without a call to a handler. When flushing, it first sends what waits, unless that stalls.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer, buffer.outputCount > 0 else { return end() }
@@ -284,7 +287,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// Bytes that wait to be sent; once the connection has ended, those that never were.
+    /// How many bytes wait to be sent or, once the connection has ended, were never sent.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -298,7 +301,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// For failures found in a call from the owner, who does not expect to be called back out of it.
+    /// Fails after the present call, because an owner who has called us does not expect to be called from within.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -387,7 +390,7 @@ extension StreamConnection: StreamBufferTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // The room of a long message is not kept for the first bytes of the next.
+        // The memory of a long message is not kept for the first bytes of the next one.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 
@@ -403,7 +406,8 @@ extension StreamConnection: StreamBufferTarget {
         }
     }
 
-    /// Bytes that nobody will use must not pile up; those that wait for their turn do not, since nothing is read meanwhile.
+    /// Fails if too many bytes wait that nobody uses. Bytes that wait for their turn do not count, since nothing is
+    /// read until then.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

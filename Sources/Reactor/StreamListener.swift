@@ -4,16 +4,16 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// At its limit, and when the process has no descriptor left, it leaves new connections in the kernel's queue and goes
-/// on later, without a busy loop.
+/// At its limit, and when the process has no descriptor left, it leaves new connections in the kernel's queue for a
+/// while.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
     /// The address that the kernel bound; `0.0.0.0:0` on a Unix-domain socket.
     package let local: Endpoint
-    /// Connections accepted and not yet ended.
+    /// How many accepted connections have not ended.
     private(set) package var connectionCount = 0
-    /// Used for connections accepted from now on; replaced when certificates change.
+    /// The context for connections that are accepted from now on. It is replaced when certificates change.
     package var tls: TLSContext?
 
     private let loop: EventLoop
@@ -28,7 +28,7 @@ package final class StreamListener: @unchecked Sendable {
     private static let acceptsInARow = 64
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Listens at once. Whoever takes an accepted connection holds it and starts it; one that is not held is closed.
+    /// Listens at once. Whoever gets an accepted connection must hold and start it. One that is not held is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -38,7 +38,7 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a socket file that only this user may connect to. The file goes with the listener.
+    /// Listens on a socket file that only this user may connect to. The file is removed with the listener.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void

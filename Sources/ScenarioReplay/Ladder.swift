@@ -1,4 +1,4 @@
-/// A drawing of who sent what to whom, one row an event, time running down.
+/// A drawing of who sent what to whom, with one row for each event, the first one on top.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
         /// Milliseconds since 1970.
@@ -17,7 +17,7 @@ package struct Ladder: Sendable {
     }
 
     package let columns: [String]
-    /// Of one column, in characters.
+    /// The width of a column in characters.
     package let width: Int
 
     package init(columns: [String], width: Int = 27) {
@@ -25,7 +25,7 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws events in the order of their times, which count from the first.
+    /// Draws events in the order of their times, which are counted from the first event.
     ///
     /// - Parameter events: events of places that have no column are left out.
     /// - Returns: lines without trailing spaces.

@@ -4,7 +4,7 @@ import Timekeeping
 package struct TracedMessage: Hashable, Sendable {
     /// Milliseconds since 1970.
     package var time: Double
-    /// Sent by the actor, else received by it.
+    /// Whether the actor sent the message. Otherwise it received it.
     package let isSent: Bool
     /// `INVITE`, `180 Ringing`, or `200 OK (INVITE)` with the method of the CSeq.
     package let label: String
@@ -19,7 +19,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// These traces with messages sent before they are received elsewhere: SIPp notes what it sent after sending it.
+    /// These traces with each message sent before it is received elsewhere. SIPp notes what it sent only after sending
+    /// it.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -47,8 +48,8 @@ extension Double {
 
 /// What SIPp writes with `-trace_msg`, in a process whose time zone is UTC.
 ///
-/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and the
-/// message. Anything else is skipped, so a trace that is still being written can be read.
+/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
+/// the message. Anything else is skipped, so a trace that is still being written can be read.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []

@@ -21,14 +21,14 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// Longer than any actor may take; see `-timeout`.
+    /// How long a scenario may take, which is longer than any actor may take; see `-timeout`.
     private static let limit: TimeInterval = 25
-    /// How long nothing may run while steps wait for their start.
+    /// How long steps may wait for their start while nothing runs.
     private static let patience: TimeInterval = 5
 
     /// - Parameters:
-    ///   - scenario: what to play.
-    ///   - stage: where.
+    ///   - scenario: the scenario to play.
+    ///   - stage: where to play it.
     ///   - scenarioFolder: where the scenario's SIPp files and scripts are.
     ///   - folder: receives traces.
     ///   - places: each place's address.
@@ -41,7 +41,7 @@ final class Performance {
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
     }
 
-    /// What went wrong, and what happened.
+    /// What went wrong in a performance, and what happened.
     struct Outcome {
         var complaints: [String] = []
         var ladder: [String] = []
@@ -161,7 +161,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// What every scenario says when it does not say otherwise.
+    /// The keys that every scenario has unless it sets them otherwise.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",

@@ -47,21 +47,12 @@ extension PushStatistics {
         else {
             throw ServiceProblem(400, "\(name) is no time", detail: "expected Unix seconds, or a day as 2026-11-21")
         }
-        let days = Self.days(year, month, day)
+        let days = CivilDate.days(year, month, day)
         let civil = UnixTime(seconds: days * 86_400).civil
         guard civil.year == year, civil.month == month, civil.day == day else {
             throw ServiceProblem(400, "\(name) is no day of the calendar")
         }
         return UnixTime(seconds: (days + (isEnd ? 1 : 0)) * 86_400)
-    }
-
-    /// By Hinnant's `days_from_civil`; for any day of the month.
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        let shifted = month <= 2 ? year - 1 : year
-        let era = shifted / 400
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 }
 
@@ -170,16 +161,7 @@ extension StatisticsRow.Subject {
                 ("app", .text(push.app)),
             ]
         case .app(let app): [("app", .text(app))]
-        case .day(let day): [("day", .text(Self.text(ofDay: day)))]
+        case .day(let day): [("day", .text(UnixTime(seconds: day * 86_400).civil.dayText))]
         }
-    }
-
-    private static func text(ofDay day: Int64) -> String {
-        let civil = UnixTime(seconds: day * 86_400).civil
-        func digits(_ number: Int64, _ count: Int) -> String {
-            let text = "\(number)"
-            return String(repeating: "0", count: max(0, count - text.count)) + text
-        }
-        return "\(digits(civil.year, 4))-\(digits(civil.month, 2))-\(digits(civil.day, 2))"
     }
 }
