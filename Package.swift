@@ -193,9 +193,9 @@ let package = Package(
         tests(
             "ProxyRuntimeTests",
             [
-                "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore",
-                "PushDelivery", "Registration", "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings",
-                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
+                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "Resolver", "Reactor", "Crypto",
+                "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests(
             "HTTPServicesTests",
