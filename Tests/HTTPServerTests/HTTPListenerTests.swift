@@ -50,30 +50,6 @@ struct HTTPListenerTests {
         }
     }
 
-    /// Sends the bytes on a connection of their own and gives all that comes back until the server closes.
-    private func exchange(_ text: String, with endpoint: Endpoint) async throws -> String {
-        try await withLoop { loop in
-            let received = Mailbox<String?>()
-            let connection = try await Bench(loop).run { bench in
-                let connection = try StreamConnection.connect(
-                    to: endpoint, on: bench.loop,
-                    handlers: .init(
-                        connected: { _ in },
-                        received: { _, bytes in
-                            received.put(
-                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
-                            return bytes.count
-                        }, closed: { _, _ in received.put(nil) }))
-                connection.send(Array(text.utf8))
-                return connection
-            }
-            var all = ""
-            while let part = try await received.next() { all += part }
-            withExtendedLifetime(connection) {}
-            return all
-        }
-    }
-
     @Test func `a request is read and answered`() async throws {
         try await withServer { _, session, endpoint in
             let response = try await session.response(
@@ -127,7 +103,7 @@ struct HTTPListenerTests {
     @Test func `a head over the limit is refused and the connection closed`() async throws {
         try await withServer { _, _, endpoint in
             let fields = (0..<200).map { "X-\($0): \(String(repeating: "x", count: 100))\r\n" }.joined()
-            let answer = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", with: endpoint)
+            let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n", from: endpoint)
             #expect(answer.hasPrefix("HTTP/1.1 431 "))
             #expect(answer.contains("\r\nConnection: close\r\n"))
         }
@@ -136,7 +112,7 @@ struct HTTPListenerTests {
     @Test(arguments: ["GARBAGE\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9.9\r\n\r\n", "GET http://[ HTTP/1.1\r\n\r\n"])
     func `what is no request is not answered with success`(text: String) async throws {
         try await withServer { _, _, endpoint in
-            let answer = try await exchange(text, with: endpoint)
+            let answer = try await TCPClient.answer(to: text, from: endpoint)
             #expect(answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"))
         }
     }
@@ -145,7 +121,7 @@ struct HTTPListenerTests {
         try await withServer { _, _, endpoint in
             let first = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n"
             let second = "GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-            let answer = try await exchange(first + second, with: endpoint)
+            let answer = try await TCPClient.answer(to: first + second, from: endpoint)
             #expect(answer.components(separatedBy: "HTTP/1.1 202").count == 3)
             let positions = try (
                 #require(answer.range(of: "\n/1\n")).lowerBound, #require(answer.range(of: "\n/2\n")).lowerBound
@@ -163,14 +139,14 @@ struct HTTPListenerTests {
             limits.headTimeout = .milliseconds(20)
             limits.bodyTimeout = .milliseconds(20)
             try await withServer(limits: limits) { _, _, endpoint in
-                let got = try await exchange(text, with: endpoint)
+                let got = try await TCPClient.answer(to: text, from: endpoint)
                 #expect(got.hasPrefix(answer) && got.isEmpty == answer.isEmpty)
             }
         }
         var limits = Self.limits
         limits.idleTimeout = .milliseconds(20)
         try await withServer(limits: limits) { _, _, endpoint in
-            let got = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n", with: endpoint)
+            let got = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(got.hasPrefix("HTTP/1.1 202 ") && !got.contains("Connection: close"))
         }
     }
@@ -198,7 +174,7 @@ struct HTTPListenerTests {
         try await withServer(limits: limits) { listener, session, endpoint in
             // Stays open.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
-            let answer = try await exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n", with: endpoint)
+            let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
             let response = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             #expect(response.status == 202)
@@ -261,7 +237,7 @@ struct HTTPListenerTests {
         try await withServer { _, _, endpoint in
             let one = "GET /x HTTP/1.1\r\nHost: a\r\nX-Test: \(String(repeating: "y", count: 1000))\r\n\r\n"
             let last = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-            let answer = try await exchange(String(repeating: one, count: 150) + last, with: endpoint)
+            let answer = try await TCPClient.answer(to: String(repeating: one, count: 150) + last, from: endpoint)
             #expect(answer.components(separatedBy: "HTTP/1.1 202").count == 152)
             #expect(answer.contains("\n/last\n"))
         }

@@ -97,27 +97,9 @@ struct APIServiceTests {
 
     /// What a raw request is answered with: clients tidy paths before they send them.
     private func status(of target: String, _ fixture: Fixture) async throws -> String {
-        try await withLoop { loop in
-            let received = Mailbox<String?>()
-            let connection = try await Bench(loop).run { bench in
-                let connection = try StreamConnection.connect(
-                    to: fixture.endpoint, on: bench.loop,
-                    handlers: .init(
-                        connected: { _ in },
-                        received: { _, bytes in
-                            received.put(
-                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
-                            return bytes.count
-                        }, closed: { _, _ in received.put(nil) }))
-                connection.send(
-                    Array("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8))
-                return connection
-            }
-            var all = ""
-            while let part = try await received.next() { all += part }
-            withExtendedLifetime(connection) {}
-            return String(all.dropFirst(9).prefix(3))
-        }
+        let answer = try await TCPClient.answer(
+            to: "GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", from: fixture.endpoint)
+        return String(answer.dropFirst(9).prefix(3))
     }
 
     // MARK: Keys
@@ -197,9 +179,7 @@ struct APIServiceTests {
             #expect(String(decoding: version.body, as: UTF8.self) == #"{"version":"\#(Version.current)"}"#)
         }
         try await withAPI(ready: false) { api in
-            let statuses = try await (
-                api.response("GET", "/healthz").status, api.response("GET", "/readyz").status
-            )
+            let statuses = try await (api.response("GET", "/healthz").status, api.response("GET", "/readyz").status)
             #expect(statuses == (200, 503))
         }
     }
@@ -222,8 +202,7 @@ struct APIServiceTests {
     ])
     func `bodies are read strictly, and no body is an error of ours`(body: String, status: Int) async throws {
         try await withAPI { api in
-            let response = try await api.response(
-                "POST", "/v1/things/7", key: "Bearer \(api.admin.text)", body: body)
+            let response = try await api.response("POST", "/v1/things/7", key: "Bearer \(api.admin.text)", body: body)
             #expect(response.status == status)
         }
     }

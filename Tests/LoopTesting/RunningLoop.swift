@@ -1,5 +1,5 @@
 package import Reactor
-import Testing
+package import Testing
 
 /// A loop on a thread of its own for the length of a test.
 package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Result) async throws -> Result {
@@ -24,6 +24,16 @@ package final class Mailbox<Value: Sendable>: Sendable {
     package func next() async throws -> Value {
         var iterator = stream.makeAsyncIterator()
         return try #require(await iterator.next(), "nothing came before the time limit")
+    }
+}
+
+extension Mailbox where Value: Equatable {
+    /// These come next, in that order.
+    package func expect(_ values: Value..., at place: SourceLocation = #_sourceLocation) async throws {
+        for value in values {
+            let came = try await next()
+            #expect(came == value, sourceLocation: place)
+        }
     }
 }
 

@@ -24,7 +24,8 @@ package actor TCPClient {
         return client
     }
 
-    package func connect(to target: Endpoint) throws {
+    /// What is given is sent in the same turn.
+    package func connect(to target: Endpoint, sending first: [UInt8] = []) throws {
         let events = events
         var limits = StreamConnection.Limits()
         limits.output = 64 << 20
@@ -38,9 +39,12 @@ package actor TCPClient {
                         .received(unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }))
                     return bytes.count
                 }, closed: { _, _ in events.put(.closed) }))
+        if !first.isEmpty { send(first) }
     }
 
-    package func send(_ text: String) { connection?.send(Array(text.utf8)) }
+    package func send(_ text: String) { send(Array(text.utf8)) }
+
+    package func send(_ bytes: [UInt8]) { connection?.send(bytes) }
 
     /// Again and again, until the connection ends.
     package func keepSending(_ text: String, every pause: Duration) throws {
@@ -75,4 +79,17 @@ package actor TCPClient {
     }
 
     package nonisolated func end() async throws { _ = try await text { _ in false } }
+
+    /// All that a server says to a request, on a connection of its own, until it closes that; nothing when there is none.
+    package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
+        try await withLoop { loop in
+            let client = TCPClient(loop)
+            try await client.connect(to: server, sending: request)
+            return try await client.text { _ in false }
+        }
+    }
+
+    package static func answer(to request: String, from server: Endpoint) async throws -> String {
+        try await answer(to: Array(request.utf8), from: server)
+    }
 }

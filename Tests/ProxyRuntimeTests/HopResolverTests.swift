@@ -44,8 +44,7 @@ struct HopResolverTests {
             ], timeToLive: 300),
         "_sips._tcp.sip.test": .records(
             [.srv(priority: 1, weight: 1, port: 5071, target: "one.test")], timeToLive: 300),
-        "_sip._tcp.sip.test": .records(
-            [.srv(priority: 1, weight: 1, port: 5072, target: "two.test")], timeToLive: 300),
+        "_sip._tcp.sip.test": .records([.srv(priority: 1, weight: 1, port: 5072, target: "two.test")], timeToLive: 300),
         "_sip._udp.sip.test": .records(
             [
                 .srv(priority: 2, weight: 1, port: 5074, target: "two.test"),
@@ -100,8 +99,7 @@ struct HopResolverTests {
     func `a name that leads nowhere has no address, nor has a failure`(host: String) async throws {
         try await withDesk { bench, desk, _ in
             _ = await bench.run { _ in desk.ask(host, 5060) }
-            let hops = try await desk.answers.next()
-            #expect(hops == [])
+            try await desk.answers.expect([])
         }
     }
 

@@ -101,9 +101,7 @@ struct GatewayServiceTests {
     @Test func `each try is the same push`() async throws {
         try await withAllProviders(
             plans: ["tok": #"{"status":503,"times":1}"#],
-            changing: { settings, url in
-                settings.http = try gatewaySettings(url)
-            }
+            changing: { settings, url in settings.http = try gatewaySettings(url) }
         ) { (bench, providers) async throws in
             await bench.send(1, to: gateway())
             #expect(try await bench.outcomes.next().1.isAccepted)

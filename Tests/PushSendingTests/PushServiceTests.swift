@@ -143,9 +143,7 @@ struct PushServiceTests {
                 $0.fcm.bodyFormat = .legacy
                 $0.fcm.serverKey = Secret("AAAA")
             },
-            reply: { _, _ in
-                .answer(200, #"{"results":[{"message_id":"0:1","registration_id":"T2"}]}"#)
-            }
+            reply: { _, _ in .answer(200, #"{"results":[{"message_id":"0:1","registration_id":"T2"}]}"#) }
         ) { (bench, provider) async throws in
             await bench.send(1, to: token(.fcm, "T1"))
             #expect(try await bench.outcomes.next().1 == .acceptedWithNewToken(ByteString("T2")))
@@ -218,12 +216,8 @@ struct PushServiceTests {
 
     @Test func `a provider that never answers is given up in time`() async throws {
         try await withService(
-            changing: {
-                $0.requestTimeout = .milliseconds(100)
-            },
-            reply: { _, _ in
-                .silence
-            }
+            changing: { $0.requestTimeout = .milliseconds(100) },
+            reply: { _, _ in .silence }
         ) { (bench, provider) async throws in
             await bench.send(1, to: token(.apns, "AB"), life: .milliseconds(300))
             #expect(try await bench.outcomes.next().1 == .retry(after: nil))
@@ -233,9 +227,7 @@ struct PushServiceTests {
     }
 
     @Test func `a provider that is not there fails the push`() async throws {
-        try await withService(reply: { _, _ in
-            .silence
-        }) { (bench, provider) async throws in
+        try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
             await provider.close()
             await bench.send(1, to: token(.apns, "AB"), life: .milliseconds(200))
             #expect(try await bench.outcomes.next().1 == .retry(after: nil))
@@ -305,9 +297,7 @@ struct PushServiceTests {
                 $0.requestTimeout = .seconds(60)
                 $0.apns.limits.requests = 1
             },
-            reply: { request, _ in
-                request.path.hasSuffix("aa") ? .silence : .answer(200)
-            }
+            reply: { request, _ in request.path.hasSuffix("aa") ? .silence : .answer(200) }
         ) { (bench, provider) async throws in
             await bench.send(1, to: token(.apns, "AA"))
             await bench.send(2, to: token(.apns, "AA"))
@@ -328,9 +318,7 @@ struct PushServiceTests {
                 $0.apns.limits.requests = 1
                 $0.apns.limits.queue = 1
             },
-            reply: { _, _ in
-                .silence
-            }
+            reply: { _, _ in .silence }
         ) { (bench, _) async throws in
             for number in 1...3 { await bench.send(UInt64(number), to: token(.apns, "AB")) }
             let (id, outcome) = try await bench.outcomes.next()
@@ -342,12 +330,8 @@ struct PushServiceTests {
 
     @Test func `a push that cannot be rendered ends, after the order, and lets the next go`() async throws {
         try await withService(
-            changing: {
-                $0.apns.limits.requests = 1
-            },
-            reply: { _, _ in
-                .answer(200)
-            }
+            changing: { $0.apns.limits.requests = 1 },
+            reply: { _, _ in .answer(200) }
         ) { (bench, _) async throws in
             await bench.send(1, to: token(.apns, "AB:voip"), .missedCall)
             await bench.send(2, to: token(.apns, "AB"), .missedCall)
@@ -361,12 +345,8 @@ struct PushServiceTests {
 
     @Test func `a cancelled refusal is not told`() async throws {
         try await withService(
-            changing: {
-                $0.apns.topics = []
-            },
-            reply: { _, _ in
-                .answer(200)
-            }
+            changing: { $0.apns.topics = [] },
+            reply: { _, _ in .answer(200) }
         ) { (bench, _) async throws in
             await bench.sendAndCancel(1, to: token(.apns, "AB"))
             await bench.send(2, to: PushToken(provider: .apns, param: ByteString("T.b"), prid: ByteString("AB")))
@@ -375,9 +355,7 @@ struct PushServiceTests {
     }
 
     @Test func `a thousand pushes at once all arrive`() async throws {
-        try await withService(reply: { _, _ in
-            .answer(200)
-        }) { (bench, provider) async throws in
+        try await withService(reply: { _, _ in .answer(200) }) { (bench, provider) async throws in
             await bench.send(1...1000, to: token(.apns, "AB"))
             for _ in 1...1000 { #expect(try await bench.outcomes.next().1.isAccepted) }
             #expect(await provider.requestCount() == 1000)

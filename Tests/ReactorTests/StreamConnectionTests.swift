@@ -32,13 +32,9 @@ struct StreamConnectionTests {
             let target = try await bench.listen(Endpoint(address, 0))
             try await bench.connect(to: target)
             await bench.at(.client) { $0.send([1, 2]) }
-            let first = try await bench.client.next()
-            #expect(first == .connected)
+            try await bench.client.expect(.connected)
             let clientEnd = await bench.at(.client) { $0.local }
-            let accepted = try await bench.server.next()
-            #expect(accepted == .accepted(remote: clientEnd))
-            let second = try await bench.server.next()
-            #expect(second == .connected)
+            try await bench.server.expect(.accepted(remote: clientEnd), .connected)
             let up = try await bench.server.bytes(2)
             #expect(up == [1, 2])
             await bench.at(.server) { $0.send([3]) }
@@ -54,8 +50,7 @@ struct StreamConnectionTests {
             let target = try await bench.listen()
             await bench.stopListening()
             try await bench.connect(to: target)
-            let event = try await bench.client.next()
-            #expect(event == .closed(.system(SystemError(call: "connect", code: ECONNREFUSED))))
+            try await bench.client.expect(.closed(.system(SystemError(call: "connect", code: ECONNREFUSED))))
         }
     }
 
@@ -71,11 +66,9 @@ struct StreamConnectionTests {
         try await withPair { bench in
             await bench.setAppetite(2)
             await bench.at(.client) { $0.send([1, 2, 3]) }
-            let first = try await bench.server.next()
-            #expect(first == .received([1, 2]))
+            try await bench.server.expect(.received([1, 2]))
             await bench.at(.client) { $0.send([4]) }
-            let second = try await bench.server.next()
-            #expect(second == .received([3, 4]))
+            try await bench.server.expect(.received([3, 4]))
         }
     }
 
@@ -84,8 +77,7 @@ struct StreamConnectionTests {
             await bench.setAppetite(2, endsTurns: true)
             await bench.at(.client) { $0.send([1, 2, 3, 4, 5]) }
             for expected: [UInt8] in [[1, 2], [3, 4], [5]] {
-                let part = try await bench.server.next()
-                #expect(part == .received(expected))
+                try await bench.server.expect(.received(expected))
             }
         }
     }
@@ -124,18 +116,15 @@ struct StreamConnectionTests {
             }
             let got = try await bench.client.bytes(count)
             #expect(got.count == count)
-            let end = try await bench.client.next()
-            #expect(end == .closed(.peerClosed))
-            let told = try await bench.server.next()
-            #expect(told == .closed(.finished))
+            try await bench.client.expect(.closed(.peerClosed))
+            try await bench.server.expect(.closed(.finished))
         }
     }
 
     @Test func `the peer's end is reported once, and ours not at all`() async throws {
         try await withPair { bench in
             await bench.at(.client) { $0.close() }
-            let event = try await bench.server.next()
-            #expect(event == .closed(.peerClosed))
+            try await bench.server.expect(.closed(.peerClosed))
             let count = await bench.listenerCount
             #expect(count == 0)
             let isOpen = await bench.at(.client) { $0.isOpen }
@@ -146,8 +135,7 @@ struct StreamConnectionTests {
     @Test func `releasing a connection closes it`() async throws {
         try await withPair { bench in
             await bench.release(.client)
-            let event = try await bench.server.next()
-            #expect(event == .closed(.peerClosed))
+            try await bench.server.expect(.closed(.peerClosed))
         }
     }
 
@@ -163,8 +151,7 @@ struct StreamConnectionTests {
             await bench.release(.server)
             let got = try await bench.client.bytes(count)
             #expect(got.count == count)
-            let end = try await bench.client.next()
-            #expect(end == .closed(.peerClosed))
+            try await bench.client.expect(.closed(.peerClosed))
         }
     }
 
@@ -176,8 +163,7 @@ struct StreamConnectionTests {
                 // More than any loopback socket buffers.
                 for _ in 0..<1000 where connection.outputCount <= 256 << 10 { connection.send(block) }
             }
-            let event = try await bench.server.next()
-            #expect(event == .closed(.outputOverflow))
+            try await bench.server.expect(.closed(.outputOverflow))
         }
     }
 
@@ -187,21 +173,16 @@ struct StreamConnectionTests {
         try await withPair(limits: limits) { bench in
             await bench.setAppetite(0)
             await bench.at(.client) { $0.send([UInt8](repeating: 0, count: 999)) }
-            let first = try await bench.server.next()
-            #expect(first == .received([]))
+            try await bench.server.expect(.received([]))
             await bench.at(.client) { $0.send([0]) }
-            let second = try await bench.server.next()
-            #expect(second == .received([]))
-            let third = try await bench.server.next()
-            #expect(third == .closed(.inputOverflow))
+            try await bench.server.expect(.received([]), .closed(.inputOverflow))
         }
     }
 
     @Test func `an idle connection is closed`() async throws {
         try await withPair { bench in
             await bench.at(.server) { $0.setIdleTimeout(.milliseconds(20)) }
-            let event = try await bench.server.next()
-            #expect(event == .closed(.idle))
+            try await bench.server.expect(.closed(.idle))
         }
     }
 
@@ -213,10 +194,7 @@ struct StreamConnectionTests {
                 return (listener, listener.local)
             }
             try await bench.connect(to: target)
-            let first = try await bench.client.next()
-            #expect(first == .connected)
-            let second = try await bench.client.next()
-            #expect(second == .closed(.peerClosed))
+            try await bench.client.expect(.connected, .closed(.peerClosed))
             let count = await other.run { _ in listener.connectionCount }
             #expect(count == 0)
         }
@@ -228,8 +206,7 @@ struct StreamConnectionTests {
             try await bench.connect(to: target)
             try await bench.connect(to: target)
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
-            let first = try await bench.server.next()
-            #expect(first == .connected)
+            try await bench.server.expect(.connected)
             let count = await bench.listenerCount
             #expect(count == 1)
             await bench.at(.server) { $0.close() }
@@ -250,8 +227,7 @@ struct StreamConnectionTests {
             #expect(unsafe lstat(path, &status) == 0)
             #expect(status.st_mode & 0o777 == 0o600)
             #expect(try UnixSocket.isListening(at: path))
-            let accepted = try await bench.server.next()
-            #expect(accepted == .accepted(remote: Endpoint(.anyV4, 0)))
+            try await bench.server.expect(.accepted(remote: Endpoint(.anyV4, 0)))
             // A second listener must not take the path of one that lives.
             await #expect { try await bench.listen(unixPath: path) } throws: {
                 ($0 as? SystemError)?.isAddressInUse == true

@@ -25,11 +25,9 @@ struct TLSConnectionTests {
             let target = try await bench.listen(tls: server(identity))
             try await bench.connect(to: target, tls: context.makeClientSession(host: host))
             await bench.at(.client) { $0.send([1, 2, 3]) }
-            let first = try await bench.client.next()
-            #expect(first == .connected)
+            try await bench.client.expect(.connected)
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
-            let second = try await bench.server.next()
-            #expect(second == .connected)
+            try await bench.server.expect(.connected)
             let up = try await bench.server.bytes(3)
             #expect(up == [1, 2, 3])
             let block = [UInt8](repeating: 6, count: 200_000)
@@ -43,8 +41,7 @@ struct TLSConnectionTests {
             let version = await bench.at(.client) { $0.tls?.version }
             #expect(version == "TLSv1.3")
             await bench.at(.client) { $0.close() }
-            let end = try await bench.server.next()
-            #expect(end == .closed(.peerClosed))
+            try await bench.server.expect(.closed(.peerClosed))
         }
     }
 
@@ -104,8 +101,7 @@ struct TLSConnectionTests {
             limits.openTimeout = .milliseconds(20)
             try await bench.connect(to: bench.listen(tls: server(Self.identity()), limits: limits))
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
-            let event = try await bench.server.next()
-            #expect(event == .closed(.openTimeout))
+            try await bench.server.expect(.closed(.openTimeout))
         }
     }
 

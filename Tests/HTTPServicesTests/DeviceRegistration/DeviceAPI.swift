@@ -205,12 +205,73 @@ actor DeviceAPI {
         return "[\(texts.map { "{\($0)}" }.joined(separator: ","))]"
     }
 
+    /// Registers one device, tracked.
+    ///
+    /// - Returns: its id.
+    nonisolated func register(_ body: String, org: String = "org-1") async throws -> String {
+        let response = try await post("/devices", body, org: org, headers: [.tracked])
+        #expect(response.status == 202)
+        return try #require(response.registrationID)
+    }
+
+    /// Registers one device whose outcome is told to that URL.
+    nonisolated func register(
+        fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let status = try await post(
+            "/devices", Self.body(fcm: fcm, apiToken: apiToken), headers: [HTTPHeader("x-ms-callback-url", callback)]
+        ).status
+        #expect(status == 202, sourceLocation: place)
+    }
+
+    /// Registers them, tracked, and gives their ids.
+    nonisolated func registerBatch(_ items: [String]) async throws -> [String] {
+        let response = try await post("/devices/batch", "[\(items.joined(separator: ","))]", headers: [.tracked])
+        #expect(response.status == 202)
+        return try #require(response.registrationIDs)
+    }
+
     /// Registers one device, tracked, and gives its outcome as the status call words it.
     nonisolated func outcome(_ body: String) async throws -> String {
-        let response = try await post("/devices", body, headers: [.tracked])
-        let id = try #require(response.registrationID)
+        let id = try await register(body)
         try await idle()
         return try await status([id])
+    }
+
+    // MARK: Rows of what is said
+
+    /// The answer to that request has that status.
+    nonisolated func expect(
+        _ status: Int, _ path: String, _ body: String, org: String = "org-1",
+        at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let answered = try await post(path, body, org: org).status
+        #expect(answered == status, "\(path)", sourceLocation: place)
+    }
+
+    /// Those requests are told to have those outcomes.
+    nonisolated func expect(
+        _ outcomes: Outcome..., of ids: [String], app: String = app, apiToken: String = apiToken,
+        at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let told = try await self.status(ids, app: app, apiToken: apiToken)
+        #expect(told == "[\(outcomes.map(\.text).joined(separator: ","))]", sourceLocation: place)
+    }
+
+    /// That is what becomes of that device.
+    nonisolated func expect(
+        _ outcome: Outcome, for body: String, at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let told = try await self.outcome(body)
+        #expect(told == "[\(outcome.text)]", sourceLocation: place)
+    }
+
+    /// Those are the user's devices, in whatever order.
+    nonisolated func expect(
+        _ tokens: Set<String>, of user: String, at place: SourceLocation = #_sourceLocation
+    ) async {
+        let kept = await devices(of: user)
+        #expect(Set(kept) == tokens && kept.count == tokens.count, sourceLocation: place)
     }
 
     static func body(
@@ -225,6 +286,20 @@ actor DeviceAPI {
     static func cleanup(user: String = "alice", token: String? = nil, app: String = app) -> String {
         let token = token.map { #","DeviceToken":"\#($0)""# } ?? ""
         return #"{"MobileAppId":"\#(app)","UserId":"\#(user)","ApiToken":"\#(apiToken)"\#(token)}"#
+    }
+}
+
+/// As the status call words it.
+enum Outcome {
+    case success, pending
+    case failed(String)
+
+    var text: String {
+        switch self {
+        case .success: #"{"Status":"Success"}"#
+        case .pending: #"{"Status":"Pending"}"#
+        case .failed(let reason): #"{"FailureReason":"\#(reason)","Status":"Failed"}"#
+        }
     }
 }
 

@@ -10,10 +10,6 @@ import Testing
 
 @testable import HTTPServices
 
-private let success = #"[{"Status":"Success"}]"#
-private let pending = #"[{"Status":"Pending"}]"#
-private func failed(_ reason: String) -> String { #"[{"FailureReason":"\#(reason)","Status":"Failed"}]"# }
-
 @Suite("Device registration over HTTP", .timeLimit(.minutes(1)))
 struct DeviceRegistrationTests {
     // MARK: What is accepted
@@ -24,8 +20,7 @@ struct DeviceRegistrationTests {
             #expect(response.status == 202)
             #expect(response.body.isEmpty)
             try await api.idle()
-            let devices = await api.devices(of: "alice")
-            #expect(devices == ["fcm:my-project:f1"])
+            await api.expect(["fcm:my-project:f1"], of: "alice")
             for value in ["false", "", "1"] {
                 let response = try await api.post(
                     "/devices", DeviceAPI.body(fcm: "f2"), headers: [HTTPHeader("x-ms-track-registration", value)])
@@ -44,16 +39,13 @@ struct DeviceRegistrationTests {
             let id = try #require(response.registrationID)
             #expect(UUID(uuidString: id) != nil)
             try await api.idle()
-            let answer1 = try await api.status([id])
-            #expect(answer1 == success)
-            let answer2 = try await api.status([id.uppercased()])
-            #expect(answer2 == success)
+            try await api.expect(.success, of: [id])
+            try await api.expect(.success, of: [id.uppercased()])
             let devices = await api.devices(of: "alice")
             #expect(devices == ["apns:TEAM.com.example.phone:aabb"])
-            let bare = try await api.post(
-                "/devices/status",
+            try await api.expect(
+                200, "/devices/status",
                 #"{"RegistrationRequestIds":["\#(id)"],"MobileAppId":"\#(DeviceAPI.app)","ApiToken":"api-token-1"}"#)
-            #expect(bare.status == 200)
         }
     }
 
@@ -61,21 +53,14 @@ struct DeviceRegistrationTests {
         try await withDeviceAPI { api in
             let users = (0..<100).map { "user\($0)" }
             let items = users.map { DeviceAPI.body(user: $0, fcm: $0 == "user7" ? "dead" : "token-\($0)") }
-            let response = try await api.post(
-                "/devices/batch", "[\(items.joined(separator: ","))]", headers: [.tracked])
-            #expect(response.status == 202)
-            let ids = try #require(response.registrationIDs)
+            let ids = try await api.registerBatch(items)
             #expect(ids.count == 100)
             #expect(Set(ids).count == 100)
             try await api.idle()
-            let answer3 = try await api.status([ids[6]])
-            #expect(answer3 == success)
-            let answer4 = try await api.status([ids[7]])
-            #expect(answer4 == failed("DryRunSendingFailed"))
-            let answer5 = try await api.status([ids[7], ids[8]])
-            #expect(answer5 == #"[{"FailureReason":"DryRunSendingFailed","Status":"Failed"},{"Status":"Success"}]"#)
-            let devices = await api.devices(of: "user99")
-            #expect(devices == ["fcm:my-project:token-user99"])
+            try await api.expect(.success, of: [ids[6]])
+            try await api.expect(.failed("DryRunSendingFailed"), of: [ids[7]])
+            try await api.expect(.failed("DryRunSendingFailed"), .success, of: [ids[7], ids[8]])
+            await api.expect(["fcm:my-project:token-user99"], of: "user99")
         }
     }
 
@@ -83,11 +68,9 @@ struct DeviceRegistrationTests {
     func `a batch of none or more than a hundred is refused`(count: Int) async throws {
         try await withDeviceAPI { api in
             let items = (0..<count).map { DeviceAPI.body(user: "u\($0)", fcm: "t") }.joined(separator: ",")
-            let answer6 = try await api.post("/devices/batch", "[\(items)]").status
-            #expect(answer6 == 400)
+            try await api.expect(400, "/devices/batch", "[\(items)]")
             let cleanups = (0..<count).map { _ in DeviceAPI.cleanup() }.joined(separator: ",")
-            let answer7 = try await api.post("/devices/cleanup/batch", "[\(cleanups)]").status
-            #expect(answer7 == 400)
+            try await api.expect(400, "/devices/cleanup/batch", "[\(cleanups)]")
         }
     }
 
@@ -97,8 +80,7 @@ struct DeviceRegistrationTests {
                 "/devices/batch", "[\(DeviceAPI.body(fcm: "good")),\(DeviceAPI.body())]", headers: [.tracked])
             #expect(response.status == 400)
             try await api.idle()
-            let devices = await api.devices(of: "alice")
-            #expect(devices.isEmpty)
+            await api.expect([], of: "alice")
         }
     }
 
@@ -127,34 +109,28 @@ struct DeviceRegistrationTests {
     func `what is no registration is 400 on every path, and never worse`(body: String) async throws {
         try await withDeviceAPI { api in
             for path in ["/devices", "/devices/batch", "/devices/status", "/devices/status/"] {
-                let answer8 = try await api.post(path, body).status
-                #expect(answer8 == 400, "\(path)")
+                try await api.expect(400, path, body)
             }
             for path in ["/devices/cleanup", "/devices/cleanup/batch"] {
                 let status = try await api.post(path, body).status
                 #expect(status == 400 || status == 202, "\(path)")
             }
-            let devices = await api.devices(of: "alice")
-            #expect(devices.isEmpty)
+            await api.expect([], of: "alice")
         }
     }
 
     @Test func `null and empty tokens count as none`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f").dropLast() + #","ApnsDeviceToken":null}"#
-            let answer9 = try await api.outcome(String(body))
-            #expect(answer9 == success)
+            try await api.expect(.success, for: String(body))
         }
     }
 
     @Test func `other methods and paths are not served`() async throws {
         try await withDeviceAPI { api in
-            let answer10 = try await api.post("/devices/", DeviceAPI.body(fcm: "f")).status
-            #expect(answer10 == 404)
-            let answer11 = try await api.post("/devices/other", DeviceAPI.body(fcm: "f")).status
-            #expect(answer11 == 404)
-            let answer12 = try await api.post("/devices", DeviceAPI.body(fcm: "f"), org: "a/b").status
-            #expect(answer12 == 404)
+            try await api.expect(404, "/devices/", DeviceAPI.body(fcm: "f"))
+            try await api.expect(404, "/devices/other", DeviceAPI.body(fcm: "f"))
+            try await api.expect(404, "/devices", DeviceAPI.body(fcm: "f"), org: "a/b")
         }
     }
 
@@ -163,37 +139,26 @@ struct DeviceRegistrationTests {
     @Test func `the same device again is a duplicate, until it is cleaned up or lost`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")
-            let answer13 = try await api.outcome(body)
-            #expect(answer13 == success)
-            let answer14 = try await api.outcome(body)
-            #expect(answer14 == failed("DuplicateExists"))
+            try await api.expect(.success, for: body)
+            try await api.expect(.failed("DuplicateExists"), for: body)
             // Another token, another user, another app: another device.
-            let answer15 = try await api.outcome(DeviceAPI.body(fcm: "f2"))
-            #expect(answer15 == success)
-            let answer16 = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
-            #expect(answer16 == success)
-            let other = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp), headers: [.tracked])
-            let id = try #require(other.registrationID)
+            try await api.expect(.success, for: DeviceAPI.body(fcm: "f2"))
+            try await api.expect(.success, for: DeviceAPI.body(user: "bob", fcm: "f1"))
+            let id = try await api.register(DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp))
             try await api.idle()
-            let answer17 = try await api.status([id], app: DeviceAPI.otherApp)
-            #expect(answer17 == success)
+            try await api.expect(.success, of: [id], app: DeviceAPI.otherApp)
             // The provider has declared the token dead, and the directory has dropped it.
             await api.forget("alice")
-            let answer18 = try await api.outcome(body)
-            #expect(answer18 == success)
-            let answer19 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1")).status
-            #expect(answer19 == 202)
-            let answer20 = try await api.outcome(body)
-            #expect(answer20 == success)
+            try await api.expect(.success, for: body)
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
+            try await api.expect(.success, for: body)
         }
     }
 
     @Test func `what the directory has lost is forgotten with the next registration`() async throws {
         try await withDeviceAPI { api in
             for token in ["f1", "f2"] {
-                let outcome = try await api.outcome(DeviceAPI.body(fcm: token))
-                #expect(outcome == success)
+                try await api.expect(.success, for: DeviceAPI.body(fcm: token))
             }
             _ = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
             #expect(try api.folder.rowCounts()["mobile_device"] == 3)
@@ -201,58 +166,46 @@ struct DeviceRegistrationTests {
             _ = try await api.outcome(DeviceAPI.body(fcm: "f2"))
             _ = try await api.outcome(DeviceAPI.body(apns: "aabb"))
             #expect(try api.folder.rowCounts()["mobile_device"] == 3)
-            let bob = try await api.outcome(DeviceAPI.body(user: "bob", fcm: "f1"))
-            #expect(bob == failed("DuplicateExists"))
+            try await api.expect(.failed("DuplicateExists"), for: DeviceAPI.body(user: "bob", fcm: "f1"))
         }
     }
 
     @Test func `twice in one batch, the second is the duplicate`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")
-            let response = try await api.post("/devices/batch", "[\(body),\(body)]", headers: [.tracked])
-            let ids = try #require(response.registrationIDs)
+            let ids = try await api.registerBatch([body, body])
             try await api.idle()
-            let answer21 = try await api.status(ids)
-            #expect(answer21 == #"[{"Status":"Success"},{"FailureReason":"DuplicateExists","Status":"Failed"}]"#)
+            try await api.expect(.success, .failed("DuplicateExists"), of: ids)
         }
     }
 
     @Test func `a token of 4096 characters is the longest`() async throws {
         try await withDeviceAPI { api in
             let longest = String(repeating: "a", count: 4096)
-            let answer22 = try await api.outcome(DeviceAPI.body(fcm: longest))
-            #expect(answer22 == success)
-            let answer23 = try await api.outcome(DeviceAPI.body(fcm: longest + "a"))
-            #expect(answer23 == failed("DeviceTokenTooLong"))
-            let answer24 = try await api.outcome(DeviceAPI.body(fcm: String(repeating: "a", count: 500_000)))
-            #expect(answer24 == failed("DeviceTokenTooLong"))
+            try await api.expect(.success, for: DeviceAPI.body(fcm: longest))
+            try await api.expect(.failed("DeviceTokenTooLong"), for: DeviceAPI.body(fcm: longest + "a"))
+            try await api.expect(
+                .failed("DeviceTokenTooLong"), for: DeviceAPI.body(fcm: String(repeating: "a", count: 500_000)))
         }
     }
 
     @Test func `a token that the provider refuses is not kept`() async throws {
         try await withDeviceAPI { api in
-            let answer25 = try await api.outcome(DeviceAPI.body(fcm: "dead-1"))
-            #expect(answer25 == failed("DryRunSendingFailed"))
+            try await api.expect(.failed("DryRunSendingFailed"), for: DeviceAPI.body(fcm: "dead-1"))
             let push = try await api.pushes.next()
             #expect(push.id.rawValue >> 63 == 1)
             #expect(push.isSilent)
-            let answer26 = try await api.outcome(DeviceAPI.body(user: "off", fcm: "f"))
-            #expect(answer26 == failed("DryRunSendingFailed"))
-            let answer27 = try await api.outcome(DeviceAPI.body(apns: "a:b:c"))
-            #expect(answer27 == failed("DryRunSendingFailed"))
-            let devices = await api.devices(of: "alice")
-            #expect(devices.isEmpty)
+            try await api.expect(.failed("DryRunSendingFailed"), for: DeviceAPI.body(user: "off", fcm: "f"))
+            try await api.expect(.failed("DryRunSendingFailed"), for: DeviceAPI.body(apns: "a:b:c"))
+            await api.expect([], of: "alice")
         }
     }
 
     @Test func `a token for calls alone is taken without a dry run`() async throws {
         try await withDeviceAPI { api in
-            let response = try await api.post(
-                "/devices", DeviceAPI.body(apns: "aabb", app: DeviceAPI.otherApp), headers: [.tracked])
-            let id = try #require(response.registrationID)
+            let id = try await api.register(DeviceAPI.body(apns: "aabb", app: DeviceAPI.otherApp))
             try await api.idle()
-            let answer28 = try await api.status([id], app: DeviceAPI.otherApp)
-            #expect(answer28 == success)
+            try await api.expect(.success, of: [id], app: DeviceAPI.otherApp)
         }
     }
 
@@ -263,8 +216,7 @@ struct DeviceRegistrationTests {
     ])
     func `a user who cannot have the device is a failure to store`(user: String) async throws {
         try await withDeviceAPI { api in
-            let answer29 = try await api.outcome(DeviceAPI.body(user: user, fcm: "f"))
-            #expect(answer29 == failed("FailedToStoreDevice"))
+            try await api.expect(.failed("FailedToStoreDevice"), for: DeviceAPI.body(user: user, fcm: "f"))
         }
     }
 
@@ -294,76 +246,52 @@ struct DeviceRegistrationTests {
 
     @Test func `a wrong API token, app or organisation stays pending, and nothing is kept`() async throws {
         try await withDeviceAPI { api in
-            let bodies = [
-                DeviceAPI.body(fcm: "f", apiToken: "wrong"),
-                DeviceAPI.body(fcm: "f", app: "99999999-2222-3333-4444-555555555555"),
-            ]
-            var ids: [String] = []
-            for body in bodies {
-                let response = try await api.post("/devices", body, headers: [.tracked])
-                #expect(response.status == 202)
-                ids.append(try #require(response.registrationID))
+            for (body, org) in [
+                (DeviceAPI.body(fcm: "f", apiToken: "wrong"), "org-1"),
+                (DeviceAPI.body(fcm: "f", app: "99999999-2222-3333-4444-555555555555"), "org-1"),
+                (DeviceAPI.body(fcm: "f"), "org-2"),
+            ] {
+                let id = try await api.register(body, org: org)
+                try await api.idle()
+                try await api.expect(.pending, of: [id])
             }
-            let response = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f"), org: "org-2", headers: [.tracked])
-            #expect(response.status == 202)
-            ids.append(try #require(response.registrationID))
-            try await api.idle()
-            for id in ids {
-                let answer30 = try await api.status([id])
-                #expect(answer30 == pending)
-            }
-            let devices = await api.devices(of: "alice")
-            #expect(devices.isEmpty)
+            await api.expect([], of: "alice")
         }
     }
 
     @Test func `a right and a wrong API token in one batch go their own ways`() async throws {
         try await withDeviceAPI { api in
             let items = [DeviceAPI.body(fcm: "a", apiToken: "wrong"), DeviceAPI.body(fcm: "b")]
-            let response = try await api.post(
-                "/devices/batch", "[\(items.joined(separator: ","))]", headers: [.tracked])
-            let ids = try #require(response.registrationIDs)
+            let ids = try await api.registerBatch(items)
             try await api.idle()
-            let answer31 = try await api.status(ids)
-            #expect(answer31 == #"[{"Status":"Pending"},{"Status":"Success"}]"#)
+            try await api.expect(.pending, .success, of: ids)
         }
     }
 
     @Test func `what is not done yet is pending`() async throws {
         try await withDeviceAPI { api in
             await api.hold()
-            let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
-            let id = try #require(response.registrationID)
+            let id = try await api.register(DeviceAPI.body(fcm: "f"))
             _ = try await api.pushes.next()
-            let answer32 = try await api.status([id])
-            #expect(answer32 == pending)
+            try await api.expect(.pending, of: [id])
             await api.release()
             try await api.idle()
-            let answer33 = try await api.status([id])
-            #expect(answer33 == success)
+            try await api.expect(.success, of: [id])
         }
     }
 
     @Test func `unknown ids are pending, and so are others' ids`() async throws {
         try await withDeviceAPI { api in
-            let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
-            let id = try #require(response.registrationID)
+            let id = try await api.register(DeviceAPI.body(fcm: "f"))
             try await api.idle()
-            let answer34 = try await api.status([UUID().uuidString])
-            #expect(answer34 == pending)
-            let answer35 = try await api.status([id], app: DeviceAPI.otherApp)
-            #expect(answer35 == pending)
-            let answer36 = try await api.status([id], apiToken: "wrong")
-            #expect(answer36 == pending)
-            let answer37 = try await api.status([])
-            #expect(answer37 == "[]")
-            let answers = try await api.status([UUID().uuidString, id])
-            #expect(answers == #"[{"Status":"Pending"},{"Status":"Success"}]"#)
-            let bad = try await api.post(
-                "/devices/status",
+            try await api.expect(.pending, of: [UUID().uuidString])
+            try await api.expect(.pending, of: [id], app: DeviceAPI.otherApp)
+            try await api.expect(.pending, of: [id], apiToken: "wrong")
+            try await api.expect(of: [])
+            try await api.expect(.pending, .success, of: [UUID().uuidString, id])
+            try await api.expect(
+                400, "/devices/status",
                 #"{"RegistrationRequestIds":["x"],"MobileAppId":"\#(DeviceAPI.app)","ApiToken":"api-token-1"}"#)
-            #expect(bad.status == 400)
         }
     }
 
@@ -381,22 +309,16 @@ struct DeviceRegistrationTests {
             #expect(one.body.isEmpty)
             // Neither is of this app.
             for token in ["f3", "by-sip", "unknown"] {
-                let answer38 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: token)).status
-                #expect(answer38 == 202)
+                try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token))
             }
             try await api.idle()
-            var devices = await api.devices(of: "alice")
-            #expect(
-                Set(devices) == [
-                    "fcm:my-project:f2", "apns:TEAM.com.example.phone:aa", "fcm:my-project:f3", "fcm:sip:by-sip",
-                ])
-            let answer39 = try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status
-            #expect(answer39 == 202)
+            await api.expect(
+                ["fcm:my-project:f2", "apns:TEAM.com.example.phone:aa", "fcm:my-project:f3", "fcm:sip:by-sip"],
+                of: "alice")
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup())
             try await api.idle()
-            devices = await api.devices(of: "alice")
-            #expect(Set(devices) == ["fcm:my-project:f3", "fcm:sip:by-sip"])
-            devices = await api.devices(of: "bob")
-            #expect(devices == ["fcm:my-project:f1"])
+            await api.expect(["fcm:my-project:f3", "fcm:sip:by-sip"], of: "alice")
+            await api.expect(["fcm:my-project:f1"], of: "bob")
         }
     }
 
@@ -407,7 +329,7 @@ struct DeviceRegistrationTests {
             let body = DeviceAPI.cleanup().dropLast() + member + "}"
             #expect(try await api.post("/devices/cleanup", String(body)).status == 202)
             try await api.idle()
-            #expect(await api.devices(of: "alice").isEmpty)
+            await api.expect([], of: "alice")
         }
     }
 
@@ -422,8 +344,7 @@ struct DeviceRegistrationTests {
             #expect(second.status == 202)
             try await api.idle()
             for user in ["a", "b", "c"] {
-                let devices = await api.devices(of: user)
-                #expect(devices.isEmpty)
+                await api.expect([], of: user)
             }
         }
     }
@@ -433,12 +354,10 @@ struct DeviceRegistrationTests {
             await api.hold()
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f"))
             _ = try await api.pushes.next()
-            let answer40 = try await api.post("/devices/cleanup", DeviceAPI.cleanup()).status
-            #expect(answer40 == 202)
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup())
             await api.release()
             try await api.idle()
-            let devices = await api.devices(of: "alice")
-            #expect(devices.isEmpty)
+            await api.expect([], of: "alice")
         }
     }
 
@@ -446,10 +365,8 @@ struct DeviceRegistrationTests {
         try await withDeviceAPI { api in
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f"))
             let body = DeviceAPI.cleanup().replacing("api-token-1", with: "api-token-2")
-            let answer41 = try await api.post("/devices/cleanup", body).status
-            #expect(answer41 == 202)
-            let answer42 = try await api.post("/devices/cleanup", DeviceAPI.cleanup(), org: "org-2").status
-            #expect(answer42 == 202)
+            try await api.expect(202, "/devices/cleanup", body)
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(), org: "org-2")
             try await api.idle()
             let devices = await api.devices(of: "alice")
             #expect(devices.count == 1)
@@ -464,25 +381,20 @@ struct DeviceRegistrationTests {
             defer { folder.remove() }
             let first = DeviceAPI(loop, folder: folder)
             try await first.start()
-            let done = try await first.post("/devices", DeviceAPI.body(fcm: "f1"), headers: [.tracked])
-            let doneID = try #require(done.registrationID)
+            let doneID = try await first.register(DeviceAPI.body(fcm: "f1"))
             try await first.idle()
             await first.hold()
-            let open = try await first.post("/devices", DeviceAPI.body(user: "bob", fcm: "f2"), headers: [.tracked])
-            let openID = try #require(open.registrationID)
+            let openID = try await first.register(DeviceAPI.body(user: "bob", fcm: "f2"))
             _ = try await first.pushes.next()
             _ = try await first.pushes.next()
-            let answer43 = try await first.post("/devices/cleanup", DeviceAPI.cleanup(user: "bob", token: "x")).status
-            #expect(answer43 == 202)
+            try await first.expect(202, "/devices/cleanup", DeviceAPI.cleanup(user: "bob", token: "x"))
             await first.stop()
 
             let second = DeviceAPI(loop, folder: folder)
             try await second.start()
             try await second.idle()
-            let answer44 = try await second.status([doneID, openID])
-            #expect(answer44 == #"[{"Status":"Success"},{"Status":"Success"}]"#)
-            let devices = await second.devices(of: "bob")
-            #expect(devices == ["fcm:my-project:f2"])
+            try await second.expect(.success, .success, of: [doneID, openID])
+            await second.expect(["fcm:my-project:f2"], of: "bob")
             await second.stop()
         }
     }
@@ -491,16 +403,13 @@ struct DeviceRegistrationTests {
         try await withDeviceAPI {
             $0.deviceRegistration.historyAge = .seconds(-60)
         } _: { api in
-            let response = try await api.post("/devices", DeviceAPI.body(fcm: "f"), headers: [.tracked])
-            let id = try #require(response.registrationID)
+            let id = try await api.register(DeviceAPI.body(fcm: "f"))
             try await api.idle()
-            let answer45 = try await api.status([id])
-            #expect(answer45 == success)
+            try await api.expect(.success, of: [id])
             await api.prune()
             // Written after the pruning: in the order of submission.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
-            let answer46 = try await api.status([id])
-            #expect(answer46 == pending)
+            try await api.expect(.pending, of: [id])
         }
     }
 

@@ -141,14 +141,10 @@ struct DeviceWebhookTests {
     ])
     func `whatever the receiver says, it is asked once`(reply: FakeProvider.Reply) async throws {
         try await withReceiver({ request, _ in request.path == "/last" ? .answer(202) : reply }) { api, receiver, url in
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f"), headers: [HTTPHeader("x-ms-callback-url", "\(url)/once")])
-            let answer48 = try await receiver.requests.next().path
-            #expect(answer48 == "/once")
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f2"), headers: [HTTPHeader("x-ms-callback-url", "\(url)/last")])
-            let answer49 = try await receiver.requests.next().path
-            #expect(answer49 == "/last")
+            try await api.register(fcm: "f", callback: "\(url)/once")
+            try await receiver.expect("/once")
+            try await api.register(fcm: "f2", callback: "\(url)/last")
+            try await receiver.expect("/last")
             let count = await receiver.requestCount()
             #expect(count == 2)
         }
@@ -157,16 +153,10 @@ struct DeviceWebhookTests {
     @Test func `a wrong API token triggers no webhook`() async throws {
         try await withReceiver({ _, _ in .answer(202) }) { api, receiver, url in
             for _ in 0..<5 {
-                let status = try await api.post(
-                    "/devices", DeviceAPI.body(fcm: "f", apiToken: "wrong"),
-                    headers: [HTTPHeader("x-ms-callback-url", url)]
-                ).status
-                #expect(status == 202)
+                try await api.register(fcm: "f", apiToken: "wrong", callback: url)
             }
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f"), headers: [HTTPHeader("x-ms-callback-url", "\(url)/last")])
-            let first = try await receiver.requests.next().path
-            #expect(first == "/last")
+            try await api.register(fcm: "f", callback: "\(url)/last")
+            try await receiver.expect("/last")
             let count = await receiver.requestCount()
             #expect(count == 1)
         }
@@ -234,25 +224,16 @@ struct DeviceWebhookTests {
                 done([number == 1 ? IPAddress(v4: 0x7f00_0001) : IPAddress(v4: 0xa9fe_a9fe)])
             }
             try await api.start()
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f"),
-                headers: [HTTPHeader("x-ms-callback-url", "http://Rebind.example.com:\(port)/a")])
+            try await api.register(fcm: "f", callback: "http://Rebind.example.com:\(port)/a")
             let request = try await receiver.requests.next()
             #expect(request.headers["host"] == "rebind.example.com:\(port)")
-            let answer50 = try await asked.next()
-            #expect(answer50 == "rebind.example.com")
+            try await asked.expect("rebind.example.com")
             #expect(count.withLock { $0 } == 1)
             // The name now has another address.
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f2"),
-                headers: [HTTPHeader("x-ms-callback-url", "http://rebind.example.com:\(port)/b")])
-            let answer51 = try await asked.next()
-            #expect(answer51 == "rebind.example.com")
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f3"),
-                headers: [HTTPHeader("x-ms-callback-url", "http://127.0.0.1:\(port)/c")])
-            let answer52 = try await receiver.requests.next().path
-            #expect(answer52 == "/c")
+            try await api.register(fcm: "f2", callback: "http://rebind.example.com:\(port)/b")
+            try await asked.expect("rebind.example.com")
+            try await api.register(fcm: "f3", callback: "http://127.0.0.1:\(port)/c")
+            try await receiver.expect("/c")
             let requests = await receiver.requestCount()
             #expect(requests == 2)
             await api.stop()
@@ -263,11 +244,8 @@ struct DeviceWebhookTests {
     @Test func `our own listeners are refused, even where the address is allowed`() async throws {
         try await withReceiver { api, receiver, url in
             let own = await api.endpoint
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f"),
-                headers: [HTTPHeader("x-ms-callback-url", "http://\(own)/healthz")])
-            _ = try await api.post(
-                "/devices", DeviceAPI.body(fcm: "f2"), headers: [HTTPHeader("x-ms-callback-url", url)])
+            try await api.register(fcm: "f", callback: "http://\(own)/healthz")
+            try await api.register(fcm: "f2", callback: url)
             _ = try await receiver.requests.next()
             #expect(api.logSink.lines.contains { $0.contains("the callback's address is not allowed") })
         }
@@ -353,5 +331,13 @@ struct CallbackURLTests {
         let machine = CallbackGuard(allowsPlain: true, allowed: [block].compactMap(\.self))
         #expect(machine.address(among: [primary], port: 8088, own: own) == nil)
         #expect(machine.address(among: [primary], port: 80, own: own) == primary)
+    }
+}
+
+extension FakeProvider {
+    /// The next request is for that path.
+    fileprivate nonisolated func expect(_ path: String, at place: SourceLocation = #_sourceLocation) async throws {
+        let asked = try await requests.next().path
+        #expect(asked == path, sourceLocation: place)
     }
 }

@@ -75,95 +75,83 @@ struct PushStatisticsTests {
         try await body(reading)
     }
 
-    private func text(_ store: SQLiteStore, _ change: (inout PushStatistics) -> Void) async throws -> String {
-        var asked = PushStatistics()
-        change(&asked)
+    private func text(_ store: SQLiteStore, _ asked: PushStatistics) async throws -> String {
         let response = asked.response(try await store.statistics(asked.question))
         #expect(response.status == 200)
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    private let figures = "devices,sent,accepted,failed,received,followed,read\r\n"
+    /// What is asked, and what is told.
+    struct Row: Sendable, CustomStringConvertible {
+        let description: String
+        let asked: PushStatistics
+        let told: String
 
-    @Test func `by day`() async throws {
-        try await withRows { store in
-            let json = try await text(store) { _ in }
-            #expect(
-                json == #"{"by":"day","statistics":["#
-                    + #"{"day":"2026-11-21","devices":3,"sent":3,"accepted":2,"failed":1,"received":2,"followed":1,"read":1},"#
-                    + #"{"day":"2026-11-22","devices":6,"sent":4,"accepted":3,"failed":1,"received":0,"followed":1,"read":1}]}"#
-            )
-            let csv = try await text(store) { $0.isCSV = true }
-            #expect(csv == "day,\(figures)2026-11-21,3,3,2,1,2,1,1\r\n2026-11-22,6,4,3,1,0,1,1\r\n")
-            let part = try await text(store) {
-                $0.isCSV = true
-                $0.question.from = day + .seconds(86_400)
-                $0.question.app = "apns/second"
-            }
-            #expect(part == "day,\(figures)2026-11-22,2,2,2,0,0,1,1\r\n")
+        /// As CSV when `lines` are given; the first ends with the names of the figures.
+        fileprivate init(
+            _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
+            app: String = "", after: Int64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""
+        ) {
+            description = name
+            var asked = PushStatistics()
+            asked.isCSV = !lines.isEmpty
+            asked.question.by = by
+            if let from { asked.question.from = from }
+            if let to { asked.question.to = to }
+            asked.question.app = app
+            asked.question.after = PageCursor(after)
+            asked.question.limit = limit
+            self.asked = asked
+            let lines =
+                lines.prefix(1).map { "\($0),devices,sent,accepted,failed,received,followed,read" } + lines.dropFirst()
+            told =
+                lines.isEmpty
+                ? #"{"by":"\#(by.rawValue)","statistics":"# + json + "}" : lines.map { $0 + "\r\n" }.joined()
         }
     }
 
-    @Test func `by app`() async throws {
+    @Test(arguments: [
+        Row(
+            "by day", by: .day,
+            json:
+                #"[{"day":"2026-11-21","devices":3,"sent":3,"accepted":2,"failed":1,"received":2,"followed":1,"read":1},"#
+                + #"{"day":"2026-11-22","devices":6,"sent":4,"accepted":3,"failed":1,"received":0,"followed":1,"read":1}]"#
+        ),
+        Row("by day, as CSV", by: .day, lines: ["day", "2026-11-21,3,3,2,1,2,1,1", "2026-11-22,6,4,3,1,0,1,1"]),
+        Row(
+            "of an app, from a day on", by: .day, from: day + .seconds(86_400), app: "apns/second",
+            lines: ["day", "2026-11-22,2,2,2,0,0,1,1"]),
+        Row("by app, as CSV", by: .app, lines: ["app", "apns/second,3,3,2,1,0,1,1", "fcm,6,4,3,1,2,1,1"]),
+        Row(
+            "by app, up to a time", by: .app, to: day + .seconds(1),
+            json: #"[{"app":"fcm","devices":2,"sent":2,"accepted":2,"failed":0,"received":2,"followed":1,"read":1}]"#),
+        Row("by app, of no time", by: .app, to: day, json: "[]"),
+        Row(
+            "by push, the first page", by: .push, limit: 2,
+            json:
+                #"[{"push":"\#(PushCode.sample(1))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":0,"read":0},"#
+                + #"{"push":"\#(PushCode.sample(2))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":1,"read":1}],"next":2"#
+        ),
+        Row(
+            "by push: the fourth went to two devices, of two apps, and its rows do not stand together", by: .push,
+            after: 3, limit: 2,
+            lines: [
+                "push,date,kind,app",
+                "\(PushCode.sample(4)),1795305600,missed-calls,\"fcm,apns/second\",2,2,2,0,0,0,1",
+                "\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0",
+            ]),
+        Row(
+            "by push, of an app", by: .push, app: "apns/second", after: 4,
+            lines: [
+                "push,date,kind,app", "\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0",
+                "\(PushCode.sample(4)),1795305600,missed-calls,apns/second,1,1,1,0,0,0,1",
+            ]),
+        Row("by push, behind the last", by: .push, after: 9, json: "[]"),
+    ])
+    func `what is asked is told`(row: Row) async throws {
         try await withRows { store in
-            let csv = try await text(store) {
-                $0.question.by = .app
-                $0.isCSV = true
-            }
-            #expect(csv == "app,\(figures)apns/second,3,3,2,1,0,1,1\r\nfcm,6,4,3,1,2,1,1\r\n")
-            let json = try await text(store) {
-                $0.question.by = .app
-                $0.question.to = day + .seconds(1)
-            }
-            #expect(
-                json
-                    == #"{"by":"app","statistics":[{"app":"fcm","devices":2,"sent":2,"accepted":2,"failed":0,"received":2,"followed":1,"read":1}]}"#
-            )
-            let empty = try await text(store) {
-                $0.question.by = .app
-                $0.question.to = day
-            }
-            #expect(empty == #"{"by":"app","statistics":[]}"#)
-        }
-    }
-
-    @Test func `by push, page by page`() async throws {
-        try await withRows { store in
-            let json = try await text(store) {
-                $0.question.by = .push
-                $0.question.limit = 2
-            }
-            #expect(
-                json == #"{"by":"push","statistics":["#
-                    + #"{"push":"\#(PushCode.sample(1))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":0,"read":0},"#
-                    + #"{"push":"\#(PushCode.sample(2))","date":1795219200,"kind":"call","app":"fcm","devices":1,"sent":1,"accepted":1,"failed":0,"received":1,"followed":1,"read":1}],"next":2}"#
-            )
-            // The fourth went to two devices, of two apps; its rows do not stand together.
-            let csv = try await text(store) {
-                $0.question.by = .push
-                $0.question.after = PageCursor(3)
-                $0.question.limit = 2
-                $0.isCSV = true
-            }
-            #expect(
-                csv == "push,date,kind,app,\(figures)"
-                    + "\(PushCode.sample(4)),1795305600,missed-calls,\"fcm,apns/second\",2,2,2,0,0,0,1\r\n"
-                    + "\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0\r\n")
-            let app = try await text(store) {
-                $0.question.by = .push
-                $0.question.app = "apns/second"
-                $0.isCSV = true
-                $0.question.after = PageCursor(4)
-            }
-            #expect(
-                app
-                    == "push,date,kind,app,\(figures)\(PushCode.sample(5)),1795305600,call,apns/second,1,1,1,0,0,1,0\r\n"
-                    + "\(PushCode.sample(4)),1795305600,missed-calls,apns/second,1,1,1,0,0,0,1\r\n")
-            let empty = try await text(store) {
-                $0.question.by = .push
-                $0.question.after = PageCursor(9)
-            }
-            #expect(empty == #"{"by":"push","statistics":[]}"#)
+            let told = try await text(store, row.asked)
+            #expect(told == row.told)
         }
     }
 

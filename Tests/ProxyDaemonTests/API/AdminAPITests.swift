@@ -148,7 +148,7 @@ struct AdminAPITests {
         try await withAdmin { daemon async throws in
             let token = "dG9rZW4tb2YtYS1waG9uZS10aGF0LWlzLXNlY3JldC1hbmQtbG9uZw=="
             let form = "username=100&selector=s1&token_calls=\(token)&appid_calls=com.example.phone"
-            #expect(try await daemon.post("/v1/push-tokens", form, key: daemon.key.text) == 200)
+            try await daemon.expect(200, post: "/v1/push-tokens", form, key: daemon.key.text)
             let list = try await daemon.order("GET", "/v1/users/100@example.net/devices").body
             let devices = try #require(try json(list).array)
             #expect(devices.count == 1 && devices.first?["flow"] == nil)

@@ -21,17 +21,26 @@ extension RunningDaemonSuites {
             return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         }
 
-        private func head(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
+        /// A report with that password is answered with that status.
+        ///
+        /// - Returns: the answer.
+        @discardableResult
+        private func expect(
+            _ status: Int, _ daemon: RunningDaemon, _ user: String, password: String, domain: String = "example.net",
+            at place: SourceLocation = #_sourceLocation
+        ) async throws -> String {
+            let answer = try await report(daemon, user, password: password, domain: domain)
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(user), \(password)", sourceLocation: place)
+            return answer
+        }
 
         @Test func `after ten wrong passwords a source has to wait, and the right one is not looked at`() async throws {
             try await RunningDaemon.with { daemon in
                 for number in 0..<10 {
-                    let answer = try await report(daemon, "100", password: "wrong\(number)")
-                    #expect(head(answer) == "401")
+                    try await expect(401, daemon, "100", password: "wrong\(number)")
                 }
                 for user in ["100", "101"] {
-                    let answer = try await report(daemon, user, password: right)
-                    #expect(head(answer) == "429")
+                    let answer = try await expect(429, daemon, user, password: right)
                     let field = answer.split(separator: "\r\n").first { $0.hasPrefix("Retry-After: ") }
                     let seconds = field.flatMap { Int($0.dropFirst("Retry-After: ".count)) } ?? 0
                     #expect((1...7).contains(seconds))
@@ -40,9 +49,8 @@ extension RunningDaemonSuites {
                 let count = await daemon.bindingCount()
                 #expect(count == 0)
                 // Keys cannot be guessed.
-                let status = try await daemon.get(
-                    "/v1/push-tokens/100/S:1?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
-                #expect(status == 200)
+                try await daemon.expect(
+                    200, get: "/v1/push-tokens/100/S:1?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
                 #expect(!daemon.log.lines.contains { $0.contains("wrong") || $0.contains("cret") })
             }
         }
@@ -50,16 +58,12 @@ extension RunningDaemonSuites {
         @Test func `success gives no tries back, but lets the user in where it was shown`() async throws {
             try await RunningDaemon.with { daemon in
                 for number in 0..<10 {
-                    let wrong = try await report(daemon, "10\(number + 1)", password: "x")
-                    #expect(head(wrong) == "401")
+                    try await expect(401, daemon, "10\(number + 1)", password: "x")
                     guard number < 9 else { continue }
-                    let good = try await report(daemon, "100", password: right)
-                    #expect(head(good) == "200")
+                    try await expect(200, daemon, "100", password: right)
                 }
-                let stranger = try await report(daemon, "101", password: right)
-                #expect(head(stranger) == "429")
-                let known = try await report(daemon, "100", password: right)
-                #expect(head(known) == "200")
+                try await expect(429, daemon, "101", password: right)
+                try await expect(200, daemon, "100", password: right)
             }
         }
 
@@ -70,17 +74,14 @@ extension RunningDaemonSuites {
             }) { daemon in
                 for user in ["100", "nobody"] {
                     for _ in 0..<5 {
-                        let answer = try await report(daemon, user, password: "x")
-                        #expect(head(answer) == "401")
+                        try await expect(401, daemon, user, password: "x")
                     }
                     // In another spelling, it is the same user.
                     for domain in ["example.net", "EXAMPLE.net"] {
-                        let answer = try await report(daemon, user, password: right, domain: domain)
-                        #expect(head(answer) == "429")
+                        try await expect(429, daemon, user, password: right, domain: domain)
                     }
                 }
-                let other = try await report(daemon, "101", password: "x")
-                #expect(head(other) == "401")
+                try await expect(401, daemon, "101", password: "x")
             }
         }
 
@@ -88,16 +89,13 @@ extension RunningDaemonSuites {
             try await RunningDaemon.with { daemon in
                 var statuses: [Int] = []
                 for _ in 0..<12 {
-                    statuses.append(
-                        try await daemon.get("/v1/dead-tokens", key: try APIKeySecret.make().text))
+                    statuses.append(try await daemon.get("/v1/dead-tokens", key: try APIKeySecret.make().text))
                 }
                 #expect(statuses == Array(repeating: 401, count: 10) + [429, 429])
-                let none = try await daemon.get("/v1/dead-tokens")
-                #expect(none == 401)
+                try await daemon.expect(401, get: "/v1/dead-tokens")
                 let right = try await daemon.get("/v1/dead-tokens", key: RunningDaemon.readerKey)
                 #expect(right == 200)
-                let password = try await report(daemon, "100", password: right == 200 ? self.right : "")
-                #expect(head(password) == "429")
+                try await expect(429, daemon, "100", password: right == 200 ? self.right : "")
             }
         }
 
@@ -107,8 +105,7 @@ extension RunningDaemonSuites {
                 $0.limits.wrongLoginsPerUser = 0
             }) { daemon in
                 for _ in 0..<50 {
-                    let answer = try await report(daemon, "100", password: "x")
-                    #expect(head(answer) == "401")
+                    try await expect(401, daemon, "100", password: "x")
                 }
             }
         }

@@ -130,13 +130,11 @@ extension RunningDaemonSuites {
             try await RunningDaemon.with { daemon in
                 for root in ["/pushToken/", "/v1/push-tokens/", "/token/"] {
                     let user = "u" + root.filter(\.isLetter)
-                    let status = try await daemon.get(
-                        "\(root)\(user)/\(selector)/\(token)\(rest)", key: daemon.key.text)
-                    #expect(status == 200)
+                    try await daemon.expect(
+                        200, get: "\(root)\(user)/\(selector)/\(token)\(rest)", key: daemon.key.text)
                     let plain = token.replacing("%2F", with: "/").replacing("%3D", with: "=").replacing(
                         "%20", with: "+")
-                    let stored = await daemon.devices(user)
-                    #expect(stored == ["acrobits app:\(selector) \(plain)"])
+                    await daemon.expect(["acrobits app:\(selector) \(plain)"], of: user)
                 }
             }
         }
@@ -152,8 +150,7 @@ extension RunningDaemonSuites {
                 #expect(answer.contains("\r\nContent-Length: 0\r\n"))
                 #expect(!answer.lowercased().contains("content-type"))
                 #expect(answer.hasSuffix("\r\n\r\n"))
-                let stored = await daemon.devices("100")
-                #expect(stored == ["acrobits app:\(selector) \(messagesToken)"])
+                await daemon.expect(["acrobits app:\(selector) \(messagesToken)"], of: "100")
                 for line in daemon.log.lines {
                     #expect(!line.contains("cret") && !line.contains(messagesToken) && !line.contains("12869E0E"))
                 }
@@ -185,10 +182,8 @@ extension RunningDaemonSuites {
                 for path in ["/v1/push-tokens", "/v1/account-removals"] {
                     for (who, key, expected) in rows {
                         let before = await daemon.bindingCount()
-                        let got = try await daemon.get("\(path)?\(who)&\(rest)", key: key)
-                        #expect(got == expected, "GET \(path) \(who)")
-                        let posted = try await daemon.post(path, "\(who)&\(rest)", key: key)
-                        #expect(posted == expected, "POST \(path) \(who)")
+                        try await daemon.expect(expected, get: "\(path)?\(who)&\(rest)", key: key)
+                        try await daemon.expect(expected, post: path, "\(who)&\(rest)", key: key)
                         if expected != 200 {
                             let after = await daemon.bindingCount()
                             #expect(after == before)
@@ -202,12 +197,11 @@ extension RunningDaemonSuites {
             try await RunningDaemon.with { daemon in
                 let target = "?username=u&token_msgs=T2sx&appid_msgs=app"
                 for (method, status, count) in [("HEAD", 405, 0), ("GET", 200, 1)] {
-                    let got = try await daemon.get("/v1/push-tokens\(target)", key: daemon.key.text, method: method)
-                    #expect(got == status)
+                    try await daemon.expect(
+                        status, get: "/v1/push-tokens\(target)", key: daemon.key.text, method: method)
                     #expect(await daemon.bindingCount() == count)
                 }
-                let status = try await daemon.get("/v1/account-removals\(target)", key: daemon.key.text, method: "HEAD")
-                #expect(status == 405)
+                try await daemon.expect(405, get: "/v1/account-removals\(target)", key: daemon.key.text, method: "HEAD")
                 #expect(await daemon.bindingCount() == 1)
             }
         }
@@ -217,23 +211,15 @@ extension RunningDaemonSuites {
                 for (name, token) in [
                     ("%2B49301", "T1"), ("+49301@example.org", "T2"), ("sip:+49301@EXAMPLE.ORG", "T3"),
                 ] {
-                    let status = try await daemon.get(
-                        "/v1/push-tokens?username=\(name)&selector=S:1&token_msgs=\(token)&appid_msgs=a",
+                    try await daemon.expect(
+                        200, get: "/v1/push-tokens?username=\(name)&selector=S:1&token_msgs=\(token)&appid_msgs=a",
                         key: daemon.key.text)
-                    #expect(status == 200)
                 }
-                let (first, second) = (
-                    await daemon.devices("+49301"), await daemon.devices("+49301", domain: "example.org")
-                )
-                #expect(first == ["acrobits a:S:1 T1"])
-                #expect(second == ["acrobits a:S:1 T3"])
-                let removed = try await daemon.get(
-                    "/v1/account-removals/+49301@example.org/S:1", key: daemon.key.text)
-                #expect(removed == 200)
-                let (kept, gone) = (
-                    await daemon.devices("+49301"), await daemon.devices("+49301", domain: "example.org")
-                )
-                #expect(kept.count == 1 && gone.isEmpty)
+                await daemon.expect(["acrobits a:S:1 T1"], of: "+49301")
+                await daemon.expect(["acrobits a:S:1 T3"], of: "+49301", domain: "example.org")
+                try await daemon.expect(200, get: "/v1/account-removals/+49301@example.org/S:1", key: daemon.key.text)
+                await daemon.expect(["acrobits a:S:1 T1"], of: "+49301")
+                await daemon.expect([], of: "+49301", domain: "example.org")
             }
         }
 
@@ -249,32 +235,25 @@ extension RunningDaemonSuites {
                     let member = null.map { #","token_msgs":\#($0),"appId_msgs":\#($0)"# } ?? ""
                     let start = #"{"username":"\#(user)","selector":"S:1""#
                     func post(_ rest: String) async throws {
-                        let status = try await daemon.post(
-                            "/v1/push-tokens", start + rest + "}", type: "application/json", key: key)
-                        #expect(status == 200)
+                        try await daemon.expect(
+                            200, post: "/v1/push-tokens", start + rest + "}", type: "application/json", key: key)
                     }
                     let empty = null.map { #","token_calls":\#($0)"# } ?? ""
                     try await post(member + empty)
-                    var stored = await daemon.devices(user)
-                    #expect(stored == [])
+                    await daemon.expect([], of: user)
                     // The token of messages comes late.
                     try await post(#","token_calls":"Q2Fs","appId_calls":"a.voip""# + member)
-                    stored = await daemon.devices(user)
-                    #expect(stored == ["acrobits a.voip:S:1 Q2Fs:calls"])
+                    await daemon.expect(["acrobits a.voip:S:1 Q2Fs:calls"], of: user)
                     try await post(#","token_msgs":"T3Ro","appId_msgs":"a""# + empty)
                     let full = ["acrobits a.voip&a:S:1 Q2Fs:calls&T3Ro:other"]
-                    stored = await daemon.devices(user)
-                    #expect(stored == full)
+                    await daemon.expect(full, of: user)
                     try await post(member + empty)
-                    stored = await daemon.devices(user)
-                    #expect(stored == full)
+                    await daemon.expect(full, of: user)
                     try await post(#","token_calls":"Q2Fs","appId_calls":"a.voip""# + member)
-                    stored = await daemon.devices(user)
-                    #expect(stored == full)
+                    await daemon.expect(full, of: user)
                 }
-                let status = try await daemon.get(
-                    "/token/u1/?selector=S:1&token_calls=(null)&token_msgs=null", key: key)
-                #expect(status == 200)
+                try await daemon.expect(
+                    200, get: "/token/u1/?selector=S:1&token_calls=(null)&token_msgs=null", key: key)
             }
         }
 
@@ -286,27 +265,19 @@ extension RunningDaemonSuites {
                     "/v1/push-tokens/u/S:1?token_msgs=T3Ro&appid_msgs=a", key: daemon.key.text)
                 let statuses = try await (first, second)
                 #expect(statuses == (200, 200))
-                let stored = await daemon.devices("u")
-                #expect(stored == ["acrobits a.voip&a:S:1 Q2Fs:calls&T3Ro:other"])
+                await daemon.expect(["acrobits a.voip&a:S:1 Q2Fs:calls&T3Ro:other"], of: "u")
             }
         }
 
         @Test func `one account has many devices, and a token moves to its new selector`() async throws {
             try await RunningDaemon.with({ $0.registrar.maxContacts = 2 }) { daemon in
                 let key = daemon.key.text
-                func report(_ selector: String, _ token: String) async throws -> Int {
-                    try await daemon.get("/v1/push-tokens/u/\(selector)?token_msgs=\(token)&appid_msgs=a", key: key)
+                for (selector, token, status) in [
+                    ("S:1", "T1", 200), ("S:2", "T2", 200), ("S:3", "T3", 403), ("S:4", "T2", 200), ("S:1", "T4", 200),
+                ] {
+                    try await daemon.expect(
+                        status, get: "/v1/push-tokens/u/\(selector)?token_msgs=\(token)&appid_msgs=a", key: key)
                 }
-                let status1 = try await report("S:1", "T1")
-                #expect(status1 == 200)
-                let status2 = try await report("S:2", "T2")
-                #expect(status2 == 200)
-                let status3 = try await report("S:3", "T3")
-                #expect(status3 == 403)
-                let status4 = try await report("S:4", "T2")
-                #expect(status4 == 200)
-                let status5 = try await report("S:1", "T4")
-                #expect(status5 == 200)
                 let stored = await daemon.devices("u")
                 #expect(Set(stored) == ["acrobits a:S:1 T4", "acrobits a:S:4 T2"])
             }
@@ -322,25 +293,23 @@ extension RunningDaemonSuites {
                         var fields = ["username": "u", "selector": "S:1", "token_msgs": "T2sx", "appid_msgs": "app"]
                         fields[name] = String(repeating: "a", count: length)
                         let before = await daemon.bindingCount()
-                        let status = try await daemon.post(
-                            "/v1/push-tokens", fields.map { "\($0)=\($1)" }.joined(separator: "&"), key: daemon.key.text
-                        )
+                        let body = fields.map { "\($0)=\($1)" }.joined(separator: "&")
+                        let status = try await daemon.post("/v1/push-tokens", body, key: daemon.key.text)
                         #expect(status == (length > limit ? 400 : 200), "\(name) \(length)")
                         if length > limit { #expect(await daemon.bindingCount() == before) }
                     }
                 }
                 for count in [60, 61] {
                     let many = Array(repeating: "x=y", count: count).joined(separator: "&")
-                    let status = try await daemon.post(
-                        "/v1/push-tokens", "username=u&selector=S:1&token_msgs=T2sx&appid_msgs=app&\(many)",
-                        key: daemon.key.text)
-                    #expect(status == (count == 60 ? 200 : 400))
+                    try await daemon.expect(
+                        count == 60 ? 200 : 400, post: "/v1/push-tokens",
+                        "username=u&selector=S:1&token_msgs=T2sx&appid_msgs=app&\(many)", key: daemon.key.text)
                 }
                 let start = "username=u&selector=S:1&token_msgs=T2sx&appid_msgs=app&x="
                 for length in [(16 << 10) - 1, 16 << 10, (16 << 10) + 1] {
                     let body = start + String(repeating: "x", count: length - start.utf8.count)
-                    let status = try await daemon.post("/v1/push-tokens", body, key: daemon.key.text)
-                    #expect(status == (length > 16 << 10 ? 413 : 200))
+                    try await daemon.expect(
+                        length > 16 << 10 ? 413 : 200, post: "/v1/push-tokens", body, key: daemon.key.text)
                 }
             }
         }
@@ -369,8 +338,7 @@ extension RunningDaemonSuites {
                     // No app; two tokens of which one has none.
                     "username=u&token_msgs=T2sx", "username=u&token_msgs=T2sx&appid_msgs=a&token_calls=Q2Fs",
                 ] {
-                    let status = try await daemon.post("/v1/push-tokens", query, key: key)
-                    #expect(status == 422, "\(query.prefix(60))")
+                    try await daemon.expect(422, post: "/v1/push-tokens", query, key: key)
                 }
                 for body in [
                     "{", "{}x", "[]", "1", #"{"username":"u","token_msgs":["a"]}"#,
@@ -379,16 +347,14 @@ extension RunningDaemonSuites {
                     #"{"username":"u","token_msgs":"a","TOKEN_MSGS":"b"}"#, #"{"username":"\ud800","token_msgs":"a"}"#,
                     String(repeating: "[", count: 10_000), "{\"x\":" + String(repeating: "[", count: 100),
                 ] {
-                    let status = try await daemon.post("/v1/push-tokens", body, type: "application/json", key: key)
-                    #expect(status == 400, "\(body.prefix(60))")
+                    try await daemon.expect(400, post: "/v1/push-tokens", body, type: "application/json", key: key)
                 }
                 for target in [
                     "/v1/push-tokens//S", "/v1/push-tokens/u//", "/v1/push-tokens/u%2Fv", "/v1/push-tokens/../healthz",
                     "/v1/push-tokens/u/S/../T?appid=a", "/v1/push-tokens/u/S/%00", "/v1/push-tokens/u/S/a%5Cb",
                     "/v1/push-tokens/u/S/%ff", "/v1/push-tokens/u/S/T/./x", "/token//", "/v1/account-removals/u/S//",
                 ] {
-                    let status = try await daemon.get(target, key: key)
-                    #expect(status == 400, "\(target)")
+                    try await daemon.expect(400, get: target, key: key)
                 }
                 let count = await daemon.bindingCount()
                 #expect(count == 0)
@@ -397,9 +363,8 @@ extension RunningDaemonSuites {
 
         @Test func `a provider that is off is said to be`() async throws {
             try await RunningDaemon.with({ $0.push.acrobits.enabled = false }) { daemon in
-                let status = try await daemon.get(
-                    "/v1/push-tokens/u?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
-                #expect(status == 409)
+                try await daemon.expect(
+                    409, get: "/v1/push-tokens/u?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
             }
         }
 
@@ -423,8 +388,7 @@ extension RunningDaemonSuites {
                 settings.push.apns.certKeyFile = "none.pem"
             }) { daemon in
                 for (query, expected) in rows {
-                    let status = try await daemon.get("/v1/push-tokens/u/S:1?\(query)", key: daemon.key.text)
-                    #expect(status == 200)
+                    try await daemon.expect(200, get: "/v1/push-tokens/u/S:1?\(query)", key: daemon.key.text)
                     let stored = await daemon.devices("u")
                     #expect(stored.map { $0.lowercased() } == expected.map { $0.lowercased() })
                 }
@@ -459,34 +423,26 @@ extension RunningDaemonSuites {
                     {
                         try await $0.post(
                             "/v1/account-removals/u", #"{"selector":"S:1","token_msgs":null}"#,
-                            type: "application/json",
-                            key: key)
+                            type: "application/json", key: key)
                     },
                 ]
                 for removal in removals {
                     for (selector, token) in [("S:1", "T2sx"), ("S:2", "T3Ro")] {
-                        let status = try await daemon.get(
-                            "/v1/push-tokens/u/\(selector)?token_msgs=\(token)&appid_msgs=a", key: key)
-                        #expect(status == 200)
+                        try await daemon.expect(
+                            200, get: "/v1/push-tokens/u/\(selector)?token_msgs=\(token)&appid_msgs=a", key: key)
                     }
                     for _ in 0..<2 {
-                        let status6 = try await removal(daemon)
-                        #expect(status6 == 200)
-                        let stored = await daemon.devices("u")
-                        #expect(stored == ["acrobits a:S:2 T3Ro"])
+                        let status = try await removal(daemon)
+                        #expect(status == 200)
+                        await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                     }
                 }
                 // A selector that is known to be another's is not overruled by the token.
-                let status7 = try await daemon.get("/v1/account-removals/u/S:9?token_msgs=T3Ro", key: key)
-                #expect(status7 == 200)
-                var stored = await daemon.devices("u")
-                #expect(stored == ["acrobits a:S:2 T3Ro"])
-                let status8 = try await daemon.get("/v1/account-removals/u?pushToken=T3Ro", key: key)
-                #expect(status8 == 200)
-                stored = await daemon.devices("u")
-                #expect(stored == [])
-                let status9 = try await daemon.get("/v1/account-removals/u", key: key)
-                #expect(status9 == 400)
+                try await daemon.expect(200, get: "/v1/account-removals/u/S:9?token_msgs=T3Ro", key: key)
+                await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
+                try await daemon.expect(200, get: "/v1/account-removals/u?pushToken=T3Ro", key: key)
+                await daemon.expect([], of: "u")
+                try await daemon.expect(400, get: "/v1/account-removals/u", key: key)
             }
         }
 
@@ -496,17 +452,13 @@ extension RunningDaemonSuites {
             let folder = try StoreFolder()
             let first = try await RunningDaemon.start(folder)
             for user in ["u", "v"] {
-                let status = try await first.get(
-                    "/v1/push-tokens/\(user)?\(form(Self.names[0]))", key: first.key.text)
-                #expect(status == 200)
+                try await first.expect(200, get: "/v1/push-tokens/\(user)?\(form(Self.names[0]))", key: first.key.text)
             }
-            let removed = try await first.get("/v1/account-removals/v/\(selector)", key: first.key.text)
-            #expect(removed == 200)
+            try await first.expect(200, get: "/v1/account-removals/v/\(selector)", key: first.key.text)
             try await first.stop()
             let second = try await RunningDaemon.start(folder)
-            let (here, gone) = (await second.devices("u"), await second.devices("v"))
-            #expect(here == [both])
-            #expect(gone == [])
+            await second.expect([both], of: "u")
+            await second.expect([], of: "v")
             try await second.stop()
         }
     }

@@ -151,39 +151,10 @@ struct RunningDaemon: Sendable {
 
     /// Sends a request as it is written here, and returns the answer as it came.
     func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
-        try await Self.answer(Array(request.utf8), from: other ?? api)
+        try await TCPClient.answer(to: request, from: other ?? api)
     }
 
-    func answer(_ request: [UInt8]) async throws -> String { try await Self.answer(request, from: api) }
-
-    /// All that a server says on a connection until it closes it; nothing when there is none. A request may have as many
-    /// bytes as there is `room` for.
-    static func answer(
-        _ request: [UInt8], from endpoint: Endpoint, room: Int = 4 << 20
-    ) async throws -> String {
-        try await withLoop { loop in
-            let received = Mailbox<String?>()
-            let connection = try await Bench(loop).run { bench in
-                var limits = StreamConnection.Limits()
-                limits.output = room
-                let connection = try StreamConnection.connect(
-                    to: endpoint, on: bench.loop, limits: limits,
-                    handlers: .init(
-                        connected: { _ in },
-                        received: { _, bytes in
-                            received.put(
-                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
-                            return bytes.count
-                        }, closed: { _, _ in received.put(nil) }))
-                connection.send(request)
-                return connection
-            }
-            var all = ""
-            while let part = try await received.next() { all += part }
-            withExtendedLifetime(connection) {}
-            return all
-        }
-    }
+    func answer(_ request: [UInt8]) async throws -> String { try await TCPClient.answer(to: request, from: api) }
 
     /// Asks the admin API.
     func order(
@@ -201,8 +172,7 @@ struct RunningDaemon: Sendable {
     /// - Returns: the status.
     func get(_ target: String, key: String? = nil, method: String = "GET") async throws -> Int {
         let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
-        return status(
-            try await answer("\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n"))
+        return status(try await answer("\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n"))
     }
 
     func post(
@@ -214,6 +184,37 @@ struct RunningDaemon: Sendable {
             try await answer(
                 "POST \(target) HTTP/1.1\r\nHost: a\r\n\(fields)Content-Length: \(body.utf8.count)\r\n"
                     + "Connection: close\r\n\r\n\(body)"))
+    }
+
+    // MARK: What is expected
+
+    /// The answer to that request has that status.
+    func expect(
+        _ status: Int, get target: String, key: String? = nil, method: String = "GET",
+        at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let answered = try await get(target, key: key, method: method)
+        #expect(answered == status, "\(method) \(target.prefix(200))", sourceLocation: place)
+    }
+
+    /// The answer to that request has that status.
+    func expect(
+        _ status: Int, post target: String, _ body: String, type: String? = nil, key: String? = nil,
+        at place: SourceLocation = #_sourceLocation
+    ) async throws {
+        let answered = try await post(target, body, type: type, key: key)
+        #expect(
+            answered == status, "POST \(target.prefix(200)), \(type ?? "no type"): \(body.prefix(200))",
+            sourceLocation: place)
+    }
+
+    /// That is what is stored for a user.
+    func expect(
+        _ devices: [String], of user: String, domain: String = "example.net",
+        at place: SourceLocation = #_sourceLocation
+    ) async {
+        let stored = await self.devices(user, domain: domain)
+        #expect(stored == devices, "\(user)@\(domain)", sourceLocation: place)
     }
 
     private func status(_ answer: String) -> Int { Int(answer.dropFirst(9).prefix(3)) ?? 0 }

@@ -69,8 +69,7 @@ extension RunningDaemonSuites {
                     let answer = try await daemon.answer(request)
                     #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(user)")
                     #expect(answer.contains("\r\nContent-Length: 0\r\n") && answer.hasSuffix("\r\n\r\n"))
-                    let stored = await daemon.devices(user)
-                    #expect(stored == [device], "\(user)")
+                    await daemon.expect([device], of: user)
                 }
             }
         }
@@ -116,8 +115,7 @@ extension RunningDaemonSuites {
                         #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(user)")
                         #expect(answer.contains("\r\nContent-Length: 0\r\n") && answer.hasSuffix("\r\n\r\n"))
                         #expect(!answer.lowercased().contains("content-type"))
-                        let stored = await daemon.devices(user)
-                        #expect(stored == [], "\(user)")
+                        await daemon.expect([], of: user)
                     }
                 }
             }

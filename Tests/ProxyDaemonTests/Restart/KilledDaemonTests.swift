@@ -152,8 +152,8 @@ struct KilledDaemonTests {
     }
 
     private func isTaken(_ target: String, by daemon: DaemonProgram, with key: String) async throws -> Bool {
-        let answer = try await RunningDaemon.answer(
-            Array(
+        let answer = try await TCPClient.answer(
+            to: Array(
                 "GET \(target) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\nConnection: close\r\n\r\n".utf8),
             from: daemon.api)
         return RunningDaemon.statuses(answer) == [200]
@@ -165,9 +165,8 @@ struct KilledDaemonTests {
                 {"MobileAppId":"\(RunningDaemon.app)","UserId":"\(name)d\(number)",\
                 "ApiToken":"\(RunningDaemon.apiToken)","FcmDeviceToken":"t"}
                 """
-            let answer = try await RunningDaemon.answer(
-                RunningDaemon.post(
-                    RunningDaemon.registration, Array(body.utf8), ["x-ms-track-registration: true"]),
+            let answer = try await TCPClient.answer(
+                to: RunningDaemon.post(RunningDaemon.registration, Array(body.utf8), ["x-ms-track-registration: true"]),
                 from: daemon.api)
             guard RunningDaemon.statuses(answer) == [202],
                 let id = try Self.json(answer)["RegistrationRequestId"]?.string
@@ -188,8 +187,8 @@ struct KilledDaemonTests {
             "ApiToken":"\(RunningDaemon.apiToken)"}
             """
         for _ in 0..<2000 {
-            let answer = try await RunningDaemon.answer(
-                RunningDaemon.post(RunningDaemon.registration + "/status", Array(body.utf8)), from: daemon.api)
+            let answer = try await TCPClient.answer(
+                to: RunningDaemon.post(RunningDaemon.registration + "/status", Array(body.utf8)), from: daemon.api)
             let status = try Self.json(answer).array?.first?["Status"]?.string
             if status == "Failed" || status == "Success" { return }
         }

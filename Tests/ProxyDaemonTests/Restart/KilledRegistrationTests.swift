@@ -136,8 +136,8 @@ struct KilledRegistrationTests {
 
     /// - Returns: the id; `nil` when there was no answer.
     private func register(_ user: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
-        let answer = try await RunningDaemon.answer(
-            RunningDaemon.post(
+        let answer = try await TCPClient.answer(
+            to: RunningDaemon.post(
                 Self.path, app.body(#""UserId":"\#(user)","FcmDeviceToken":"token-\#(user)""#),
                 ["x-ms-track-registration: true", "x-ms-callback-url: \(app.receiver)/\(user)"]), from: daemon.api)
         guard RunningDaemon.statuses(answer) == [202] else { return nil }
@@ -149,8 +149,8 @@ struct KilledRegistrationTests {
     }
 
     private func status(of id: String, _ app: App, at daemon: DaemonProgram) async throws -> JSONValue? {
-        let answer = try await RunningDaemon.answer(
-            RunningDaemon.post(Self.path + "/status", app.body(#""RegistrationRequestIds":["\#(id)"]"#)),
+        let answer = try await TCPClient.answer(
+            to: RunningDaemon.post(Self.path + "/status", app.body(#""RegistrationRequestIds":["\#(id)"]"#)),
             from: daemon.api)
         return try Self.json(answer).array?.first
     }

@@ -1,4 +1,5 @@
 import Glibc
+import LoopTesting
 import StoreTesting
 import Testing
 
@@ -27,13 +28,13 @@ struct ChunkMemoryTests {
         let folder = try StoreFolder()
         try await DaemonProgram.with(settings: DaemonProgram.settings(folder), in: folder) { program in
             // What is made once.
-            _ = try await RunningDaemon.answer(
-                Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8), from: program.api)
+            _ = try await TCPClient.answer(
+                to: Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8), from: program.api)
             let before = try program.memory()
             let request = Self.request("0\r\n\r\n")
             try await withThrowingTaskGroup(of: String.self) { group in
                 for _ in 0..<connections {
-                    group.addTask { try await RunningDaemon.answer(request, from: program.api, room: 32 << 20) }
+                    group.addTask { try await TCPClient.answer(to: request, from: program.api) }
                 }
                 for try await answer in group { #expect(RunningDaemon.statuses(answer) == [413]) }
             }

@@ -95,13 +95,12 @@ extension RunningDaemonSuites {
 
         @Test func `a device that an app has reported is no other one`() async throws {
             try await with { daemon async throws in
-                let status = try await daemon.post(
-                    "/v1/push-tokens",
+                try await daemon.expect(
+                    200, post: "/v1/push-tokens",
                     #"{"username":"100","selector":"S:1","token_msgs":"Z29vZ2xlLXRva2Vu","appid_msgs":"my-project"}"#,
                     type: "application/json", key: daemon.key.text)
-                #expect(status == 200)
                 #expect(try await register(daemon, #""FcmDeviceToken":"google-token""#) == "Success")
-                #expect(await daemon.devices("100") == ["fcm my-project google-token"])
+                await daemon.expect(["fcm my-project google-token"], of: "100")
                 #expect(try await register(daemon, #""FcmDeviceToken":"google-token""#) == "DuplicateExists")
             }
         }
@@ -111,7 +110,7 @@ extension RunningDaemonSuites {
                 #expect(try await register(daemon, #""ApnsDeviceToken":"\#(Self.apple)""#) == "Success")
                 try await register(
                     daemon, bySIPWith: "pn-provider=apns;pn-param=DEF123GHIJ.com.example.phone;pn-prid=\(Self.apple)")
-                #expect(await daemon.devices("100") == ["apns DEF123GHIJ.com.example.phone \(Self.apple)"])
+                await daemon.expect(["apns DEF123GHIJ.com.example.phone \(Self.apple)"], of: "100")
                 #expect(await daemon.bindingCount() == 1)
                 #expect(try await register(daemon, #""ApnsDeviceToken":"\#(Self.apple)""#) == "DuplicateExists")
                 try await cleanUp(daemon, Self.apple)
@@ -128,7 +127,7 @@ extension RunningDaemonSuites {
                 for outcome in ["Success", "DuplicateExists"] {
                     #expect(try await register(daemon, #""ApnsDeviceToken":"\#(Self.apple)""#) == outcome)
                 }
-                #expect(await daemon.devices("100") == ["apns DEF123GHIJ.com.example.phone.voip&remote \(both)"])
+                await daemon.expect(["apns DEF123GHIJ.com.example.phone.voip&remote \(both)"], of: "100")
                 try await cleanUp(daemon, Self.apple)
             }
         }
@@ -157,8 +156,7 @@ extension RunningDaemonSuites {
             try await with {
                 $0.push.apns.enabled = false
             } _: { daemon async throws in
-                #expect(
-                    try await register(daemon, #""ApnsDeviceToken":"\#(Self.apple)""#) == "DryRunSendingFailed")
+                #expect(try await register(daemon, #""ApnsDeviceToken":"\#(Self.apple)""#) == "DryRunSendingFailed")
                 #expect(try await register(daemon, #""FcmDeviceToken":"t""#) == "Success")
             }
         }

@@ -71,7 +71,7 @@ extension RunningDaemonSuites {
             #expect(RunningDaemon.statuses(other) == [202])
             // Other services are as they were, and keys cannot be guessed.
             try await daemon.expectAlive()
-            #expect(try await daemon.get("/v1/dead-tokens", key: RunningDaemon.readerKey) == 200)
+            try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
             #expect(daemon.log.lines.contains { $0.contains("API request refused") && $0.contains("status=429") })
             try await daemon.stop()
@@ -122,12 +122,12 @@ extension RunningDaemonSuites {
             try await RunningDaemon.with(RunningDaemon.forHostileInput) { daemon async throws in
                 let report = "/v1/push-tokens?username=100&selector=S:1&token_msgs=T2sx&appid_msgs=a&password="
                 for _ in 0..<3 {
-                    #expect(try await daemon.get(report + "wrong") == 401)
-                    #expect(try await daemon.get("/v1/dead-tokens", key: try APIKeySecret.make().text) == 401)
+                    try await daemon.expect(401, get: report + "wrong")
+                    try await daemon.expect(401, get: "/v1/dead-tokens", key: try APIKeySecret.make().text)
                     #expect(try await statuses(daemon, Self.request("/cleanup", Self.item("wrong"))) == [202])
                 }
                 #expect(try await statuses(daemon, Self.request("/cleanup", Self.item("wrong"))) == [202])
-                #expect(try await daemon.get(report + "se%20cret%2B1") == 429)
+                try await daemon.expect(429, get: report + "se%20cret%2B1")
                 #expect(try await statuses(daemon, Self.request("/cleanup", Self.item())) == [429])
             }
         }
