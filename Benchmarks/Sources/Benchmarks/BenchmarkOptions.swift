@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, memory, allocations, push, days
+        case register, hold, slow, api, memory, allocations, instructions, push, days
     }
 
     package var names: [Name] = []
@@ -69,8 +69,10 @@ package struct BenchmarkOptions: Sendable {
                 names.append(name)
             }
         }
-        // Pushes need somebody who takes them, and days measure nothing.
-        if names.isEmpty { names = Name.allCases.filter { $0 != .days && ($0 != .push || url != nil) } }
+        // Pushes need somebody who takes them, counting needs valgrind, and days measure nothing.
+        if names.isEmpty {
+            names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }
+        }
     }
 
     package static let help = """
@@ -88,6 +90,8 @@ package struct BenchmarkOptions: Sendable {
           api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
+          instructions  what the daemon executes in user space for each step, counted by valgrind; hardly varies; only
+                       when it is named
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
           days         simulated days, within this process: what happened on them, and whatever must never happen; only
                        when it is named. The digest of two builds is the same when the same happened to every call
@@ -106,7 +110,7 @@ package struct BenchmarkOptions: Sendable {
           --pushes N      push: pushes in a round (default 100000)
           --seeds A-B     days: the first and the last one (default 0-999)
           --story         days: a line for each message and push, to see what happened on a day
-          --limits FILE   allocations: fail when there are more than the file allows
+          --limits FILE   allocations, instructions: fail when there are more than the file allows
           --daemon FILE   the program to measure (default: the daemon of this folder)
           --json          lines of JSON instead of a table
 

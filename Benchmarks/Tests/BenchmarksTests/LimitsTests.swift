@@ -4,19 +4,19 @@ import Testing
 @Suite("Limits and options")
 struct LimitsTests {
     @Test func `limits are names with numbers, and comments`() throws {
-        let limits = try AllocationLimits("# what\n\nack 12.5  # why\nregister-first 40\n")
+        let limits = try AgreedLimits("# what\n\nack 12.5  # why\nregister-first 40\n")
         #expect(limits.limits == ["ack": 12.5, "register-first": 40])
     }
 
     @Test(arguments: ["ack", "ack x", "ack 1 2", "ack 1\nack 2"])
     func `other lines are errors`(text: String) {
-        #expect(throws: BenchmarkError.self) { try AllocationLimits(text) }
+        #expect(throws: BenchmarkError.self) { try AgreedLimits(text) }
     }
 
     @Test func `too many, unlimited and missing counts are complained about`() throws {
-        let limits = try AllocationLimits("a 10\nb 10\ngone 1")
+        let limits = try AgreedLimits("a 10\nb 10\ngone 1")
         #expect(
-            limits.complaints(about: [("a", 10), ("b", 10.5), ("c", 1)]) == [
+            limits.complaints(about: [("a", 10), ("b", 10.5), ("c", 1)], of: "allocations") == [
                 "b: 10.5 allocations, the limit is 10", "c: 1 allocations, and there is no limit for it",
                 "gone: there is a limit, but nothing of that name was counted",
             ])
@@ -28,7 +28,7 @@ struct LimitsTests {
         #expect(options.calls == 50)
         #expect(options.isJSON)
         #expect(options.daemon == "/a/b/sippushd")
-        let all = BenchmarkOptions.Name.allCases.filter { $0 != .days }
+        let all = BenchmarkOptions.Name.allCases.filter { $0 != .days && $0 != .instructions }
         #expect(try BenchmarkOptions([], program: "x").names == all.filter { $0 != .push })
         #expect(try BenchmarkOptions(["--url", "https://h/"], program: "x").names == all)
         #expect(try BenchmarkOptions(["days", "--seeds", "7-9"], program: "x").seeds == 7..<10)

@@ -1,6 +1,5 @@
 import Addressing
 import Bytes
-import Foundation
 import ProxyCore
 import SIPGrammar
 import SIPMessage
@@ -18,10 +17,9 @@ enum AllocationBenchmark {
         let counts = try counts(allocationCount)
         for (name, count) in counts { report.add("allocations", name, "each", count) }
         guard let file = options.limits else { return }
-        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
-            throw BenchmarkError("\(file) cannot be read")
+        for complaint in try AgreedLimits(contentsOf: file).complaints(about: counts, of: "allocations") {
+            report.complain(complaint)
         }
-        for complaint in try AllocationLimits(text).complaints(about: counts) { report.complain(complaint) }
     }
 
     /// The mean over many users of each step; growing tables add their small share.

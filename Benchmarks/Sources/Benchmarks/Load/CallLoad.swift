@@ -6,7 +6,7 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// Calls to sleeping phones: one to each user, from INVITE over push and REGISTER to ACK.
+/// Calls to sleeping phones: one to each user, from INVITE over push and REGISTER to ACK, and to BYE where that is asked for.
 ///
 /// Holding and waking are two steps, so that many calls wait at once.
 final class CallLoad {
@@ -98,6 +98,16 @@ final class CallLoad {
         }
     }
 
+    /// Lets the callers of these users hang up at a rate, until all their calls have ended.
+    func hangUp(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
+        let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
+            hangUp(users.lowerBound + $0)
+        }
+        _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
+            pacer.done == users.count && users.allSatisfy { calls[$0].hasEnded }
+        }
+    }
+
     private func beginStep(_ users: Range<Int>) {
         active = users
         (pushedCount, completed) = (0, 0)
@@ -122,9 +132,13 @@ final class CallLoad {
     private func inviteBytes(_ user: Int) -> [UInt8] { invites.message(user: user, branch: UInt64(user)) }
 
     private func callerReceived(_ bytes: Span<UInt8>) {
-        guard case .response(let response) = reader.read(bytes, isStream: false), response.cseq.method == .invite,
-            let user = user(of: bytes)
-        else { return }
+        guard case .response(let response) = reader.read(bytes, isStream: false), let user = user(of: bytes) else {
+            return
+        }
+        guard response.cseq.method == .invite else {
+            calls[user].hasEnded = response.status.isFinal
+            return
+        }
         if response.status == .trying { calls[user].hasTrying = true }
         guard response.status.isFinal else {
             if calls[user].delivered == nil { calls[user].next = .distantFuture }
@@ -133,18 +147,31 @@ final class CallLoad {
         acknowledge(response, of: user)
         guard calls[user].finalStatus == nil else { return }
         calls[user].finalStatus = Int(response.status.code)
-        if !response.status.isSuccess { overCount += 1 }
+        if response.status.isSuccess { calls[user].accepted = response } else { overCount += 1 }
     }
 
     private func acknowledge(_ response: SIPResponse, of user: Int) {
         guard case .request(let invite) = reader.read(inviteBytes(user).span, isStream: false) else { return }
         let ack =
             response.status.isSuccess
-            ? SIPText.dialogRequest(
-                "ACK", cseq: Int(invite.cseq.number), invite: invite, answer: response, at: caller.local,
-                branch: "a\(user)")
+            ? inDialog("ACK", cseq: Int(invite.cseq.number), invite, response, branch: "a\(user)")
             : SIPText.hopRequest("ACK", for: invite, to: response.frame.firstValue(of: .to)?.string)
         caller.queue(ack, to: target)
+    }
+
+    private func hangUp(_ user: Int) {
+        guard let accepted = calls[user].accepted,
+            case .request(let invite) = reader.read(inviteBytes(user).span, isStream: false)
+        else { return }
+        calls[user].accepted = nil
+        caller.queue(
+            inDialog("BYE", cseq: Int(invite.cseq.number) + 1, invite, accepted, branch: "b\(user)"), to: target)
+    }
+
+    private func inDialog(
+        _ method: String, cseq: Int, _ invite: SIPRequest, _ answer: SIPResponse, branch: String
+    ) -> [UInt8] {
+        SIPText.dialogRequest(method, cseq: cseq, invite: invite, answer: answer, at: caller.local, branch: branch)
     }
 
     // MARK: Push and phone
@@ -181,6 +208,7 @@ final class CallLoad {
             calls[user].isAcknowledged = true
             completed += 1
             overCount += 1
+        case .bye: phones.send(SIPText.response(.ok, to: request, tag: "p\(user)"), from: socket)
         default: break
         }
     }

@@ -1,4 +1,5 @@
 import Bytes
+import SIPGrammar
 package import Timekeeping
 
 /// One call of the load: what has happened to it, as caller, phone and push gateway saw it.
@@ -14,6 +15,10 @@ package struct CallProgress: Sendable {
     /// The caller's final answer.
     package var finalStatus: Int?
     package var isAcknowledged = false
+    /// The 200 that the caller got, while the call lasts; its BYE is made from it.
+    var accepted: SIPResponse?
+    /// The caller's BYE was answered.
+    package internal(set) var hasEnded = false
 
     /// When the caller's INVITE or the phone's 200 is due again, and how often it was sent.
     var next = Instant.distantFuture

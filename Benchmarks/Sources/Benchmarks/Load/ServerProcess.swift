@@ -21,6 +21,7 @@ final class ServerProcess {
     ///
     /// - Parameters:
     ///   - daemon: the path of `sippushd`.
+    ///   - tool: what counts its instructions.
     ///   - servesAPI: whether it serves its HTTP API, too.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
@@ -28,10 +29,11 @@ final class ServerProcess {
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
     convenience init(
-        daemon: String, servesAPI: Bool, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
+        daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, caller: Endpoint, pushPort: UInt16,
+        slowPort: UInt16, on loop: EventLoop
     ) throws(BenchmarkError) {
         try self.init(
-            program: daemon,
+            program: daemon, under: tool,
             settings: {
                 Self.settings(folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort)
                     + (servesAPI ? Self.apiSettings(pushPort: pushPort) : "")
@@ -46,8 +48,8 @@ final class ServerProcess {
 
     /// The settings' text is made for its folder, the arguments for the file that the text is in.
     private init(
-        program: String, settings: (String) -> String, arguments: (String) -> [String], servesAPI: Bool = false,
-        on loop: EventLoop
+        program: String, under tool: Callgrind? = nil, settings: (String) -> String,
+        arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
     ) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: program) else {
             throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
@@ -63,9 +65,10 @@ final class ServerProcess {
             try settings(folder.path).write(to: file, atomically: true, encoding: .utf8)
             if servesAPI { key = try Self.makeKey(program, file) }
             words = LastWords(folder.appending(path: "log"))
-            process.executableURL = URL(filePath: program)
-            process.arguments = arguments(file.path)
+            process.executableURL = URL(filePath: tool == nil ? program : Callgrind.program)
+            process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
+            process.standardOutput = FileHandle.nullDevice
             // A file, which nobody has to read while the load runs.
             process.standardError = try words.openForWriting()
             let words = words
@@ -87,7 +90,7 @@ final class ServerProcess {
         (self.process, self.wait, self.loop) = (process, wait, loop)
         let words = words
         let looks = try words.lookOften(on: loop)
-        _ = try wait.wait(atMost: .seconds(20)) { words.hasEnded || words.listener != nil }
+        _ = try wait.wait(atMost: .seconds(tool == nil ? 20 : 120)) { words.hasEnded || words.listener != nil }
         looks.disarm()
         guard let listener = words.listener, !words.hasEnded else {
             process.terminate()
@@ -99,8 +102,12 @@ final class ServerProcess {
     }
 
     deinit {
+        // After an error, which ends the benchmark and not the daemon.
+        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
+
+    var processID: Int32 { process.processIdentifier }
 
     func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
 
@@ -113,7 +120,7 @@ final class ServerProcess {
     func stop() throws(BenchmarkError) {
         process.terminate()
         let words = words
-        guard try !wait.wait(atMost: .seconds(20), until: { words.hasEnded }) else { return }
+        guard try !wait.wait(atMost: .seconds(60), until: { words.hasEnded }) else { return }
         kill(process.processIdentifier, SIGKILL)
         throw BenchmarkError("what was under load does not end on SIGTERM")
     }

@@ -18,7 +18,7 @@ final class Workbench {
 
     /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app.
     init(
-        _ options: BenchmarkOptions, calls callCount: Int = 0, servesAPI: Bool = false,
+        _ options: BenchmarkOptions, calls callCount: Int = 0, servesAPI: Bool = false, under tool: Callgrind? = nil,
         isSlow: @escaping (Int) -> Bool = { _ in false }
     ) throws(BenchmarkError) {
         do {
@@ -32,8 +32,8 @@ final class Workbench {
         sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
         slowSink = try PushSink(on: loop, delay: Self.slowness) { _ in }
         daemon = try ServerProcess(
-            daemon: options.daemon, servesAPI: servesAPI, caller: caller.local, pushPort: sink.port,
-            slowPort: slowSink.port, on: loop)
+            daemon: tool?.daemon ?? options.daemon, under: tool, servesAPI: servesAPI, caller: caller.local,
+            pushPort: sink.port, slowPort: slowSink.port, on: loop)
         phones = try PhoneSockets(daemon: daemon.endpoint, isSlow: isSlow, on: loop) { bytes, socket in
             switch Arrival(bytes) {
             case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)

@@ -1,5 +1,7 @@
-/// How many allocations each step may take: lines of `NAME NUMBER`, comments after `#`.
-package struct AllocationLimits: Hashable, Sendable {
+import Foundation
+
+/// How much each step may take: lines of `NAME NUMBER`, comments after `#`.
+package struct AgreedLimits: Hashable, Sendable {
     package let limits: [String: Double]
 
     package init(_ text: String) throws(BenchmarkError) {
@@ -15,15 +17,23 @@ package struct AllocationLimits: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// What is wrong with these counts: too many, without a limit, or missing.
-    package func complaints(about counts: [(name: String, count: Double)]) -> [String] {
+    /// Those of a file.
+    init(contentsOf file: String) throws(BenchmarkError) {
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            throw BenchmarkError("\(file) cannot be read")
+        }
+        try self.init(text)
+    }
+
+    /// What is wrong with these counts of such things: too many, without a limit, or missing.
+    package func complaints(about counts: [(name: String, count: Double)], of unit: String) -> [String] {
         var complaints: [String] = []
         for (name, count) in counts {
             if let limit = limits[name] {
                 guard count > limit else { continue }
-                complaints.append("\(name): \(Figure.text(count)) allocations, the limit is \(Figure.text(limit))")
+                complaints.append("\(name): \(Figure.text(count)) \(unit), the limit is \(Figure.text(limit))")
             } else {
-                complaints.append("\(name): \(Figure.text(count)) allocations, and there is no limit for it")
+                complaints.append("\(name): \(Figure.text(count)) \(unit), and there is no limit for it")
             }
         }
         for name in limits.keys.sorted() where !counts.contains(where: { $0.name == name }) {

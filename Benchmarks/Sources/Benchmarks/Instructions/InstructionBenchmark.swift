@@ -1,0 +1,77 @@
+import Foundation
+
+/// How many instructions the daemon executes in user space for each step of a registration and of a call.
+///
+/// Steps come so fast that the daemon, which is many times slower under callgrind, has several to do in a turn: as under load.
+enum InstructionBenchmark {
+    private static let users = 400
+    private static let calls = 200
+    /// Steps under way at once.
+    private static let window = 16
+    /// Calls, and wake-ups, a second.
+    private static let rate = 40.0
+
+    static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let counts = try counts(options)
+        for (name, count) in counts { report.add("instructions", name, "each", count) }
+        guard let file = options.limits else { return }
+        for complaint in try AgreedLimits(contentsOf: file).complaints(about: counts, of: "instructions") {
+            report.complain(complaint)
+        }
+    }
+
+    private static func counts(_ options: BenchmarkOptions) throws(BenchmarkError) -> [(name: String, count: Double)] {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "sippushd-count-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        do {
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        } catch {
+            throw BenchmarkError("\(folder.path) cannot be made: \(error)")
+        }
+        let tool = try Callgrind(daemon: options.daemon, in: folder)
+        let bench = try Workbench(options, calls: 2 * calls, servesAPI: true, under: tool)
+        let process = bench.daemon.processID
+        var counts: [(name: String, count: Double)] = []
+
+        func step(_ name: String, _ count: Int, _ body: () throws(BenchmarkError) -> Void) throws(BenchmarkError) {
+            _ = try tool.instructions(of: process)
+            try body()
+            counts.append((name, try tool.instructions(of: process) / Double(count)))
+        }
+
+        // Tables, caches, connections and the store are warm then.
+        _ = try bench.registers.run(0..<2 * calls, cseq: 1, window: window)
+        _ = try bench.calls.hold(0..<calls, rate: 10 * rate)
+        try bench.calls.wake(0..<calls, rate: 10 * rate)
+        try bench.calls.hangUp(0..<calls, rate: 10 * rate)
+        try tool.start(process)
+        _ = try bench.registers.run(calls..<calls + window, cseq: 2, window: window)
+
+        let new = 2 * calls..<2 * calls + users
+        try step("register-first", users) { () throws(BenchmarkError) in
+            _ = try bench.registers.run(new, cseq: 1, window: window)
+        }
+        try step("register-refresh", users) { () throws(BenchmarkError) in
+            _ = try bench.registers.run(new, cseq: 2, window: window)
+        }
+        let called = calls..<2 * calls
+        try step("call-held", calls) { () throws(BenchmarkError) in _ = try bench.calls.hold(called, rate: rate) }
+        try step("call-woken", calls) { () throws(BenchmarkError) in try bench.calls.wake(called, rate: rate) }
+        try step("call-ended", calls) { () throws(BenchmarkError) in try bench.calls.hangUp(called, rate: rate) }
+        counts.append(("call", counts.suffix(3).reduce(0) { $0 + $1.count }))
+        let lost = called.count { !bench.calls.calls[$0].hasEnded }
+        guard lost == 0 else { throw BenchmarkError("\(lost) of \(calls) calls LOST while instructions were counted") }
+
+        let reports = try ReportLoad(at: bench.daemon)
+        reports.start(connections: window)
+        var result = ReportLoad.Result()
+        try step("token-report", 1) { () throws(BenchmarkError) in
+            try bench.pause(.seconds(3))
+            result = try reports.stop()
+        }
+        counts[counts.count - 1].count /= Double(max(result.count, 1))
+        reports.close()
+        try bench.close()
+        return counts
+    }
+}

@@ -1,0 +1,39 @@
+import Foundation
+import ProxyDaemon
+
+func timeText(_ seconds: Int64) -> String {
+    let style = Date.ISO8601FormatStyle()
+    return Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(style)
+}
+
+func pathSegment(_ text: String) -> String {
+    text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+}
+
+/// What help calls an address of record.
+let userArgument = "USER[@DOMAIN]"
+
+extension Command.Invocation {
+    /// An argument as an address of record; without a domain at the daemon's first.
+    func user(_ index: Int) throws(Command.Failure) -> String {
+        let text = arguments[index]
+        guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }
+        return "\(text)@\(domain)"
+    }
+
+    func onlyUser() throws(Command.Failure) -> String {
+        _ = try onlyArgument(userArgument)
+        return try user(0)
+    }
+
+    func expect(arguments count: Int) throws(Command.Failure) {
+        guard arguments.count == count else {
+            throw .usage("expected \(count == 1 ? "1 argument" : "\(count) arguments"), found \(arguments.count)")
+        }
+    }
+
+    func onlyArgument(_ name: String) throws(Command.Failure) -> String {
+        guard arguments.count == 1, let first = arguments.first else { throw .usage("expected one argument: \(name)") }
+        return first
+    }
+}

@@ -1,0 +1,28 @@
+import Control
+
+let deviceShowCommand = Command(
+    name: "device show", summary: "Show a user's devices; tokens are shortened.", arguments: userArgument,
+    options: Command.listOptions
+) { invocation throws(Command.Failure) in
+    let aor = try invocation.onlyUser()
+    let devices: [BindingReport] = try await ControlConnection(invocation).get(
+        "/v1/users/\(pathSegment(aor))/devices")
+    if try invocation.printJSON(devices) { return }
+    print("DEVICE".padded(to: 8) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
+    for device in devices {
+        print(
+            device.name.padded(to: 8) + (device.token ?? "-").padded(to: 24)
+                + (device.flow ?? "reported").padded(to: 32)
+                + (device.isFresh ? "yes" : "no").padded(to: 8) + device.contact)
+    }
+}
+
+let deviceRemoveCommand = Command(
+    name: "device remove", summary: "Remove a user's device, as if it had signed out.",
+    arguments: "\(userArgument) DEVICE", options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 2)
+    let (aor, device) = (pathSegment(try invocation.user(0)), pathSegment(invocation.arguments[1]))
+    try await ControlConnection(invocation).delete("/v1/users/\(aor)/devices/\(device)")
+    print("removed")
+}

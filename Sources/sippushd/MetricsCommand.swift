@@ -1,0 +1,7 @@
+let metricsCommand = Command(
+    name: "metrics", summary: "Print the daemon's figures as Prometheus reads them.", arguments: "",
+    options: [Command.configOption]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    print(try await ControlConnection(invocation).text("/metrics"), terminator: "")
+}
