@@ -36,7 +36,7 @@ package struct OperatorServices {
         SystemRoutes(loop: loop, store: store).register(in: &router)
         ControlRoutes(door: door, store: store, push: push, realms: realms).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
-        AppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
+        MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(

@@ -1,11 +1,12 @@
 package import Settings
+import SIPTransactions
 
 /// How calls are offered, and how long they live.
 package struct CallSettings: SettingsGroup {
     /// How long an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
-    package var ringLimit: Duration = .seconds(190)
+    package var ringLimit = TransactionTimers().ringLimit
     /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero

@@ -94,6 +94,8 @@ package struct SimulatedCall {
     var sawCrash = false
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
+    /// Who said only after its end that it rings.
+    var rangAfterEnd = Set<Int>()
     var wasAnswered = false
     /// A phone has declined for everybody.
     var wasDeclined = false

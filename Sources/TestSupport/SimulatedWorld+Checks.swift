@@ -102,6 +102,8 @@ extension SimulatedWorld {
         if response.status.code >= 300 { phones[phone].refused.insert(response.callID.string) }
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
+            // Its transaction may be over as well, and then it is told: nobody could cancel what rings there.
+            if response.status.isProvisional, calls[index].isOver { calls[index].rangAfterEnd.insert(phone) }
         }
     }
 
@@ -135,7 +137,8 @@ extension SimulatedWorld {
                 let mayBeSpared = call.wasAnswered || call.wasAnsweredElsewhere || call.reached.contains(phone.number)
                 let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
-                if reports > 0, mayBeSpared, !isUncertain, !call.lostAPhone {
+                let mayBeTold = isUncertain || call.lostAPhone || call.rangAfterEnd.contains(phone.number)
+                if reports > 0, mayBeSpared, !mayBeTold {
                     violate("\(label): \(phone.name) was told of a call it had")
                 }
                 if reports == 0, !mayBeSpared, !isUncertain, call.finals.first != 404,

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import ProxyRuntime
 import Reactor
@@ -6,7 +7,18 @@ import Settings
 /// The command line: finds the subcommand, prints help, turns failures into exit codes.
 @main
 struct Program {
-    static func main() async {
+    /// Waits for the command on the main thread. Were it asynchronous itself, that thread would end at the first wait, and
+    /// `ps`, debuggers and valgrind would take the process for dead.
+    static func main() {
+        let done = DispatchSemaphore(value: 0)
+        Task.detached {
+            await runCommand()
+            done.signal()
+        }
+        done.wait()
+    }
+
+    private static func runCommand() async {
         let words = Array(CommandLine.arguments.dropFirst())
         do throws(Command.Failure) {
             try hideMemory()

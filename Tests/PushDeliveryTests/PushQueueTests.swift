@@ -58,7 +58,7 @@ struct PushQueueTests {
             #expect(queue.arrived(push(number), now: at(0)) == .start)
             queue.left(.failed, now: failure(number))
         }
-        #expect(queue.state == .closed(until: at(5)))
+        #expect(queue.breaker == .open(until: at(5)))
         #expect(queue.nextProbe == nil)
         #expect(queue.arrived(push(6), now: at(1)) == .wait)
         #expect(queue.arrived(push(7), now: at(1)) == .wait)
@@ -67,11 +67,11 @@ struct PushQueueTests {
         #expect(queue.next(now: at(5)) == push(6))
         #expect(queue.next(now: at(5)) == nil)
         queue.left(.failed, now: at(6))
-        #expect(queue.state == .closed(until: at(11)))
+        #expect(queue.breaker == .open(until: at(11)))
         #expect(queue.next(now: at(11)) == push(7))
         #expect(queue.arrived(push(8), now: at(11)) == .wait)
         queue.left(.answered, now: at(12))
-        #expect(queue.state == .open(failuresInARow: 0))
+        #expect(queue.breaker == .closed(failuresInARow: 0))
         #expect(queue.next(now: at(12)) == push(8))
     }
 
@@ -82,7 +82,7 @@ struct PushQueueTests {
             queue.left(.failed, now: failure(number))
         }
         #expect(queue.arrived(push(6), now: at(5)) == .start)
-        #expect(queue.state == .probing)
+        #expect(queue.breaker == .probing)
     }
 
     @Test func `failures that are not in a row, or of one push only, do not close it`() {
@@ -95,14 +95,14 @@ struct PushQueueTests {
             _ = queue.arrived(push(21), now: at(0))
             queue.left(.failedAgain, now: at(0))
         }
-        #expect(queue.state == .open(failuresInARow: 0))
+        #expect(queue.breaker == .closed(failuresInARow: 0))
     }
 
     @Test func `what one broken connection takes with it is one failure`() {
         var queue = makeQueue(requests: 100)
         for number in 1...100 { _ = queue.arrived(push(number), now: at(0)) }
         for _ in 1...100 { queue.left(.failed, now: at(0)) }
-        #expect(queue.state == .open(failuresInARow: 1, since: at(0)))
+        #expect(queue.breaker == .closed(failuresInARow: 1, since: at(0)))
     }
 
     @Test func `an answer that comes after the queue has closed opens it`() {
@@ -110,7 +110,7 @@ struct PushQueueTests {
         for number in 1...6 { _ = queue.arrived(push(number), now: at(0)) }
         for number in 1...5 { queue.left(.failed, now: failure(number)) }
         queue.left(.answered, now: at(1))
-        #expect(queue.state == .open(failuresInARow: 0))
+        #expect(queue.breaker == .closed(failuresInARow: 0))
     }
 
     @Test func `a probe that is taken back lets the next one probe`() {

@@ -27,7 +27,7 @@ package struct StoredBucketChange: Sendable {
 
 /// The buckets of all users; a user without entries has none.
 package struct BucketTable: Sendable {
-    private var buckets: [AddressOfRecord: PushBucket] = [:]
+    private var buckets: [AddressOfRecord: MissedCallBucket] = [:]
     /// Entries of all users together.
     private(set) var entryCount: Int
     package var settings: BucketSettings
@@ -36,7 +36,7 @@ package struct BucketTable: Sendable {
         self.settings = settings
         entryCount = rows.count
         for (aor, rows) in Dictionary(grouping: rows, by: \.aor) {
-            buckets[aor] = PushBucket(restoring: rows.map(\.entry))
+            buckets[aor] = MissedCallBucket(restoring: rows.map(\.entry))
         }
     }
 
@@ -67,9 +67,9 @@ package struct BucketTable: Sendable {
 
     /// Lets something happen to a user's bucket and returns the rows to write.
     mutating func change(
-        _ aor: AddressOfRecord, _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
+        _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) -> [EngineChange] {
-        var bucket = buckets.removeValue(forKey: aor) ?? PushBucket()
+        var bucket = buckets.removeValue(forKey: aor) ?? MissedCallBucket()
         let count = bucket.entries.count
         let changes = event(&bucket, settings)
         entryCount += bucket.entries.count - count

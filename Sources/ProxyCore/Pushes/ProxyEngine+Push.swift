@@ -68,31 +68,6 @@ extension ProxyEngine {
         }
     }
 
-    /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
-    func dropDevice(
-        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
-        source: DeadToken.Source, now: Moment
-    ) {
-        counters.count(.tokenDropped)
-        log.notice(
-            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
-        if let change = registrar.bindings.remove(device) {
-            var changes: [EngineChange] = [.binding(change)]
-            if let token {
-                changes.append(
-                    .deadToken(
-                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
-            }
-            act(.record(changes))
-        }
-        if ledger.buckets.unread(device, of: aor) > 0 {
-            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
-                .filter { $0.pushToken != nil && $0.id != device }.map(\.id)
-            ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
-        }
-        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
-    }
-
     // MARK: Missed calls
 
     /// The list of calls a returning device missed.

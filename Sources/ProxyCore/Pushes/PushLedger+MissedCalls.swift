@@ -9,7 +9,7 @@ extension PushLedger {
     /// Lets something happen to a user's bucket; the rows are written soon.
     mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout [ProxyAction],
-        _ event: (inout PushBucket, BucketSettings) -> [BucketChange]
+        _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) {
         let changes = buckets.change(aor, event)
         if !changes.isEmpty { actions.append(.record(changes)) }

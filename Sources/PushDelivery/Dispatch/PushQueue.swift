@@ -4,17 +4,18 @@ package import Timekeeping
 /// The pushes that wait for one server of a provider, how many requests to it may be under way, and whether it can be
 /// reached.
 ///
-/// After several failures in a row the queue closes, so that a provider which is down costs neither connections nor
+/// After several failures in a row the breaker opens, so that a provider which is down costs neither connections nor
 /// pushes: the pushes wait, and one of them is let through now and then to see whether the provider is back.
 ///
 /// It does no input or output itself: it is told what happens, and says which pushes to start.
 package struct PushQueue: Sendable {
-    package enum State: Hashable, Sendable {
-        /// Requests go out. The instant is that of the last failure that counted. Next: `closed`.
-        case open(failuresInARow: Int, since: Instant = .distantPast)
+    /// Whether pushes pass.
+    package enum Breaker: Hashable, Sendable {
+        /// Requests go out. The instant is that of the last failure that counted. Next: `open`.
+        case closed(failuresInARow: Int, since: Instant = .distantPast)
         /// Nothing is sent before the instant. Next: `probing`.
-        case closed(until: Instant)
-        /// One push is under way to find out whether the provider is back. Next: `open`, `closed`.
+        case open(until: Instant)
+        /// One push is under way to find out whether the provider is back. Next: `closed`, `open`.
         case probing
     }
 
@@ -37,25 +38,25 @@ package struct PushQueue: Sendable {
         case unknown
     }
 
-    package private(set) var state = State.open(failuresInARow: 0)
+    package private(set) var breaker = Breaker.closed(failuresInARow: 0)
     package private(set) var inFlight = 0
     private let settings: PushLimits
     private var queue = Queue<PushID>()
 
-    /// How many failures in a row close the queue.
+    /// How many failures in a row open the breaker.
     private static let failureLimit = 5
     /// Failures within this time count once, because a connection that breaks takes many pushes with it.
     private static let together: Duration = .milliseconds(100)
-    /// How long the queue stays closed before the next probe.
+    /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
     package init(_ settings: PushLimits) { self.settings = settings }
 
-    /// Whether the provider is reached, as far as one knows.
-    package var isOpen: Bool {
-        switch state {
-        case .open: true
-        case .closed, .probing: false
+    /// The provider is not reached, as far as one knows.
+    package var isBreakerOpen: Bool {
+        switch breaker {
+        case .closed: false
+        case .open, .probing: true
         }
     }
 
@@ -74,20 +75,20 @@ package struct PushQueue: Sendable {
     /// A push that was started is no longer under way.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
-        switch (state, health) {
-        case (.open, .answered): state = .open(failuresInARow: 0)
-        case (.open(let failures, let last), .failed):
+        switch (breaker, health) {
+        case (.closed, .answered): breaker = .closed(failuresInARow: 0)
+        case (.closed(let failures, let last), .failed):
             guard failures == 0 || now >= last + Self.together else { break }
-            state =
+            breaker =
                 failures + 1 < Self.failureLimit
-                ? .open(failuresInARow: failures + 1, since: now) : .closed(until: now + Self.pause)
-        case (.probing, .answered): state = .open(failuresInARow: 0)
-        case (.probing, .failed), (.probing, .failedAgain): state = .closed(until: now + Self.pause)
+                ? .closed(failuresInARow: failures + 1, since: now) : .open(until: now + Self.pause)
+        case (.probing, .answered): breaker = .closed(failuresInARow: 0)
+        case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
         // Nothing was found out, so the next in the queue probes at once.
-        case (.probing, .unknown): state = .closed(until: now)
-        // This one was under way when the queue closed.
-        case (.closed, .answered): state = .open(failuresInARow: 0)
-        case (.open, .failedAgain), (.open, .unknown), (.closed, .failed), (.closed, .failedAgain), (.closed, .unknown):
+        case (.probing, .unknown): breaker = .open(until: now)
+        // This one was under way when the breaker opened.
+        case (.open, .answered): breaker = .closed(failuresInARow: 0)
+        case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break
         }
     }
@@ -103,20 +104,20 @@ package struct PushQueue: Sendable {
 
     /// When to ask for the ``next(now:)`` although nothing has left.
     package var nextProbe: Instant? {
-        switch state {
-        case .closed(let until): queued > 0 ? until : nil
-        case .open, .probing: nil
+        switch breaker {
+        case .open(let until): queued > 0 ? until : nil
+        case .closed, .probing: nil
         }
     }
 
     /// Claims a place for one push, and returns whether there was one.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
-        switch state {
-        case .open: break
-        case .closed(let until):
+        switch breaker {
+        case .closed: break
+        case .open(let until):
             guard now >= until else { return false }
-            state = .probing
+            breaker = .probing
         case .probing: return false
         }
         inFlight += 1

@@ -87,7 +87,7 @@ struct PushServers {
     /// other, because that it is down would be forgotten.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
-        guard let (key, server) = idle.first(where: { $0.value.queue.isOpen }) ?? idle.first else { return nil }
+        guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
         byOrigin[key] = nil
         limit -= Self.limit(of: server.app)
         return server.number
@@ -103,7 +103,8 @@ struct PushServers {
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
             // If one of many servers is down, that says nothing about the others.
-            report.isReachable = others.isEmpty ? server.queue.isOpen : others.contains { $0.queue.isOpen }
+            report.isReachable =
+                !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             return (server.app, report)
         }
     }

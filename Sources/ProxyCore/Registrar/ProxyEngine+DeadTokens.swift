@@ -1,6 +1,8 @@
+import Addressing
 package import Bytes
 import PushDelivery
 package import Registration
+import Telemetry
 package import Timekeeping
 
 /// What a step of the search for dead tokens found.
@@ -19,6 +21,31 @@ package struct DeadTokenFindings: Hashable, Sendable {
 
 /// Tokens that Apple's feedback service reports as dead.
 extension ProxyEngine {
+    /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
+    func dropDevice(
+        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        source: DeadToken.Source, now: Moment
+    ) {
+        counters.count(.tokenDropped)
+        log.notice(
+            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
+        if let change = registrar.bindings.remove(device) {
+            var changes: [EngineChange] = [.binding(change)]
+            if let token {
+                changes.append(
+                    .deadToken(
+                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
+            }
+            act(.record(changes))
+        }
+        if ledger.buckets.unread(device, of: aor) > 0 {
+            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
+                .filter { $0.pushToken != nil && $0.id != device }.map(\.id)
+            ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
+        }
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+    }
+
     /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
     /// one: all bindings are searched, in steps, so that calls go on meanwhile.
     ///

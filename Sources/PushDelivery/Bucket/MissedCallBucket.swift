@@ -51,7 +51,7 @@ package struct BucketSettings: Hashable, Sendable {
 /// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.
 ///
 /// It does no input or output itself: it is told what became of a call, and returns the rows to write.
-package struct PushBucket: Sendable {
+package struct MissedCallBucket: Sendable {
     /// The calls, oldest first.
     package private(set) var entries: [BucketEntry] = []
     /// The reports that are on their way to the provider, so that a second REGISTER does not send the list twice.

@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 /// Mobile apps, for operators: adding one takes the hash of its ApiToken, so that the token is seen by nobody else.
-struct AppRoutes {
+struct MobileAppRoutes {
     let apps: MobileApps
     let store: any ProxyStore
     let loop: EventLoop

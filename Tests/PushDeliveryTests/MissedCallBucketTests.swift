@@ -13,7 +13,7 @@ private let phone: DeviceID = 7
 private let tablet: DeviceID = 8
 private let settings = BucketSettings()
 
-extension PushBucket {
+extension MissedCallBucket {
     fileprivate mutating func offer(
         _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], settings: BucketSettings = settings
     ) -> [BucketChange] {
@@ -41,17 +41,17 @@ private func entry(
 }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
-struct PushBucketTests {
+struct MissedCallBucketTests {
     // MARK: The life of an entry
 
     @Test func `a call is kept from its push on`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         #expect(bucket.offer(first) == [.upsert(entry(first, isOver: false))])
         #expect(bucket.entries == [entry(first, isOver: false)])
     }
 
     @Test func `an answer anywhere removes it`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         _ = bucket.offer(first, to: [phone, tablet])
         #expect(bucket.callAnswered(first) == [.delete(first)])
         #expect(bucket.isEmpty)
@@ -60,7 +60,7 @@ struct PushBucketTests {
     }
 
     @Test func `a device that rang knows, the others do not`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         _ = bucket.offer(first, to: [phone, tablet])
         #expect(
             bucket.deviceReached(first, phone) == [.upsert(entry(first, to: [tablet], told: [phone], isOver: false))])
@@ -71,21 +71,21 @@ struct PushBucketTests {
     }
 
     @Test func `a call that every device has learnt of goes`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         _ = bucket.offer(first)
         #expect(bucket.deviceReached(first, phone) == [.delete(first)])
         #expect(bucket.callEnded(first) == [])
     }
 
     @Test func `the end of a call is kept, once`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         _ = bucket.offer(first)
         #expect(bucket.callEnded(first) == [.upsert(entry(first, isOver: true))])
         #expect(bucket.callEnded(first) == [])
     }
 
     @Test func `a call that is told again gains devices`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         _ = bucket.offer(first, to: [phone])
         #expect(
             bucket.offer(first, to: [phone, tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
@@ -97,7 +97,7 @@ struct PushBucketTests {
     // MARK: Reporting
 
     @Test func `a returning device gets all its missed calls, oldest first, two of one caller too`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(second, after: 20)
         bucket.miss(first, after: 10)
         bucket.miss(third, after: 30)
@@ -114,7 +114,7 @@ struct PushBucketTests {
     }
 
     @Test func `a call that still rings is not missed`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         _ = bucket.offer(second, after: 10)
         #expect(bucket.returned(phone) == [first])
@@ -123,14 +123,14 @@ struct PushBucketTests {
     }
 
     @Test func `a second REGISTER does not report twice`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         #expect(bucket.returned(phone) == [first])
         #expect(bucket.returned(phone) == [])
     }
 
     @Test func `what the provider took is gone`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.miss(second, after: 10, to: [phone, tablet])
         let refs = bucket.returned(phone)
@@ -142,14 +142,14 @@ struct PushBucketTests {
     }
 
     @Test func `what it did not take is reported at the next return`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.reportFailed(bucket.returned(phone), by: phone)
         #expect(bucket.returned(phone) == [first])
     }
 
     @Test func `each device gets its own list`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         #expect(bucket.returned(phone) == [first])
         #expect(bucket.returned(tablet) == [first])
@@ -159,7 +159,7 @@ struct PushBucketTests {
     }
 
     @Test func `calls of a dead device go to those who do not know of them`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         _ = bucket.reportAccepted([first], by: tablet)
@@ -171,7 +171,7 @@ struct PushBucketTests {
     }
 
     @Test func `calls that were forgotten are gone, and deleted again if they were written meanwhile`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         let entries = bucket.entries
@@ -189,7 +189,7 @@ struct PushBucketTests {
     }
 
     @Test func `a removed device owes nothing`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         #expect(bucket.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: true)), .delete(second)])
@@ -198,7 +198,7 @@ struct PushBucketTests {
     }
 
     @Test func `a report that ends after its device is gone changes nothing`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         let refs = bucket.returned(phone)
         _ = bucket.deviceRemoved(phone)
@@ -210,7 +210,7 @@ struct PushBucketTests {
     // MARK: Badge
 
     @Test func `the badge counts calls the device has not learnt of, the one that rings included`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         _ = bucket.offer(second, after: 10)
         #expect(bucket.unread(of: phone) == 2)
@@ -222,7 +222,7 @@ struct PushBucketTests {
     // MARK: Limits
 
     @Test func `the newest hundred calls of a device are kept`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         var deleted: [BucketChange] = []
         for number in 1...105 {
             let ref = CallRef(rawValue: UInt64(number))
@@ -234,7 +234,7 @@ struct PushBucketTests {
     }
 
     @Test func `a busy device does not push another's calls out`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         var small = BucketSettings()
         small.maximumEntries = 2
         bucket.miss(first, to: [tablet])
@@ -248,7 +248,7 @@ struct PushBucketTests {
     }
 
     @Test func `calls that ring are never dropped for room`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         var small = BucketSettings()
         small.maximumEntries = 1
         _ = bucket.offer(first, settings: small)
@@ -257,7 +257,7 @@ struct PushBucketTests {
     }
 
     @Test func `after a week a call is no longer told`() {
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.miss(second, after: 10)
         let report = bucket.deviceReturned(phone, settings: settings, now: start + .seconds(604_805))
@@ -268,7 +268,7 @@ struct PushBucketTests {
     // MARK: Restarts
 
     @Test func `rows become a bucket again, and calls that rang are over`() {
-        var bucket = PushBucket(restoring: [
+        var bucket = MissedCallBucket(restoring: [
             entry(second, after: 20, isOver: false), entry(first, after: 10, isOver: true),
         ])
         #expect(bucket.returned(phone) == [first, second])
@@ -281,7 +281,7 @@ struct PushBucketTests {
         var small = BucketSettings()
         small.maximumEntries = 3
         small.maximumAge = .seconds(300)
-        var bucket = PushBucket()
+        var bucket = MissedCallBucket()
         var rows: [CallRef: BucketEntry] = [:]
         var reports: [(DeviceID, [CallRef])] = []
         for step in 0..<5_000 {

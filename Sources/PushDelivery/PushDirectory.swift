@@ -1,0 +1,84 @@
+import Bytes
+
+/// All apps that are switched on, and which of them a token belongs to.
+package struct PushDirectory: Sendable {
+    package private(set) var apps: [PushApp] = []
+    /// The app for tokens that name no app, or an app that is not listed.
+    private var fallbacks: [PushProvider: PushApp.ID] = [:]
+    private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
+
+    package init(_ settings: PushSettings) {
+        if settings.apns.enabled {
+            for provider in [PushProvider.apns, .apnsDevelopment] {
+                add(provider, settings.apns, settings.apns.apps, settings.payload, names: \.topics) {
+                    $0.enabled ? .apns($0) : nil
+                }
+            }
+        }
+        if settings.fcm.enabled {
+            add(.fcm, settings.fcm, settings.fcm.apps, settings.payload, names: \.params) {
+                $0.enabled ? .fcm($0) : nil
+            }
+        }
+        if settings.webPush.enabled {
+            fallbacks[.webPush] = append(
+                .webPush, PushProvider.webPush.rawValue, .webPush(settings.webPush), settings.payload)
+        }
+        if settings.acrobits.enabled {
+            fallbacks[.acrobits] = append(
+                .acrobits, PushProvider.acrobits.rawValue, .acrobits(settings.acrobits), settings.payload)
+        }
+        if settings.http.enabled {
+            for (name, app) in settings.http.apps.sorted(by: { $0.key < $1.key }) {
+                named[.http, default: [:]][ByteString(name)] = append(
+                    .http, "\(PushProvider.http.rawValue)/\(name)", .http(app), settings.payload)
+            }
+        }
+    }
+
+    package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
+
+    /// The app that a token belongs to; `nil` when its provider is switched off, or has neither the app that the token
+    /// names nor one that stands in for it.
+    package func app(for token: PushToken) -> PushApp.ID? {
+        if let named = named[token.provider], let name = Self.name(in: token), let app = named[name] { return app }
+        return fallbacks[token.provider]
+    }
+
+    /// The name of the app in a token's `pn-param`.
+    private static func name(in token: PushToken) -> ByteString? {
+        switch token.provider {
+        case .apns, .apnsDevelopment: APNsToken.bundle(in: token.param)
+        case .fcm, .http: token.param
+        case .webPush, .acrobits: nil
+        }
+    }
+
+    private mutating func append(
+        _ provider: PushProvider, _ name: String, _ service: PushApp.Service, _ payload: PayloadSettings
+    ) -> PushApp.ID {
+        let id = PushApp.ID(index: apps.count)
+        apps.append(PushApp(id: id, provider: provider, name: name, service: service, payload: payload))
+        return id
+    }
+
+    private mutating func add<Settings>(
+        _ provider: PushProvider, _ first: Settings, _ others: [String: Settings], _ payload: PayloadSettings,
+        names: KeyPath<Settings, [String]>, _ service: (Settings) -> PushApp.Service?
+    ) {
+        func append(_ settings: Settings, _ name: String) -> PushApp.ID? {
+            service(settings).map { self.append(provider, name, $0, payload) }
+        }
+        guard let fallback = append(first, provider.rawValue) else { return }
+        fallbacks[provider] = fallback
+        // With one app there is nothing to choose.
+        guard !others.isEmpty else { return }
+        var known: [ByteString: PushApp.ID] = [:]
+        for name in first[keyPath: names] { known[ByteString(name)] = fallback }
+        for (name, other) in others.sorted(by: { $0.key < $1.key }) {
+            guard let id = append(other, "\(provider.rawValue)/\(name)") else { continue }
+            for name in other[keyPath: names] { known[ByteString(name)] = id }
+        }
+        named[provider] = known
+    }
+}
