@@ -29,7 +29,6 @@ package struct IPAddress: Hashable, Sendable {
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
-    package static let anyV6 = IPAddress(high: 0, low: 0)
     package static let loopbackV4 = IPAddress(v4: 0x7f00_0001)
 }
 

@@ -3,18 +3,16 @@ package import Bytes
 // Relaying a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {
-    /// The response without its topmost Via value, everything else byte for byte.
+    /// The response without its topmost Via value and without `pn-*` parameters in Contact rows, everything else byte for
+    /// byte.
     ///
     /// A missing Content-Length is added, since the next hop may be a stream.
     ///
     /// - Parameters:
     ///   - dropped: Fields that must not go on.
     ///   - added: Fields to write behind the last row.
-    ///   - keepsPushParameters: Leaves `pn-*` parameters in Contact rows.
     /// - Returns: The whole message, ready to be sent.
-    package func withoutTopVia(
-        dropping dropped: [HeaderName] = [], adding added: [AddedField] = [], keepsPushParameters: Bool = false
-    ) -> [UInt8] {
+    package func withoutTopVia(dropping dropped: [HeaderName] = [], adding added: [AddedField] = []) -> [UInt8] {
         var out: [UInt8] = []
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
@@ -33,7 +31,7 @@ extension SIPResponse {
                     out.append(frame.bytes, field.row.lowerBound..<field.value.lowerBound)
                     out.append(frame.bytes, frame.fields[next].value.lowerBound..<field.row.upperBound)
                 }
-            case .contact where !keepsPushParameters: frame.append(contactRowAt: index, to: &out)
+            case .contact: frame.append(contactRowAt: index, to: &out)
             default:
                 if field.name == .contentLength { hasLength = true }
                 out.append(frame.bytes, field.row)

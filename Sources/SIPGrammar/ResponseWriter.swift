@@ -3,7 +3,7 @@ package import Bytes
 // Responses made from the request's own rows (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
-    /// A response to the request whose frame this is.
+    /// A response without a body to the request whose frame this is.
     ///
     /// Via, From, To, Call-ID and CSeq rows are copied as they are, compact names and folds included; 100 also
     /// repeats Timestamp (RFC 3261 section 8.2.6.1).
@@ -13,19 +13,15 @@ extension MessageFrame {
     ///   - toTag: Added to To; `nil` when the request's To has a tag already, and for 100.
     ///   - viaAddition: What ``SIPRequest/viaAddition(source:)`` gave for the topmost Via.
     ///   - added: Further fields, before Content-Length.
-    ///   - contentType: Written when the body is not empty.
-    ///   - body: Copied behind the header.
     /// - Returns: The whole message, ready to be sent.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
-        contentType: StaticString = "application/sdp", body: ByteString = .empty
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = []
     ) -> [UInt8] {
         var out: [UInt8] = []
         let phrase = status.reasonPhrase
-        var size = 64 + phrase.utf8CodeUnitCount + viaAddition.count + (toTag?.count ?? 0) + body.count
+        var size = 64 + phrase.utf8CodeUnitCount + viaAddition.count + (toTag?.count ?? 0)
         for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
-        if !body.isEmpty { size += contentType.utf8CodeUnitCount + 16 }
         out.reserveCapacity(size)
 
         out.append("SIP/2.0 ")
@@ -48,13 +44,7 @@ extension MessageFrame {
             }
         }
         for field in added { out.append(field) }
-        if !body.isEmpty {
-            out.append("Content-Type: ")
-            out.append(contentType)
-            out.append("\r\n")
-        }
-        out.append(contentLength: body.count)
-        out.append(body)
+        out.append(contentLength: 0)
         return out
     }
 
@@ -67,14 +57,11 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// A response to this request; the tag is left out where To has one.
+    /// A response to this request. The tag is left out if To has one.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = [],
-        contentType: StaticString = "application/sdp", body: ByteString = .empty
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = []
     ) -> [UInt8] {
-        frame.response(
-            status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added,
-            contentType: contentType, body: body)
+        frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 }
 

@@ -32,8 +32,8 @@ struct AddressTests {
         #expect(IPAddress("127.9.9.9")?.isLoopback == true)
         #expect(IPAddress("::1")?.isLoopback == true)
         #expect(IPAddress("128.0.0.1")?.isLoopback == false)
-        #expect(IPAddress.anyV4.isUnspecified && IPAddress.anyV6.isUnspecified)
-        #expect(IPAddress.anyV4.isV4 && !IPAddress.anyV6.isV4)
+        #expect(IPAddress.anyV4.isUnspecified && IPAddress("::")?.isUnspecified == true)
+        #expect(IPAddress.anyV4.isV4 && IPAddress("::")?.isV4 == false)
     }
 
     @Test func `endpoints need a port, and brackets around IPv6`() {

@@ -62,11 +62,6 @@ struct ResponseWriterTests {
         #expect(!bytes.lines.contains("new"))
     }
 
-    @Test func `a body comes with its type and length`() throws {
-        let bytes = try request(Self.invite).response(.ok, contentType: "text/plain", body: ByteString("hello"))
-        #expect(bytes.lines.hasSuffix("\nContent-Type: text/plain\nContent-Length: 5\n\nhello"))
-    }
-
     @Test func `of repeated single fields the first is answered`() throws {
         let text = Self.invite.replacing("Max-Forwards: 70", with: "From: <sip:mallory@pn.test>;tag=2")
         let message = MessageReader().read(wire(text).span, isStream: false)
