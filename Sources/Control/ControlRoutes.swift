@@ -142,7 +142,7 @@ extension ServiceProblem {
 }
 
 extension HeldCallReport {
-    init(_ call: HeldCall) {
+    init(_ call: StoredCall) {
         self.init(
             id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,

@@ -9,7 +9,7 @@ package import Timekeeping
 /// What operators ask and order while the daemon runs.
 extension ProxyEngine {
     /// All calls that wait or ring, oldest first.
-    package var heldCalls: [HeldCall] { heldCalls(after: 0, limit: .max).calls }
+    package var heldCalls: [StoredCall] { heldCalls(after: 0, limit: .max).calls }
 
     /// Some of the calls that wait or ring, oldest first. There may be hundreds of thousands: one page reads the numbers of
     /// all, and no more of them than it shows.
@@ -18,25 +18,25 @@ extension ProxyEngine {
     ///   - id: the `next` of the page before.
     ///   - limit: calls on a page; it may show fewer although there are more.
     /// - Returns: the calls, and where the next page begins; `nil` when this was the last.
-    package func heldCalls(after id: UInt64, limit: Int) -> (calls: [HeldCall], next: UInt64?) {
+    package func heldCalls(after id: UInt64, limit: Int) -> (calls: [StoredCall], next: UInt64?) {
         let page = calls.page(after: id, limit: limit)
-        return (page.compactMap { calls[$0].flatMap(HeldCall.init) }, page.count == limit ? page.last?.number : nil)
+        return (page.compactMap { calls[$0].flatMap(StoredCall.init) }, page.count == limit ? page.last?.number : nil)
     }
 
     /// The calls of one user, or with one Call-ID, that wait or ring.
-    package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [HeldCall] {
+    package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [StoredCall] {
         heldCalls { key, _ in key.aor == aor || key.callID == callID }
     }
 
-    private func heldCalls(where isAsked: (OfferKey, Call) -> Bool) -> [HeldCall] {
-        calls.offered(where: isAsked).compactMap(HeldCall.init).sorted { $0.id < $1.id }
+    private func heldCalls(where isAsked: (OfferKey, Call) -> Bool) -> [StoredCall] {
+        calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
     /// What an operator means by `text`: the number of a call that waits or rings, its reference, or its Call-ID.
     ///
     /// - Returns: one call; several when a Call-ID is being offered to several users.
-    package func heldCalls(named text: String) -> [HeldCall] {
-        if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(HeldCall.init) { return [call] }
+    package func heldCalls(named text: String) -> [StoredCall] {
+        if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.offer?.ref == ref) }
     }
@@ -44,12 +44,12 @@ extension ProxyEngine {
     /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
     ///
     /// - Parameters:
-    ///   - id: see ``HeldCall/id``.
+    ///   - id: see ``StoredCall/id``.
     ///   - status: for the caller; 480, 486, 600 or 603.
     ///   - now: both clocks.
     /// - Returns: whether there was such a call.
     package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
-        guard let call = calls[ForkID(id)], HeldCall(call) != nil else { return false }
+        guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         change(call, now: now) { $0.dismissed(with: status) }
         settle(now: now)
         return true

@@ -57,21 +57,24 @@ struct CallsTests {
         #expect(calls[call.id] == nil)
     }
 
-    @Test func `operators see the devices of a call until it is over`() throws {
+    @Test func `a call as a value says all that is kept of it, until it is over`() throws {
         var calls = Calls()
         let invite = try MachineScene.invite()
         let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), offer: scene.offer())
         call.fork.waits(0)
+        call.fork.pushLeft(0, true)
         call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
-        let held = try #require(HeldCall(call))
-        #expect(held.waiting == [devices[0]] && held.ringing == [devices[1]])
-        #expect(held.callID == ByteString("c1"))
+        let stored = try #require(StoredCall(call))
+        #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
+        #expect(stored.request == invite.request.frame.bytes && stored.source == MachineScene.pbx)
+        #expect(stored.callID == ByteString("c1") && stored.holdUntil == scene.now.date + .seconds(30))
+        #expect(stored.branches.map(\.wasPushed) == [true, false])
         call.fork.diverted(1, to: devices[0])
-        #expect(HeldCall(call)?.ringing == [devices[0]])
+        #expect(StoredCall(call)?.ringing == [devices[0]])
         _ = call.fork.cancelReceived()
-        #expect(HeldCall(call) == nil)
+        #expect(StoredCall(call) == nil)
         let message = calls.begin(invite, ServerTransactionID(rawValue: 2), branches: [ForkBranch(device: nil)])
-        #expect(HeldCall(message) == nil)
+        #expect(StoredCall(message) == nil)
     }
 
     @Test func `pages show the oldest calls first, each once`() throws {
