@@ -153,7 +153,7 @@ final class HTTP2Connection: @unchecked Sendable {
         let now = loop.now
         heard(now: now)
         let goesOn = client.received(bytes)
-        origin.settle { finish(for: origin, now: now) }
+        origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
         // A GOAWAY after which all is answered, or the end of understanding.
         write()
@@ -190,7 +190,7 @@ final class HTTP2Connection: @unchecked Sendable {
     /// What became of requests while they were being sent.
     func finishRest() {
         guard state == .open, let origin else { return }
-        origin.settle { finish(for: origin, now: loop.now) }
+        origin.goOn { finish(for: origin, now: loop.now) }
     }
 
     private func outcome(

@@ -44,7 +44,7 @@ final class HTTP2Origin: @unchecked Sendable {
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
     /// Requests are being finished; what their completions send is written right after.
-    private var isSettling = false
+    private var isFinishing = false
     private var isClosed = false
 
     // Opening, see HTTP2Origin+Opening.swift.
@@ -144,7 +144,7 @@ final class HTTP2Origin: @unchecked Sendable {
     func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
-        guard !isSettling else { return }
+        guard !isFinishing else { return }
         loop.post { [weak self] in
             guard let self, self.isFlushDue else { return }
             self.flush()
@@ -173,10 +173,10 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     /// Finishes what a connection has finished, then goes on with what waits.
-    func settle(_ body: () -> Void) {
-        isSettling = true
+    func goOn(after body: () -> Void) {
+        isFinishing = true
         body()
-        isSettling = false
+        isFinishing = false
         flush()
     }
 

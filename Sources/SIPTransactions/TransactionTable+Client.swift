@@ -226,17 +226,17 @@ extension TransactionTable {
             armWait(slot, at: until)
             sendCancel(slot, now: now, into: &out)
         case .tellSuccess(let until):
-            settle(slot, answeringWith: [], until: until)
+            rest(slot, answeringWith: [], until: until)
             tell(response, slot, into: &out)
         case .acknowledgeAndTell(let until):
-            settle(slot, answeringWith: acknowledgement(of: response, slot), until: until)
-            send(clients.records[slot].bytes, slot, into: &out)
+            rest(slot, answeringWith: acknowledgement(of: response, slot), until: until)
+            sendRequest(clients.records[slot].bytes, slot, into: &out)
             tell(response, slot, into: &out)
         case .acknowledgeTellAndEnd:
-            send(acknowledgement(of: response, slot), slot, into: &out)
+            sendRequest(acknowledgement(of: response, slot), slot, into: &out)
             tell(response, slot, into: &out)
             end(slot, into: &out)
-        case .acknowledgeAgain: send(clients.records[slot].bytes, slot, into: &out)
+        case .acknowledgeAgain: sendRequest(clients.records[slot].bytes, slot, into: &out)
         case .sendCancel(let until):
             armWait(slot, at: until)
             sendCancel(slot, now: now, into: &out)
@@ -256,7 +256,7 @@ extension TransactionTable {
         case .sendAgain(let next): sendAgain(slot, next: next, into: &out)
         case .tell: tell(response, slot, into: &out)
         case .tellFinal(let until):
-            settle(slot, answeringWith: [], until: until)
+            rest(slot, answeringWith: [], until: until)
             tell(response, slot, into: &out)
         case .tellFinalAndEnd:
             tell(response, slot, into: &out)
@@ -271,13 +271,13 @@ extension TransactionTable {
         _ slot: Int, again: Instant?, until: Instant, into out: inout [TransactionOutput]
     ) {
         armWait(slot, at: until)
-        send(clients.records[slot].bytes, slot, into: &out)
+        sendRequest(clients.records[slot].bytes, slot, into: &out)
         if let again { armResend(slot, at: again) } else { clients.records[slot].bytes = [] }
     }
 
     private mutating func sendAgain(_ slot: Int, next: Instant, into out: inout [TransactionOutput]) {
         armResend(slot, at: next)
-        send(clients.records[slot].bytes, slot, into: &out)
+        sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
     /// The INVITE is not repeated any more. As it may be pending for long, only what ACK and CANCEL need of it is kept.
@@ -290,7 +290,7 @@ extension TransactionTable {
     }
 
     /// After the final response: lets go of the request.
-    private mutating func settle(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
+    private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
         clients.records[slot].invite = nil
@@ -310,7 +310,7 @@ extension TransactionTable {
         start(own, invite.request.cancellation(reasons: invite.reasons), on: flow, now: now, into: &out)
     }
 
-    private mutating func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func sendRequest(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
         guard !bytes.isEmpty, let flow = clients.records[slot].flow else { return }
         out.append(.send(bytes, on: flow))
     }

@@ -149,21 +149,21 @@ extension TransactionTable {
         case .none: break
         case .sendProvisional:
             keep(bytes, slot)
-            send(bytes, slot, into: &out)
-        case .sendSuccess: send(bytes, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
+        case .sendSuccess: sendResponse(bytes, slot, into: &out)
         case .sendFirstSuccess(let until):
             servers.records[slot].response = []
             armWait(slot, at: until)
-            send(bytes, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
         case .sendFailure(let again, let until):
             keep(bytes, slot)
             if let again { armResend(slot, at: again) }
             armWait(slot, at: until)
-            send(bytes, slot, into: &out)
-        case .repeatResponse: send(servers.records[slot].response, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
+        case .repeatResponse: sendResponse(servers.records[slot].response, slot, into: &out)
         case .sendAgain(let next):
             armResend(slot, at: next)
-            send(servers.records[slot].response, slot, into: &out)
+            sendResponse(servers.records[slot].response, slot, into: &out)
         case .absorb(let until):
             servers.records[slot].response = []
             deadlines.cancel(servers.records[slot].resend)
@@ -183,18 +183,18 @@ extension TransactionTable {
         case .none: break
         case .sendProvisional:
             servers.records[slot].response = bytes
-            send(bytes, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
         case .holdProvisional(let until):
             servers.records[slot].response = bytes
             armResend(slot, at: until)
         case .sendFinal(let until):
             servers.records[slot].response = bytes
-            send(bytes, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
             complete(slot, until: until, into: &out)
         case .sendFinalAndEnd:
-            send(bytes, slot, into: &out)
+            sendResponse(bytes, slot, into: &out)
             end(slot, into: &out)
-        case .repeatResponse: send(servers.records[slot].response, slot, into: &out)
+        case .repeatResponse: sendResponse(servers.records[slot].response, slot, into: &out)
         case .stayQuiet(let until):
             servers.records[slot].response = []
             complete(slot, until: until, into: &out)
@@ -214,7 +214,7 @@ extension TransactionTable {
         servers.records[slot].response = tight
     }
 
-    private mutating func send(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func sendResponse(_ bytes: [UInt8], _ slot: Int, into out: inout [TransactionOutput]) {
         guard !bytes.isEmpty else { return }
         out.append(.send(bytes, on: servers.records[slot].flow))
     }

@@ -35,7 +35,7 @@ extension Connection {
         try place.prepare(for: try size())
         do throws(BackupError) {
             try copyPages(to: place.temporary, isCancelled)
-            return try place.settle()
+            return try place.publish()
         } catch {
             place.clear()
             throw error
@@ -122,7 +122,7 @@ private struct BackupPlace {
     }
 
     /// - Returns: the bytes of what is on the disk now.
-    func settle() throws(BackupError) -> Int {
+    func publish() throws(BackupError) -> Int {
         let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot open \(temporary)") }
         defer { close(descriptor) }

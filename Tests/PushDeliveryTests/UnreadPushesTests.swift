@@ -48,9 +48,9 @@ struct UnreadPushesTests {
     @Test func `a call that is settled is no news`() {
         var unread = unread()
         _ = called(2, &unread)
-        #expect(unread.settled(call(1), of: phone) == code(1))
-        #expect(unread.settled(call(1), of: phone) == nil)
-        #expect(unread.settled(call(2), of: tablet) == nil)
+        #expect(unread.callIsNoNews(call(1), of: phone) == code(1))
+        #expect(unread.callIsNoNews(call(1), of: phone) == nil)
+        #expect(unread.callIsNoNews(call(2), of: tablet) == nil)
         #expect(unread.count(of: phone) == 1)
     }
 

@@ -150,7 +150,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
                     "device registration failed",
                     [.user: .text(request.user), .reason: .text(failure.rawValue)])
             }
-            if let callback = request.callback { webhooks.send(outcome, to: callback) }
+            if let callback = request.callback { webhooks.post(outcome, to: callback) }
             leave(line)
         }
     }

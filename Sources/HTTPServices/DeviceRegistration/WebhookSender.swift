@@ -61,7 +61,7 @@ final class WebhookSender: @unchecked Sendable {
         http = HTTPSession(on: loop, over: [HTTP1Transport.self])
     }
 
-    func send(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
+    func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
         guard waiting.count < Self.waitingLimit else { return note("too many wait") }
         waiting.append(Webhook(callback: callback, outcome: outcome))
         sendWaiting()

@@ -30,7 +30,7 @@ struct MediatorRoutes {
             guard let name = ReportedTokens.name(of: body.deviceToken, service.reported.form),
                 let device = try await device(called: name, body.selector)
             else { throw .unknown }
-            try await send(body, to: device, known: name)
+            try await order(body, to: device, known: name)
             Self.answer(call, .taken, isForm)
         } catch {
             Self.answer(call, error, isForm)
@@ -47,7 +47,7 @@ struct MediatorRoutes {
         }
     }
 
-    private func send(
+    private func order(
         _ body: MediatorBody, to device: ProxyEngine.FoundDevice, known name: ByteString
     ) async throws(MediatorAnswer) {
         switch ReportedTokens.standing(of: name, appID: body.appID, in: device.token) {

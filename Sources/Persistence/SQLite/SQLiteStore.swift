@@ -13,14 +13,14 @@ package import Timekeeping
 /// - `@unchecked Sendable` because all that changes lives on its loop, or before that runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
-        get { relay.finished }
-        set { relay.finished = newValue }
+        get { outcomes.finished }
+        set { outcomes.finished = newValue }
     }
 
     private let loop: EventLoop
     private let log: Log
     private let lock: StoreLock
-    private let relay: Relay
+    private let outcomes: Outcomes
     private let writer: StoreWriter
     private let reader: StoreReader
     private let backups: StoreBackups
@@ -30,7 +30,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     /// Brings results from the writer's thread to the loop.
     ///
     /// - `@unchecked Sendable` because it is used on the loop alone.
-    private final class Relay: @unchecked Sendable {
+    private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
         /// Services that wait for changes of their own.
         var waiting: [UInt64: (WriteResult) -> Void] = [:]
@@ -63,11 +63,11 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.loop = loop
         self.log = log
         lock = try StoreLock(store: path, for: .daemon)
-        let relay = Relay(log: log)
-        self.relay = relay
+        let outcomes = Outcomes(log: log)
+        self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                loop.post { relay.arrived(results) }
+                loop.post { outcomes.arrived(results) }
             }
         } catch {
             throw StoreError(path, error)
@@ -89,14 +89,14 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     package func commit(_ changes: [ServiceChange], finished: @escaping (WriteResult) -> Void) {
         lastServiceTicket += 1
-        relay.waiting[lastServiceTicket] = finished
+        outcomes.waiting[lastServiceTicket] = finished
         commit(changes.map(RowChange.service), for: .service(lastServiceTicket))
     }
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
         // Told later: whoever asks is in the middle of other work now.
-        loop.post { [relay] in relay.arrived([StoreResult(ticket: ticket, isStored: false)]) }
+        loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
     package func record(_ changes: [EngineChange]) { record(changes.map(RowChange.engine)) }

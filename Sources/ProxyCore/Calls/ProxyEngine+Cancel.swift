@@ -63,7 +63,7 @@ extension ProxyEngine {
                 guard callersBinding(incoming) != nil else { break }
                 guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
                 let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-                send(incoming, edits, for: 0, of: call, to: upstream, now: now)
+                sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
             }
             guard incoming.isTrusted || callersBinding(incoming) != nil,
@@ -72,7 +72,7 @@ extension ProxyEngine {
                 })
             else { break }
             guard let (incoming, call) = proxied(incoming, to: [target.id], now: now) else { return }
-            send(incoming, for: 0, of: call, to: target, now: now)
+            sendToDevice(incoming, for: 0, of: call, to: target, now: now)
             return
         case .initial, .forged: break
         }

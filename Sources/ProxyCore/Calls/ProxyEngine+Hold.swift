@@ -47,7 +47,7 @@ extension ProxyEngine {
         else { return }
         let branch = call.fork.added(target.id)
         calls.list(branch, of: call)
-        send(incoming, for: branch, of: call, to: target, now: now)
+        sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
     /// An ordinary contact has registered. Calls that wait for devices of its user which have only been reported go there,

@@ -78,7 +78,7 @@ extension ProxyEngine {
             call.fork.waits(branch)
             armHold(of: call, now: now)
         } else {
-            send(incoming, for: branch, of: call, to: target, now: now)
+            sendToDevice(incoming, for: branch, of: call, to: target, now: now)
         }
     }
 

@@ -109,7 +109,7 @@ extension ProxyEngine {
         // A REGISTER of another contact, or from before the call, has not been noted for this record yet.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
-        send(incoming, for: branch, of: call, to: target, now: now)
+        sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
     /// What can still be reached of earlier transactions is cancelled: those whose connection has ended, by the way that

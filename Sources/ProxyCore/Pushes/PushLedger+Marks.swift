@@ -23,13 +23,13 @@ extension PushLedger {
     mutating func answered(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
         guard let offer = call.offer, unread.count > 0 else { return }
         for branch in call.fork.branches {
-            if let device = branch.device { settled(offer.ref, for: device, now: now, into: &actions) }
+            if let device = branch.device { callIsNoNews(offer.ref, for: device, now: now, into: &actions) }
         }
     }
 
     /// The device's push that told of the call does not count in the badge any more.
-    mutating func settled(_ call: CallRef, for device: DeviceID, now: Moment, into actions: inout [ProxyAction]) {
-        guard let code = unread.settled(call, of: device) else { return }
+    mutating func callIsNoNews(_ call: CallRef, for device: DeviceID, now: Moment, into actions: inout [ProxyAction]) {
+        guard let code = unread.callIsNoNews(call, of: device) else { return }
         read([code], by: device, now: now, into: &actions)
     }
 

@@ -148,7 +148,7 @@ extension PushLedger {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.callsForgotten(calls) }
         for call in calls {
             for device in call.devices + call.told {
-                settled(call.callRef, for: device, now: now, into: &actions)
+                callIsNoNews(call.callRef, for: device, now: now, into: &actions)
             }
         }
     }

@@ -10,7 +10,7 @@ package import Timekeeping
 extension ProxyEngine {
     /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4), or on the one that
     /// a trusted peer has written into Route (RFC 3261 section 16.6 item 6).
-    func send(_ incoming: IncomingRequest, for branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
+    func sendToDevice(_ incoming: IncomingRequest, for branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
         call.fork.aimed(branch, way: target.way)
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
@@ -21,7 +21,7 @@ extension ProxyEngine {
                 guard let hop = NextHop(further.target) else {
                     return branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
                 }
-                return send(incoming, edits, for: branch, of: call, to: hop, now: now)
+                return sendToHop(incoming, edits, for: branch, of: call, to: hop, now: now)
             }
         }
         switch hop(to: target) {
@@ -31,7 +31,7 @@ extension ProxyEngine {
                 alternatives: otherwise.map { [$0] } ?? [], now: now)
         case .connection(let hop):
             transmit(incoming, edits, for: branch, of: call, to: [hop], device: target.id, now: now)
-        case .path(let hop): send(incoming, edits, for: branch, of: call, to: hop, now: now)
+        case .path(let hop): sendToHop(incoming, edits, for: branch, of: call, to: hop, now: now)
         case .asleep, .unreachable: branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
         }
     }
@@ -48,7 +48,7 @@ extension ProxyEngine {
     }
 
     /// Sends a request to a next hop, after looking its name up when it has one.
-    func send(
+    func sendToHop(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: Call, to hop: NextHop, now: Moment
     ) {
         if let (transport, endpoint) = hop.numeric {

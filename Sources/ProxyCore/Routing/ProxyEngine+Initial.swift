@@ -99,7 +99,7 @@ extension ProxyEngine {
         if case .user(let aor) = sender {
             edits.added = [AddedField("P-Asserted-Identity", aor.assertedIdentity)]
         }
-        send(incoming, edits, for: 0, of: call, to: upstream, now: now)
+        sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
     }
 
     // MARK: To our users
@@ -164,7 +164,7 @@ extension ProxyEngine {
         else { return }
         sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {
-            send(incoming, for: index, of: call, to: target, now: now)
+            sendToDevice(incoming, for: index, of: call, to: target, now: now)
         }
     }
 }

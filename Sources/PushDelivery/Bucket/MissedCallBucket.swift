@@ -94,7 +94,7 @@ package struct MissedCallBucket: Sendable {
 
     /// The device got the INVITE and rang or refused, so it knows of the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
-        settle([callRef], device)
+        strikeOff([callRef], device)
     }
 
     /// Some device answered the call (R21).
@@ -134,7 +134,7 @@ package struct MissedCallBucket: Sendable {
 
     /// The provider accepted the list, so the device knows these calls (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
-        settle(refs, device)
+        strikeOff(refs, device)
     }
 
     /// The provider did not accept the list. The calls stay for the next time (A24).
@@ -143,7 +143,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     package mutating func deviceRemoved(_ device: DeviceID) -> [BucketChange] {
-        settle(entries.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
+        strikeOff(entries.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
     /// The device's token is dead: its calls go to the user's other devices, if they have not learnt of them yet.
@@ -153,7 +153,7 @@ package struct MissedCallBucket: Sendable {
             guard let index = index(of: ref) else { continue }
             let added = heirs.filter { $0 != device && !entries[index].concerns($0) }
             entries[index].devices += added
-            changes += settle([ref], device, hasLearnt: false)
+            changes += strikeOff([ref], device, hasLearnt: false)
         }
         return changes
     }
@@ -187,7 +187,7 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// Strikes the device off these calls, and removes a call when no device is left that has to learn of it.
-    private mutating func settle(
+    private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
         var changes: [BucketChange] = []
@@ -208,7 +208,7 @@ package struct MissedCallBucket: Sendable {
         let surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
         let oldest = entries.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)
-        return settle(Array(oldest), device)
+        return strikeOff(Array(oldest), device)
     }
 
     private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {

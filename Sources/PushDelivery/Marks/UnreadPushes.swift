@@ -81,7 +81,7 @@ package struct UnreadPushes: Sendable {
     /// A call is no news any more, because some phone has answered it or an operator had it forgotten.
     ///
     /// - Returns: the device's push that told of it.
-    package mutating func settled(_ call: CallRef, of device: DeviceID) -> PushCode? {
+    package mutating func callIsNoNews(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 

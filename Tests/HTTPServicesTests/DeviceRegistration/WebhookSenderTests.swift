@@ -35,7 +35,7 @@ private actor WebhookBench {
     }
 
     func send(to url: String) {
-        sender?.send(.success, to: DeviceCallback(url: url, signature: "s", fields: ""))
+        sender?.post(.success, to: DeviceCallback(url: url, signature: "s", fields: ""))
     }
 
     /// Sends and waits for the end.
