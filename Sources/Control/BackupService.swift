@@ -41,7 +41,7 @@ struct BackupService {
     }
 }
 
-/// What was written.
+/// The file that a backup was written to, and its size in bytes.
 package struct BackupReport: Codable, Sendable {
     package var file: String
     package var bytes: Int

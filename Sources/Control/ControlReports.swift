@@ -3,7 +3,7 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-/// What the control socket says and takes, as JSON. The command line reads the same types.
+// What the control socket says and takes, as JSON. The command line reads the same types.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
@@ -11,7 +11,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names, as in the list of a user's devices.")
     ]
 
-    /// To end it with; later calls have higher ones.
+    /// The number to end the call by; later calls have higher ones.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
@@ -47,7 +47,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "token": .words("Provider and the start of the token; missing without push."),
     ]
 
-    /// A number beyond 2^53, which not every reader of JSON takes for a number.
+    /// The device's number, as text: it may be beyond 2^53, where not every reader of JSON reads numbers exactly.
     package var id: String
     /// What people call it: short, the same after a restart, and no other device of the user has it.
     package var name: String
@@ -69,16 +69,18 @@ package struct ProviderReport: Codable, Sendable, DescribedBody {
 
 /// How the pushes of one app have fared since the start.
 package struct PushAppFigures: Codable, Sendable {
-    /// The provider's, or `provider/name` of a further app.
+    /// The name of the provider, or `provider/name` of a further app.
     package var name: String
-    /// Requests go out; otherwise the provider was not reached, and one push now and then finds out whether it is back.
+    /// Whether requests go out. Otherwise the provider was not reached, and one push now and then finds out whether it
+    /// is back.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
-    /// Waiting for their turn, and being sent.
+    /// How many pushes wait for their turn.
     package var queued: Int
+    /// How many pushes were sent and are not answered.
     package var inFlight: Int
     /// The provider's word when it last refused our credentials; `nil` once it has accepted a push again.
     package var refusal: String?
@@ -94,18 +96,18 @@ package struct UserReport: Codable, Sendable {
 /// Some of the users, by domain and name.
 package struct UserPage: Codable, Sendable {
     package var users: [UserReport]
-    /// For `after`; `nil` on the last page.
+    /// The `after` of the next page; `nil` on the last.
     package var next: String?
 }
 
 /// Some of the calls that wait or ring, oldest first; a page may be short, or empty, although there is another.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
-    /// For `after`; `nil` on the last page.
+    /// The `after` of the next page; `nil` on the last.
     package var next: UInt64?
 }
 
-/// What was removed.
+/// How many entries were removed.
 package struct RemovalReport: Codable, Sendable {
     package var removed: Int
 }
@@ -123,6 +125,8 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
+    /// The hashes to store, made from the password where that is given.
+    ///
     /// - Throws: a sentence for whoever asked.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
@@ -156,13 +160,13 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Key"
 
     package var name: String
-    /// Names with commas.
+    /// The names of the scopes, with commas between them.
     package var scopes: String
     /// Unix seconds.
     package var createdAt: Int64
 }
 
-/// A key to add; its hash only, never the key itself.
+/// An operator's request to add a key. It holds the hash, never the key itself.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),

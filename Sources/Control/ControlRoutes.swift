@@ -19,7 +19,7 @@ struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
     let push: PushService
-    /// They cannot change while the daemon runs.
+    /// Where users may be, and the realm of their passwords. They cannot change while the daemon runs.
     let realms: UserRealms
 
     static let pageLimits = 1...1000
@@ -75,7 +75,8 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// What a phone that is cancelled answers must not be better.
+    /// The statuses that an operator may end a call with. None is worse than what the cancelled phones answer, which
+    /// the caller would otherwise get in its place.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Providers
@@ -107,7 +108,7 @@ struct ControlRoutes {
 
     // MARK: Helpers
 
-    /// Returns when the changes are on the disk.
+    /// Returns when the changes are on the disk, and throws when they cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }
@@ -115,7 +116,7 @@ struct ControlRoutes {
         if !isStored { throw .notStored }
     }
 
-    /// `user@domain`, or the same after `sip:`.
+    /// Reads `user@domain`, or the same after `sip:`; `nil` for a text without `@`.
     static func aor(_ name: String) -> AddressOfRecord? {
         let bare = name.hasPrefix("sip:") ? String(name.dropFirst(4)) : name
         guard let at = bare.lastIndex(of: "@") else { return nil }

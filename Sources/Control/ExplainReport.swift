@@ -11,21 +11,22 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
 
     /// The name that was asked for.
     package var name: String
-    /// The name is that of a user of one of our domains; else it is taken for a Call-ID.
+    /// Whether the name is that of a user of one of our domains; otherwise it is taken for a Call-ID.
     package var isUser: Bool
-    /// The user has a contact or a password.
+    /// Whether the user has a contact or a password.
     package var isKnown: Bool
+    /// When the report was made, in Unix milliseconds.
     package var date: Int64
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []
     /// Missed calls that are still to be reported to some device.
     package var missedCalls = 0
-    /// The daemon records what it does.
+    /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
-    /// Seconds that a record is kept.
+    /// How many seconds a record is kept.
     package var maximumAge: Int64
-    /// The oldest first. Those that are under way have no end yet.
+    /// Records of the timeline, the oldest first. Those that are under way have no end yet.
     package var records: [TimelineReport] = []
 
     package struct ContactReport: Codable, Sendable {
@@ -34,19 +35,19 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var deviceName: String
         /// Provider and the start of the token; `nil` for an ordinary contact.
         package var token: String?
-        /// The provider it asked for, which is switched off.
+        /// The provider that its push parameters name, when that is switched off.
         package var switchedOff: String?
-        /// It came with push parameters, be they of use or not.
+        /// Whether it came with push parameters, be they of use or not.
         package var hasPushParameters: Bool
-        /// It was reported over HTTP and has not registered: nothing but a push can be sent to it.
+        /// Whether it was reported over HTTP and has not registered: nothing but a push can be sent to it.
         package var isReported: Bool
         /// Unix milliseconds.
         package var registeredAt: Int64
-        /// Unix milliseconds; may be over for a push contact.
+        /// Unix milliseconds; may be in the past for a push contact.
         package var expiresAt: Int64
     }
 
-    /// Nobody has that name, and nothing is on record.
+    /// Whether nobody has that name, and nothing is on record.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
@@ -82,7 +83,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var invited: Int32?
     package var rang: Int32?
     package var ended: Int32?
-    /// What the app said of the push, and what is known without it.
+    /// When the app said this of the push, or it became known without the app.
     package var received: Int32?
     package var followed: Int32?
     package var read: Int32?

@@ -8,7 +8,7 @@ import Telemetry
 /// The daemon's figures for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// Those of all parts but the engine. Called on the loop for each request, as is `reports`.
+    /// The figures of all parts but the engine. Called on the loop for each request, as is `reports`.
     let figures: @Sendable () -> CounterSet
     let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
 

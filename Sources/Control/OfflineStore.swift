@@ -9,7 +9,7 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// Users and keys in the store while no daemon runs.
+/// Reads and changes users, keys and apps in the store while no daemon runs.
 package struct OfflineStore {
     private let path: String
     /// The apps of the settings.
@@ -20,7 +20,7 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// There is no store yet: a command that reads makes none, and finds nothing.
+    /// Whether there is no store yet. A command that reads makes none, and finds nothing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// The sentence for a command that finds no store to read.
     package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
@@ -132,7 +132,7 @@ package struct OfflineStore {
 /// Where users may be, and the realm for which their passwords are hashed.
 package struct UserRealms: Sendable {
     let domains: [String]
-    /// `nil` when each domain is its own.
+    /// The realm of all users; `nil` when each domain is its own realm.
     let realm: String?
 
     package init(domains: [String], realm: String?) {

@@ -21,7 +21,8 @@ package struct OperatorServices {
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
 
-    /// `feedback` is Apple's feedback service, where it is set; `figures` those of all parts but the engine, asked on the loop.
+    /// `feedback` is Apple's feedback service, where it is set. `figures` gives the figures of all parts but the
+    /// engine, and is called on the loop.
     package init(
         door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
@@ -47,7 +48,7 @@ package struct OperatorServices {
         }
     }
 
-    /// What is served over the control socket: backups are not for callers from afar.
+    /// The routes of the control socket: those of the admin API, and backups, which are not for callers from afar.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

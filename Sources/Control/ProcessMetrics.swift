@@ -62,7 +62,7 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// It does not change, and the file is long.
+    /// When the machine was started, in Unix seconds. It is read once, since it does not change and the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }

@@ -16,7 +16,7 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// What it is used for now.
+    /// The request that the handle is used for now.
     var exchange: HTTPExchange?
 
     private static let keepAliveIdle = 60

@@ -5,7 +5,7 @@ import Timekeeping
 
 /// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
 ///
-/// libcurl calls back from within the calls made here only, all on the loop's thread; what waits for answers is never
+/// libcurl calls back only from within the calls made here, all on the loop's thread. Completions of requests are never
 /// called from within libcurl. It looks names up by itself.
 @safe
 package final class HTTP1Transport: HTTPTransport {
@@ -72,7 +72,7 @@ package final class HTTP1Transport: HTTPTransport {
         if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
-    /// Its connections are not worth it.
+    /// Does nothing: connections of HTTP/1.1 are not worth keeping ahead of requests.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {

@@ -41,7 +41,7 @@ extension HTTP2Client {
     }
 
     fileprivate func headEnded() {
-        // An interim response is none; the next one will come on the same stream.
+        // An interim response is not the answer; that will come on the same stream.
         guard let index = headStream, streams[index].status >= 200 else { return }
         streams[index].hasFinalHead = true
         streams[index].head = Array(head)
@@ -68,7 +68,7 @@ private func fieldArrived(
 }
 
 extension [UInt8] {
-    /// In one call, so that exclusive access is checked once.
+    /// Appends a line `name: value`, in one call, so that exclusive access is checked once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

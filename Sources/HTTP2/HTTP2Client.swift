@@ -43,7 +43,7 @@ package final class HTTP2Client {
         package let outcome: Outcome
     }
 
-    /// The server's last word before it closes.
+    /// A GOAWAY, the server's last word before it closes.
     package struct GoAway: Hashable, Sendable {
         package let code: HTTP2ErrorCode
         /// What it says besides, made printable and short.
@@ -79,24 +79,26 @@ package final class HTTP2Client {
     private var isBroken = false
     /// The server's header lines while they arrive.
     var head: [UInt8] = []
-    /// The stream they belong to; `nil` for those nobody wants.
+    /// The stream that `head` belongs to; `nil` while nobody wants the lines, such as trailers.
     var headStream: Int?
 
-    /// Bytes made so far, whether taken or not.
+    /// How many bytes of output were made so far, whether taken or not.
     private(set) package var producedCount = 0
-    /// Requests that are not finished, those given up included until the server knows.
+    /// How many requests are not finished. One that was cancelled counts until the server has been told.
     private(set) package var openCount = 0
-    /// The server has said what it allows.
+    /// Whether the server has said what it allows.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
-    /// PINGs of ours that the server has answered.
+    /// How many PINGs of ours the server has answered.
     private(set) package var pongCount = 0
+    /// Whether there are numbers left for further streams.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// Until the server has said how many it takes: one, since Apple begins with that.
+    /// How many requests may be under way until the server has said how many it takes: one, since Apple begins with
+    /// that.
     private static let limitBeforeSettings = 1
-    /// Bytes of answers' bodies that the server may send without waiting for us.
+    /// How many bytes of answers' bodies the server may send without waiting for us.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
@@ -195,7 +197,8 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of the request has left, given how many bytes at the end of what was taken have not.
+    /// Whether any byte of the request has left. `unsentCount` is how many bytes of the output that was taken are not
+    /// sent yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
         guard streams.indices.contains(stream) else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
@@ -216,7 +219,7 @@ package final class HTTP2Client {
 
     // MARK: Connection
 
-    /// Asks for a sign of life.
+    /// Sends a PING, which asks the server for a sign of life.
     package func ping() {
         unsafe nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
         produce()
@@ -240,7 +243,7 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Lends what is to be sent; nothing happens when there is nothing.
+    /// Lends the bytes that are to be sent, and forgets them. `send` is not called when there are none.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         send(output.span)
@@ -251,7 +254,7 @@ package final class HTTP2Client {
 
     package var outputCount: Int { output.count }
 
-    /// Gives what became of requests since the last time, in the place of what the array held.
+    /// Gives what became of requests since the last time; what the array held is removed.
     package func takeFinished(into list: inout [Finished]) {
         list.removeAll(keepingCapacity: true)
         guard !finished.isEmpty else { return }
@@ -294,7 +297,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// The server need not wait for us: it has answered already.
+    /// Ends a stream early: the answer has come before the body was sent, or is too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)

@@ -138,7 +138,8 @@ package final class HTTP2Server {
     /// Whether an answer on the stream would still reach the client.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers a request; nothing happens when its stream is gone.
+    /// Answers a request; nothing happens when its stream is gone. An answer without body and trailers ends with its
+    /// head, or, when `endsWithHead` is false, with an empty DATA frame behind it.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true

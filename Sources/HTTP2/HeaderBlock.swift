@@ -19,7 +19,8 @@ package struct HeaderBlock {
         fields.removeAll(keepingCapacity: true)
     }
 
-    /// The name is put in lower case, and white space around the value is left out (RFC 9113 section 8.2.1).
+    /// Appends a field. Its name is put in lower case, and white space around the value is left out (RFC 9113 section
+    /// 8.2.1).
     ///
     /// A field that is not `isRepeated` stays out of the compression table, where it would only push out others.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {

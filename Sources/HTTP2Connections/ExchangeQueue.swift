@@ -1,7 +1,7 @@
 import HTTPClient
 
-/// Exchanges that wait for a connection, in their order. Those that end meanwhile stay until their turn, or until they
-/// are many.
+/// Exchanges that wait for a connection, in their order. One that ends meanwhile stays until its turn comes, or until
+/// many such are in the queue.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0

@@ -47,7 +47,8 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// When the silence has lasted so long that we ask. Each time twice as long, where a request just takes its time.
+    /// When the server is next asked for a sign of life. While requests wait for answers, the pause doubles each time,
+    /// since a request may just take its time.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)

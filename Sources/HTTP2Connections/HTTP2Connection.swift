@@ -26,7 +26,7 @@ final class HTTP2Connection: @unchecked Sendable {
     /// Requests under way, each at the number of its stream.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// It takes no more requests: idle for too long, or the server has refused some.
+    /// Whether it takes no more requests, because it was idle for too long or the server has refused some.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
@@ -34,16 +34,18 @@ final class HTTP2Connection: @unchecked Sendable {
     var checkTimer: LoopTimer?
     /// When the server's last byte came.
     var lastHeard = Instant.distantPast
-    /// Since when requests are under way, or none are.
+    /// Since when requests are under way.
     var busySince = Instant.distantPast
+    /// Since when no requests are under way.
     var idleSince = Instant.distantPast
-    /// A PING is out and nothing has come since.
+    /// When the PING was sent since which nothing has come; `nil` when there is none.
     var asked: Instant?
+    /// Since when the server counts as sick, because it has not answered that PING in time.
     var sickSince: Instant?
     /// PINGs since the last answer to a request.
     var quietPings = 0
 
-    /// Far more than flow control and the origin's limit let wait.
+    /// How many bytes may wait to be sent: far more than flow control and the origin's limit let wait.
     private static let outputLimit = 64 << 20
 
     /// Begins to connect.
@@ -80,22 +82,23 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var isOpen: Bool { state == .open }
 
-    /// Takes requests as soon as there is room.
+    /// Whether it takes requests as soon as there is room.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// The server has said that it is ready for requests.
+    /// Whether the server has said that it is ready for requests.
     var hasWorked: Bool { client.hasSettings }
 
-    /// As many requests under way as it may have, and not because the server is only getting to know us.
+    /// Whether it has as many requests under way as the server allows, and not only because servers begin with a low
+    /// limit.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
 
-    /// It takes no requests and has none.
+    /// Whether it takes no requests and has none.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
@@ -155,7 +158,7 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // A GOAWAY after which all is answered, or the end of understanding.
+        // All requests are answered after a GOAWAY, or the server has broken the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -187,7 +190,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// What became of requests while they were being sent.
+    /// Finishes requests whose end became known while they were being sent.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }

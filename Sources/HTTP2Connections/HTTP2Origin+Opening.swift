@@ -20,7 +20,7 @@ extension HTTP2Origin {
 
     /// How long a TLS context, and with it what the certificate files said, is used for new connections.
     private static let contextTime: Duration = .seconds(60)
-    /// After a connection beside good ones could not be made.
+    /// How long no further connection is tried after one beside good ones could not be made.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
@@ -46,7 +46,8 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// A connection that did not last makes the next one wait, if nothing else calls for it.
+    /// Notes that a connection has ended. After one that lasted the next may be made at once; after any other the pause
+    /// stays, unless requests call for a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause

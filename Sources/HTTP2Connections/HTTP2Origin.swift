@@ -43,7 +43,7 @@ final class HTTP2Origin: @unchecked Sendable {
     /// In the order they were opened; those that take no more requests stay until theirs are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Requests are being finished; what their completions send is written right after.
+    /// Whether requests are being finished. What their completions send is written right after that.
     private var isFinishing = false
     private var isClosed = false
 
@@ -54,8 +54,9 @@ final class HTTP2Origin: @unchecked Sendable {
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// When a connection may be made ahead of requests, and how long to wait after that.
+    /// When the next connection may be made ahead of requests.
     var nextWarm = Instant.distantPast
+    /// How long to wait after that for another.
     var warmPause: Duration
     private var withoutHTTP2Until = Instant.distantPast
 
@@ -79,7 +80,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Nothing is lost when this object goes.
+    /// Whether nothing is lost when this object goes.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2
     }
@@ -91,7 +92,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// Out of the queue or off its stream.
+    /// Takes a request out of the queue, or off its stream.
     func takeBack(_ exchange: HTTPExchange) {
         if let connection = exchange.connection as? HTTP2Connection {
             connection.cancel(exchange.stream)
@@ -140,7 +141,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// At the end of this turn of the loop.
+    /// Calls ``flush()`` at the end of this turn of the loop.
     func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -172,7 +173,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Finishes what a connection has finished, then goes on with what waits.
+    /// Runs the body, which finishes requests, and then sends what waits.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -186,7 +187,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// The connection is gone, with these requests under way.
+    /// Forgets a connection that is gone. Of the requests under way on it those that were written fail, and the others
+    /// are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {

@@ -40,10 +40,11 @@ extension HTTPClientRequest {
 extension HTTPHeader {
     fileprivate enum Role {
         case plain
-        /// Hardly ever twice the same: it has no place in the compression table.
+        /// A field whose value is hardly ever the same twice, so that it has no place in the compression table.
         case unique
         case length
-        /// Of HTTP/1.1's connections (RFC 9113 section 8.2.2), or said by a field of HTTP/2's own.
+        /// A field that is left out: it is about connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has a
+        /// field of its own for it.
         case ofConnection
     }
 

@@ -27,7 +27,7 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// For operators, without the server, which they need to know as well.
+    /// A sentence for operators. It does not name the server, which whoever prints it must add.
     package var sentence: String {
         let words =
             switch code {

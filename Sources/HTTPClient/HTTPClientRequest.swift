@@ -25,15 +25,15 @@ package struct HTTPClientRequest: Sendable {
     package var headers: [HTTPHeader]
     package var body: [UInt8]
     package var version = Version.http2
-    /// For the whole exchange, from the call to the last byte of the answer.
+    /// How long the whole exchange may take, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// A longer response body fails the request.
+    /// How many bytes the response's body may have; a longer one fails the request.
     package var responseLimit = 1 << 20
     /// Certificate authorities in a PEM file, instead of the system's.
     package var authorityFile: String?
-    /// Our certificate and its key, PEM files.
+    /// The certificate that the server is shown, and its key: PEM files.
     package var certificateFile: String?
     package var keyFile: String?
     /// A Unix-domain socket to connect to instead of the URL's host.
@@ -50,7 +50,8 @@ package struct HTTPClientRequest: Sendable {
         self.body = body
     }
 
-    /// What must not reach the wire: header fields that end early, and methods and URLs that are none.
+    /// Whether method, URL and header fields hold only what may be sent. A line end in them would begin another header
+    /// field.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
@@ -58,7 +59,7 @@ package struct HTTPClientRequest: Sendable {
 }
 
 extension Span<UInt8> {
-    /// ASCII without blanks and controls.
+    /// Whether all bytes are visible ASCII, without blanks and controls.
     fileprivate var areVisible: Bool {
         var isGood = true
         for index in indices { isGood = isGood && self[index] &- 0x21 < 0x5e }

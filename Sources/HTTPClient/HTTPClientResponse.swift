@@ -5,12 +5,12 @@ package struct HTTPClientResponse: Sendable {
     package let body: [UInt8]
     /// From the start of the request, with all waiting, to the last byte.
     package let duration: Duration
-    /// Whether a connection had to be made.
+    /// Whether a connection was made because of this request.
     package let isNewConnection: Bool
     /// Header lines as they came.
     private let head: [UInt8]
 
-    /// Bytes of header lines; more fail the request.
+    /// How many bytes the header lines may have; more fail the request.
     package static let headLimit = 16 << 10
 
     package init(

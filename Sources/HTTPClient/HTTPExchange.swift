@@ -9,22 +9,22 @@ package final class HTTPExchange: @unchecked Sendable {
     package let started: Instant
     private let loop: EventLoop
     private var completion: HTTPSession.Completion?
-    /// `nil` when it is over.
+    /// The group that the request belongs to; `nil` when it is over.
     private var group: RequestGroup?
     /// Its place among the requests of its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// Which transport of the group has it.
+    /// The index of the group's transport that has taken it.
     var transport = 0
 
-    // Kept here for that transport.
-    /// What it leaves on; `nil` while it waits.
+    // What follows is kept here for that transport.
+    /// The connection that it is sent on; `nil` while it waits for one.
     package var connection: AnyObject?
-    /// Its number there.
+    /// The number that it has on that connection.
     package var stream = 0
     /// How often it was sent.
     package var tries = 0
-    /// A connection was made for it.
+    /// Whether a connection is being made because of it.
     package var opensConnection = false
 
     package var isUnderWay: Bool { group != nil }
@@ -49,14 +49,14 @@ package final class HTTPExchange: @unchecked Sendable {
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// What came of it. Nothing happens when it is over.
+    /// Ends the request and tells whoever waits what came of it. Nothing happens when it is over.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()
         complete(outcome)
     }
 
-    /// The transport that took it finds that it can not carry it.
+    /// Offers the request to the next transport: the one that took it finds that it cannot carry it.
     package func passOn() { group?.offer(self, from: transport + 1) }
 
     func finishLater(_ error: HTTPClientError) {

@@ -12,16 +12,16 @@ package final class HTTPSession: @unchecked Sendable {
         package var streams = 1000
         /// Requests at a time; more fail at once.
         package var requests = 10_000
-        /// Over HTTP/2: after that much silence on an idle connection the server is asked for a sign of life (PING),
+        /// HTTP/2: after how much silence on an idle connection the server is asked for a sign of life (PING).
         package var pingInterval: Duration = .seconds(60)
-        /// and after that much when requests wait for answers; then after twice as long, and so on.
+        /// The same while requests wait for answers. It doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// A server that has not answered by then is sick: requests go to another connection,
+        /// How long a PING may stay without an answer. Then the connection counts as sick, and requests go to another.
         package var pingPatience: Duration = .seconds(1)
-        /// and without a byte for that much longer the connection is given up.
+        /// After how long without a byte a sick connection is given up.
         package var sickPatience: Duration = .seconds(5)
-        /// Between attempts to open a connection ahead of requests, doubling from the first to the longest. A connection
-        /// that lasted for the longest pause is replaced at once.
+        /// The pause between attempts to open a connection ahead of requests. It doubles from the first to the longest.
+        /// A connection that lasted for the longest pause is replaced at once.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
 
@@ -30,7 +30,7 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How long a connection without requests is kept. Providers ask for connections that are kept.
+    /// How many seconds a connection without requests is kept. Providers ask for connections that are kept.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -40,7 +40,7 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// Groups come from configuration; beyond that many, requests share one.
+    /// How many groups there may be. They come from configuration; the requests of any more share one.
     private static let groupLimit = 256
 
     /// Each request goes over the first of the transports that takes it.

@@ -10,7 +10,7 @@ package protocol HTTPTransport: AnyObject {
     /// not from within.
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool
 
-    /// Nobody waits for the answer any more.
+    /// Gives up the request, since nobody waits for the answer any more.
     func takeBack(_ exchange: HTTPExchange)
 
     /// Keeps a connection for requests like this one, from now on.

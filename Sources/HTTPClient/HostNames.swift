@@ -10,7 +10,7 @@ package final class HostNames {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// The completion is called once, on the loop, perhaps from within.
+    /// Looks up the addresses of a server. The completion is called once, on the loop, perhaps from within this call.
     package func resolve(
         _ target: RequestTarget, completion: @escaping (Result<[Endpoint], HTTPClientError>) -> Void
     ) {
@@ -19,7 +19,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // With a port, that asks for addresses alone.
+        // A query with a port asks for addresses alone, not for NAPTR and SRV.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

@@ -1,4 +1,4 @@
-/// What a URL says about where to connect; only the plain form of it, all else is for libcurl to judge.
+/// Where a URL says to connect to. Only the plain form of a URL is read; all else is left to libcurl.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
@@ -46,10 +46,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port.
+    /// Host and port, with the scheme's own port where the URL names none.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether the URL goes to the same place by the same words.
+    /// Whether the URL begins with the same scheme, host and port, letter by letter.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

@@ -1,6 +1,6 @@
 /// Names and values as queries and HTML forms write them: `name=value&...` (`application/x-www-form-urlencoded`).
 package enum FormText {
-    /// In their order; a `+` is a space, and an item without `=` has an empty value.
+    /// The items in their order. A `+` is a space, and an item without `=` has an empty value.
     package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
         text.split(separator: UInt8(ascii: "&")).map { item in
             let end = item.firstIndex(of: UInt8(ascii: "=")) ?? item.endIndex
@@ -9,7 +9,7 @@ package enum FormText {
         }
     }
 
-    /// A `%` that no two hex digits follow stays as it is.
+    /// Decodes percent encoding. A `%` that no two hex digits follow stays as it is.
     package static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

@@ -12,14 +12,15 @@ final class HTTPConnection {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// When the connection ends, unless it has got further until then.
+    /// Fires when the present part of a request, or the pause before it, has taken too long.
     private var timer: LoopTimer?
+    /// The part that the timer is set for.
     private var timedPart: HTTPRequestReader.Part?
     /// What came while a request waits for its answer.
     private var pending: [UInt8] = []
-    /// Among those that wait for a request; `nil` while there is something to do.
+    /// Its place among the connections that wait for a request; `nil` while there is something to do.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// The loop that hands out requests is running, and goes on by itself.
+    /// Whether ``serve(_:from:)`` is handing out requests. It then goes on by itself after an answer.
     private var isServing = false
 
     private enum Phase {
@@ -33,7 +34,7 @@ final class HTTPConnection {
         case ended
     }
 
-    /// Requests sent ahead of their answers; beyond it the peer is held up by TCP.
+    /// How many bytes of requests that are sent ahead of their answers are kept; beyond it the peer is held up by TCP.
     private static let pendingLimit = 32 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -71,7 +72,8 @@ final class HTTPConnection {
         listener?.ended(self)
     }
 
-    /// Whoever has not said all of a head is idle, and so is who is told only that the request was refused.
+    /// Tells the listener whether the connection is idle: it has not sent a whole head, or is only told that its
+    /// request was refused.
     private func noteIdleness() {
         let isIdle =
             switch phase {

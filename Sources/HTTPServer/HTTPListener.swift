@@ -49,15 +49,16 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// Those that wait for a request, in the order in which they began to.
+    /// The connections that wait for a request, in the order in which they began to.
     private var idle = AgeList<UInt64>()
+    /// The connections whose requests are not answered, by the numbers of the requests.
     private var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
     /// Requests that wait for a turn; each connection has one at most.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// One answer may be as long as its handler makes it; a connection has one at a time.
+    /// How many bytes may wait to be sent on a connection: one answer, which may be as long as its handler makes it.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -68,7 +69,8 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given; gives it with the port that was chosen for port 0.
+    /// Listens on one more address, with TLS if a context is given; returns it with the port that was chosen for port
+    /// 0.
     @discardableResult
     package func listen(on endpoint: Endpoint, tls: TLSContext? = nil) throws(SystemError) -> Endpoint {
         let socket = try StreamListener(
@@ -156,7 +158,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// What is posted runs when everything that is ready now has been looked at.
+    /// Plans the next turn. What is posted runs when everything that is ready now has been looked at.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -186,7 +188,7 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Requests since the start, those that were refused before they were complete included.
     package private(set) var requestCount: UInt64 = 0
-    /// Those that were answered with 400 or more.
+    /// How many of them were answered with 400 or more.
     package private(set) var refusedCount: UInt64 = 0
 
     func answered(_ status: Int) {

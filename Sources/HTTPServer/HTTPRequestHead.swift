@@ -81,7 +81,7 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // A space before the colon, a folded line, a line that is none.
+            // There is a space before the colon, the line is folded, or it is no field at all.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround

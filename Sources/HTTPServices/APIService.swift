@@ -7,7 +7,8 @@ package import ProxyRuntime
 package import Reactor
 package import Telemetry
 
-/// The HTTP API, or the admin API: asks for keys, finds the service, keeps the audit log.
+/// A listener of the HTTP API or of the admin API: finds the service for each request, asks for a key, and writes the
+/// audit log.
 ///
 /// Services register in ``router`` before ``listen()``.
 ///
@@ -23,7 +24,7 @@ package final class APIService: @unchecked Sendable {
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
 
-    /// Where it listens, with the ports that were chosen for port 0.
+    /// The addresses it listens on, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
 
     convenience init(
@@ -81,7 +82,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads certificate and key again; connections that stand keep theirs.
+    /// Reads certificate and key again; existing connections keep theirs. When that fails, the old certificate stays
+    /// and the log says so.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
@@ -104,8 +106,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // What somebody else could read as another path is none of ours (T16). Only a route that asks for it gets the rest
-        // of a path with slashes.
+        // A path that somebody else could read as another one is refused (T16). Only a route that asks for it gets the
+        // rest of a path with slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
@@ -157,7 +159,7 @@ package final class APIService: @unchecked Sendable {
         guard let value = values.first else {
             return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
         }
-        // Two of them could be read in two ways.
+        // Two such fields could be read in two ways.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
             // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
@@ -177,7 +179,7 @@ package final class APIService: @unchecked Sendable {
         return .caller(.key(key.name))
     }
 
-    /// Passwords can be guessed: beyond the limit none is looked at, not even the right one.
+    /// Judges a password. Since passwords can be guessed, beyond the limit none is looked at, not even the right one.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Admission {
@@ -189,7 +191,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// RFC 6750 section 2.1, where the route says nothing else.
+    /// The key in an `Authorization` value. It stands behind `Bearer` (RFC 6750 section 2.1), or another word that the
+    /// route takes.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.utf8.split(separator: UInt8(ascii: " "))
         guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
@@ -221,7 +224,8 @@ package final class APIService: @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    /// No segment is empty, a direction, or holds an encoded separator or a control character; a slash may be at the end.
+    /// Whether no segment is empty, `.` or `..`, or holds an encoded separator or a control character. A slash may be
+    /// at the end.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

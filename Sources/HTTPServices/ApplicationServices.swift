@@ -8,13 +8,14 @@ package import Reactor
 import Resolver
 package import Telemetry
 
-/// The services of application servers, which the HTTP API serves.
+/// All services of the HTTP API, for application servers and apps.
 ///
-/// - `@unchecked Sendable` because it is made before its loop runs, and lives on it then.
+/// - `@unchecked Sendable` because it is made before its loop runs, and used on that loop alone afterwards.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Without the timeline nothing is known of a push after its end, so that its paths are not served.
+    /// Whether the timeline is kept. Without it nothing is known of a push after its end, so that the paths which tell
+    /// of pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let push: PushService
@@ -46,10 +47,10 @@ package final class ApplicationServices: @unchecked Sendable {
         dryRuns = DryRuns(loop: loop) { push.send($0) }
     }
 
-    /// - Returns: false for a push that was not sent by these services.
+    /// Takes the outcome of a push; returns false when these services did not send it.
     package func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool { dryRuns.finished(id, outcome) }
 
-    /// `ownEndpoints` is what listens here: webhooks never go there.
+    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, which webhooks may never go to.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -76,7 +77,8 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Also without apps, since they may be added at any time: to strangers all requests are unknown.
+    /// Serves device registration even while there are no apps, since operators may add some at any time. Until then
+    /// every request is answered like one that shows a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {

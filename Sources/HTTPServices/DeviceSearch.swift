@@ -7,14 +7,14 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Finds the devices that have certain tokens, in steps, so that calls go on meanwhile; who comes during a search waits
-/// for the next and shares it with the others.
+/// Finds the device that has a certain token. A search goes through all devices in steps, so that calls go on
+/// meanwhile. Questions that come during a search wait for the next one, which answers them together.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// Too many look for a device already.
+    /// Too many questions wait already.
     struct Overload: Error {}
 
     private struct Question {
@@ -28,15 +28,17 @@ final class DeviceSearch: @unchecked Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private var waiting = Queue<Question>()
-    /// Those of the search that is under way.
+    /// The questions that the present search is to answer.
     private var asked: [Question] = []
 
-    /// Questions that are answered by one search, and that wait for the next.
+    /// How many questions one search answers.
     private static let batch = 16
+    /// How many questions may wait.
     private static let limit = 256
-    /// Tokens to read before calls have their turn again, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// How many tokens a step reads before calls have their turn again, see
+    /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     private static let step = 200
-    /// What is looked for first: shorter words would be found everywhere.
+    /// The length of the word that contacts are searched for first; shorter ones would be found everywhere.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -48,8 +50,8 @@ final class DeviceSearch: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - token: as it stands in `pn-prid`, alone or beside others.
-    ///   - providers: that it may be one of.
-    ///   - isMeant: whether it is one of these that a device has.
+    ///   - providers: those whose tokens are searched.
+    ///   - isMeant: whether a token that was found is the one that is looked for.
     /// - Returns: the device, if there is one.
     /// - Throws: when too many wait.
     func find(
@@ -82,7 +84,7 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// One step; returns where the next begins.
+    /// Does one step; returns where the next begins, `nil` after the last.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
@@ -99,7 +101,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// The last of the longest parts that a URI holds as they are.
+    /// The word to search for: the end of the token's longest part that a URI holds without escapes. `nil` when that
+    /// part is too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

@@ -3,13 +3,13 @@ package import HTTPServer
 import JSON
 package import Reactor
 
-/// Who asks.
+/// Who sent a request, as far as that is proved.
 package enum ServiceCaller: Hashable, Sendable {
-    /// Nobody was asked for a key.
+    /// Anyone, since the route asks for no key.
     case anyone
-    /// The key of this name.
+    /// Whoever has the key of this name.
     case key(String)
-    /// A user of ours, by their password.
+    /// The user of this name, who has shown his password.
     case user(String)
     /// Whoever may open the control socket.
     case operatorOfMachine
@@ -27,15 +27,15 @@ package enum ServiceCaller: Hashable, Sendable {
 
 /// One request on its way through a service, with the right to answer it: once, now or later, from any thread.
 ///
-/// What serves it is isolated to it, and so runs on the services' loop. One that is released without an answer is answered
-/// with 500.
+/// Handlers are isolated to the call, and so run on the services' loop. A call that is released without an answer is
+/// answered with 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
     /// What stood in the place of the pattern's `{}`s, in their order.
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
-    /// Is told the status of the answer.
+    /// Called with the status of the answer; it writes the audit log.
     private let answered: @Sendable (Int) -> Void
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -52,7 +52,7 @@ package actor ServiceCall {
         self.answered = answered
     }
 
-    /// What the handler throws is answered.
+    /// Runs the handler. A problem that it throws becomes the answer.
     func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
             try await handler(self)
@@ -68,7 +68,7 @@ package actor ServiceCall {
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
-    /// Answers later, and off the loop, with what the body learns from the store; 503 when that cannot be read.
+    /// Runs the body off the loop; it reads the store and answers the call. When it throws, the answer is 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
@@ -85,13 +85,14 @@ package actor ServiceCall {
         answer(response)
     }
 
-    /// An answer that says nothing but that it is done.
+    /// Answers with an empty object, which says that it is done.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
-    /// The parameter at that place of the pattern.
+    /// The parameter at that place of the pattern; empty when the pattern has fewer.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// The body as a value. What Foundation is given was read strictly before: its own reader has no bound on depth.
+    /// Decodes the body as JSON; `expected` says in the problem what should have been sent. The body is read strictly
+    /// first, because Foundation's own reader has no bound on depth.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {

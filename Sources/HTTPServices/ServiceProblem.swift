@@ -12,9 +12,9 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
 
     package var title: String
     package var status: Int
-    /// For whoever wrote the client; holds no secret.
+    /// What is wrong this time, for whoever wrote the client. It holds no secret.
     package var detail: String?
-    /// Seconds after which it is worth another try; a field of the answer, and no member of its body.
+    /// Seconds after which another try is worth it. It becomes the field `Retry-After`, and no member of the body.
     package var retryAfter: Int?
 
     private enum CodingKeys: String, CodingKey { case title, status, detail }
@@ -28,7 +28,7 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
 
     package func response(fields: [HTTPField] = []) -> HTTPResponse {
         let encoder = JSONEncoder()
-        // The same problem is the same bytes: their order tells nothing.
+        // So the same problem is always the same bytes.
         encoder.outputFormatting = .sortedKeys
         let body = (try? encoder.encode(self)) ?? Data()
         var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))

@@ -2,13 +2,14 @@ package import HTTPServer
 package import Telemetry
 
 extension ServiceRouter.Route {
-    /// Writes one line for a change that somebody asked for: who, what, with what result. Neither query nor body.
+    /// Prepares the line that the log gets for a change: who asked for what, from where, and with what result. Neither
+    /// query nor body is logged.
     ///
     /// - Parameters:
     ///   - name: of the caller.
     ///   - request: what was asked.
     ///   - log: where the line goes.
-    /// - Returns: to be called with the answer's status.
+    /// - Returns: writes the line; to be called with the answer's status.
     package func audit(_ name: String, _ request: HTTPRequest, _ log: Log) -> @Sendable (Int) -> Void {
         let (method, pattern, remote) = (method, pattern, request.remote)
         return { status in

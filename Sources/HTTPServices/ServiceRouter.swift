@@ -7,9 +7,9 @@ import Registration
 package struct ServiceRouter {
     /// The words that may stand before a key in `Authorization`.
     package enum AuthorizationSchemes: Hashable, Sendable {
-        /// RFC 6750.
+        /// `Bearer` (RFC 6750).
         case bearer
-        /// The same, and `Token` and `AppToken` as the 10darts platform has them.
+        /// `Bearer`, and `Token` and `AppToken`, which clients of the 10darts platform send.
         case bearerOrToken
 
         func contains(_ scheme: some StringProtocol) -> Bool {
@@ -21,21 +21,23 @@ package struct ServiceRouter {
         }
     }
 
-    /// Runs on the loop. What it throws is answered; otherwise it answers the call itself.
+    /// Serves a call, on the loop. A problem that it throws becomes the answer; otherwise it answers the call itself,
+    /// now or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
         package let method: String
-        /// As it was registered, for logs.
+        /// The path as it was registered, for logs.
         package let pattern: String
-        /// What a key must be allowed; `nil`: no key is asked for.
+        /// The scope that a key must have; `nil` when no key is asked for.
         package let scope: APIScope?
         let schemes: AuthorizationSchemes
-        /// Requests change something, or try to: they are logged.
+        /// Whether requests change something, or try to; such requests are logged.
         package let isChange: Bool
-        /// A user's password may stand in place of a key.
+        /// Whether a user's password may stand in place of a key.
         let takesPassword: Bool
-        /// Its body shows a token in place of a key: whoever was wrong too often is not heard.
+        /// Whether the body shows a token in place of a key. A source that was wrong too often is refused before the
+        /// handler is called.
         let showsToken: Bool
         /// What `/openapi.json` says of the route.
         let description: RouteDescription?
@@ -55,16 +57,16 @@ package struct ServiceRouter {
 
     package struct LoginAttempt: Sendable {
         let user: ByteString
-        /// `nil`: our first.
+        /// `nil` for the first of the daemon's domains.
         let domain: ByteString?
         let password: ByteString
     }
 
     enum Segment: Hashable {
-        /// Empty for a `/` at the end.
+        /// That text; the empty text stands for a `/` at the end.
         case text(String)
         case parameter
-        /// One or more segments, with the slashes between them; the last one.
+        /// One or more segments with the slashes between them; only at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -78,7 +80,7 @@ package struct ServiceRouter {
     }
 
     private(set) var routes: [Route] = []
-    /// Places in ``routes`` by the first segment, which is a text in all of them.
+    /// Indices into ``routes`` by the first segment of the route, which is always a text.
     private var places: [String: [Int]] = [:]
 
     package init() {}
@@ -87,11 +89,12 @@ package struct ServiceRouter {
     ///
     /// - Parameters:
     ///   - method: `GET`, `POST` or another.
-    ///   - pattern: in it `{}` stands for one whole segment of any text but the empty one, and `{*}` at its end for all
-    ///     that follows, but not as the first one: `/v1/users/{}/bucket`. A `/` at its end must be there.
-    ///   - scope: what a key must be allowed; `nil`: no key is asked for.
+    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` stands for one whole segment that is not empty, `{*}`
+    ///     for all that follows; it may only stand at the end, and not as the first segment. A `/` at the end must be
+    ///     in the request's path too.
+    ///   - scope: what a key must be allowed; `nil` when no key is asked for.
     ///   - schemes: how a key may be shown.
-    ///   - isChange: without it everything but GET is.
+    ///   - isChange: whether requests change something; unless it is given, all but those with GET do.
     ///   - showsToken: the body shows a token in place of a key; the handler judges it and counts the wrong ones.
     ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
     ///   - handler: serves it.
@@ -105,7 +108,7 @@ package struct ServiceRouter {
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
-    /// The same for requests that may show a password, and are read for it.
+    /// Adds a route whose requests are read before it is known who sends them, because they may show a password.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
@@ -129,8 +132,9 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// HEAD is served by the routes of GET, unless they change something. Segments are compared as they were decoded, and
-    /// nothing is normalised. A path that is named as it is, is no other's parameter (OpenAPI 3.1 section 4.8.8).
+    /// Finds the route of a path, whose segments are given decoded; nothing is normalised. A route that names the path
+    /// without parameters wins over those with parameters (OpenAPI 3.1 section 4.8.8). HEAD is served by the routes of
+    /// GET, unless they change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
         // Routes are not copied before one is chosen: there are many, and each holds much.
@@ -155,7 +159,7 @@ package struct ServiceRouter {
             let part = path[index]
             if case .rest = segment {
                 let rest = path[index...]
-                // What a token may hold, and no more.
+                // The rest may hold what a token may hold, and no more.
                 guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
                 else { return nil }
                 parameters.append(rest.joined(separator: "/"))
@@ -173,7 +177,8 @@ package struct ServiceRouter {
 }
 
 extension String {
-    /// No direction, no separator, no control character, and nothing that was no UTF-8; it may be empty.
+    /// Whether it is neither `.` nor `..`, and holds no separator, no control character, and no U+FFFD, which stands
+    /// for bytes that were no UTF-8. It may be empty.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in
@@ -184,7 +189,8 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether nobody could read a path that matched as another one. What a `{*}` takes was looked at already.
+    /// Whether nobody could read a path that matched this route as another path. The part that `{*}` takes was checked
+    /// when it matched.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }
@@ -193,7 +199,7 @@ extension ServiceRouter.Route {
         return true
     }
 
-    /// For callers who are known without a login.
+    /// Serves a call whose sender is known without a login, as on the control socket.
     package func serve(_ call: ServiceCall) async {
         do throws(ServiceProblem) {
             await call.serve(by: try read(call.request, call.parameters).handler)

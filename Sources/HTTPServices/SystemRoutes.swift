@@ -2,7 +2,7 @@ package import Persistence
 import ProxyRuntime
 package import Reactor
 
-/// What probes ask without a key.
+/// The routes for probes, which show no key: health, readiness and version.
 package struct SystemRoutes {
     /// What keeps the daemon from doing its work; `nil` when nothing does.
     let obstacle: @Sendable () -> String?
@@ -16,7 +16,7 @@ package struct SystemRoutes {
     }
 
     package func register(in router: inout ServiceRouter) {
-        // That the loop answers is what the question is about.
+        // That there is an answer shows that the loop turns.
         router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }

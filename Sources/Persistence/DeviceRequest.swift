@@ -24,7 +24,7 @@ package struct RequestID: Hashable, Sendable {
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
-/// Why a registration failed; one of four names.
+/// Why a registration failed: one of the four names that the API has for it.
 package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case duplicateExists = "DuplicateExists"
     case dryRunSendingFailed = "DryRunSendingFailed"

@@ -6,8 +6,8 @@ package import Registration
 package import Telemetry
 package import Timekeeping
 
-/// The store of everything that outlives the process. The shell and the services know no more of it than this. What a
-/// row is only the store that stands behind it knows.
+/// The store of everything that outlives the process. The shell and the services know no more of it than this; what a
+/// row is, only the store behind it knows.
 ///
 /// Reads are questions, each with a name and with values for an answer; they hold up neither calls nor commits. Writes
 /// have one verb for each promise:
@@ -22,7 +22,7 @@ package import Timekeeping
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
-    /// Told the fates of the engine's commits on the loop, in the order in which they were asked for.
+    /// Called on the loop with what became of the engine's commits, in the order in which they were asked for.
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
     func record(_ changes: [EngineChange])
@@ -32,13 +32,13 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     // MARK: Writes of the services
 
-    /// `finished` is called once, on the loop, never from within.
+    /// `finished` is called once, on the loop, never from within this call.
     func commit(_ changes: [ServiceChange], finished: @escaping (WriteResult) -> Void)
     func record(_ changes: [ServiceChange])
 
     // MARK: Questions
 
-    /// `name@realm` of the users that follow, by realm and name.
+    /// The users that follow the given one, by realm and name, each as `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
     /// The last records of the first of the subjects that has any, the oldest first.
     func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
@@ -63,9 +63,10 @@ package protocol ProxyStore: AnyObject, Sendable {
         -> [UnreadPush]
     /// The renewals of dialogs that have not ended by then.
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
-    /// Calls that were under way when the last run ended without being stopped get their records, if these are kept.
+    /// Ends the calls that were under way when the last run ended without being stopped, and makes their records if
+    /// these are kept.
     ///
-    /// - Returns: how many, each device of a call for one.
+    /// - Returns: how many records, of which a call has one for each device.
     func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int
     func keys() async throws(StoreError) -> [StoredKey]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
@@ -80,7 +81,8 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     // MARK: Care
 
-    /// From now on the store looks after itself, on the loop: old records go, and nobody else gets at it.
+    /// From now on the store looks after itself, on the loop: it deletes old records, and makes sure that nobody else
+    /// gets at it.
     func start() throws(StoreError)
     /// Writes what waits and ends; blocks until the disk has it.
     func close()

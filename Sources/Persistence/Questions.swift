@@ -56,7 +56,7 @@ package struct StatisticsRow: Hashable, Sendable {
         /// Unix seconds.
         package let date: Int64
         package let kind: String
-        /// With commas where it went to devices of several.
+        /// The name of the app; where the push went to devices of several, their names with commas between them.
         package let app: String
     }
 

@@ -22,7 +22,7 @@ package enum ServiceChange: Hashable, Sendable {
     case allPushesRead(device: DeviceID, at: UnixTime)
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Forgets those that ended before that, and the oldest beyond that many.
+    /// Forgets requests that ended before that, and of the others that have ended the oldest beyond that many.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
     /// The device that a request has registered.
     case mobileDevice(DeviceRequest)
@@ -37,9 +37,9 @@ package enum ServiceChange: Hashable, Sendable {
 
 /// What became of changes that a service handed over together.
 package struct WriteResult: Hashable, Sendable {
-    /// All of them are on the disk, and a loss of power does not take them back; or none counts.
+    /// Whether all of them are on the disk, where a loss of power does not take them back; otherwise none counts.
     package let isStored: Bool
-    /// The rows that the changes are about were there.
+    /// Whether the rows that the changes are about were there.
     package let isFound: Bool
 }
 

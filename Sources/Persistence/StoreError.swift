@@ -4,7 +4,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package init(_ sentence: String) { description = sentence }
 }
 
-/// Why there is no backup; what was there before still is.
+/// Why there is no backup. A file that was there before is as it was.
 package enum BackupFailure: Error, Hashable, Sendable {
     /// Another backup is being written.
     case busy

@@ -5,7 +5,7 @@ package struct StoredKey: Hashable, Sendable {
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
-    /// Names with commas.
+    /// The names of the scopes, with commas between them.
     package let scopes: String
     package let createdAt: UnixTime
 

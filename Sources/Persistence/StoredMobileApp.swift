@@ -8,7 +8,7 @@ package struct StoredMobileApp: Hashable, Sendable {
     package var organisation: String
     /// SHA-256 of the ApiToken, 32 bytes.
     package var tokenHash: [UInt8]
-    /// The template of an address.
+    /// The address that a UserId stands for: a text with `{{user}}` in it.
     package var user: String
     /// The `pn-provider` of its Apple tokens.
     package var appleProvider: String

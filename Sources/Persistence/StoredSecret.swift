@@ -19,9 +19,9 @@ package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, Custom
     package var customMirror: Mirror { Mirror(self, children: ["name": name, "createdAt": createdAt]) }
 }
 
-/// How long a dialog lives, when its traffic has renewed that.
+/// Until when a dialog lives whose traffic has put off its end.
 package struct DialogRenewal: Hashable, Sendable {
-    /// The number that the rules tell dialogs by.
+    /// The number by which the engine knows the dialog.
     package let digest: UInt64
     package let until: UnixTime
 }

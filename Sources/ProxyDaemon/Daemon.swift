@@ -21,12 +21,12 @@ import Timekeeping
 /// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
 /// new messages, what is queued is committed, the store is closed.
 ///
-/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread then.
+/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     private let log: Log
     private let settingsPath: String
-    /// How many there may be, sockets included.
+    /// How many file descriptors the process may open, sockets included.
     private let descriptors: Int
     private var settings: DaemonSettings
     private let store: any ProxyStore
@@ -44,7 +44,7 @@ package final class Daemon: @unchecked Sendable {
     private var control: ControlService?
     private var signals: [SignalWatch] = []
 
-    /// What listens, as others reach it.
+    /// The SIP listeners, with the addresses that others reach them by.
     var listeners: [Listener] { bound.listeners }
 
     package init(settings: DaemonSettings, path: String, log: Log) async throws(StartError) {
@@ -196,7 +196,7 @@ package final class Daemon: @unchecked Sendable {
 
     // MARK: Reload
 
-    /// SIGHUP: takes what may change, and says what may not.
+    /// Reads the settings again, on SIGHUP: takes over what may change, and logs what needs a restart.
     private func reload() async {
         let changed: DaemonSettings
         do {

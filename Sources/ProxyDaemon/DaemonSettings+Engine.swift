@@ -32,7 +32,7 @@ extension DaemonSettings {
         return engine
     }
 
-    /// Of the users whom operators add.
+    /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
     /// The keys that differ and can only change with a restart.
@@ -69,8 +69,8 @@ extension DaemonSettings {
         (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
     }
 
-    /// What TCP connections keep to, in a process that may have so many descriptors: some are left to the HTTP interfaces,
-    /// the store and the providers, so that a crowd of connections leaves nobody without.
+    /// The limits of TCP connections, in a process that may open so many descriptors: some are left to the HTTP
+    /// interfaces, the store and the providers, so that a crowd of connections leaves nobody without.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

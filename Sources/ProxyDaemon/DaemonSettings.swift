@@ -120,7 +120,7 @@ package struct DaemonSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// A header name, or the beginning of some with a `*`.
+    /// A header name, or the beginning of several names with a `*` behind it.
     static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
         if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
         return text

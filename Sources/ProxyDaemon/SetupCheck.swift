@@ -6,7 +6,7 @@ import PushSending
 import Settings
 package import Timekeeping
 
-/// Reads what the settings name beside themselves: keys, certificates and service accounts, as ``Daemon`` does at its start
+/// Tries the files that the settings name (keys, certificates and service accounts), as ``Daemon`` does at its start
 /// and at its first push.
 package enum SetupCheck {
     /// What is wrong, a line each: the place in the settings, the file, and why it cannot be used.
@@ -101,7 +101,7 @@ package enum SetupCheck {
             }
         }
 
-        /// Of a chain, its first certificate is the one that is shown.
+        /// Throws when the certificate has expired that is shown to others: the first one of a chain.
         private static func expectLife(of path: String, on date: UnixTime) throws {
             if let end = try PEM.file(path).certificateEnds().first, end <= date { throw Ended(date: end) }
         }
@@ -117,7 +117,8 @@ package enum SetupCheck {
 
         // MARK: What is said
 
-        /// Once for each file and key, however many apps name it. What is wrong with a file that goes with it is said of that.
+        /// Tries a file, once for each key that names it, however many apps do. When the fault is in the other file,
+        /// which goes with it, the problem names that one.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void

@@ -6,15 +6,16 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). They are in the store, so that calls made before a restart can be ended after
-/// it; each month a new one takes its place, and an old one stays as long as a dialog may bring what it sealed.
+/// The keys that seal dialog tokens (T20.6). They are kept in the store, so that a call made before a restart can still
+/// be ended after it. Each month a new key is made for new tokens; an old one stays for as long as a living dialog may
+/// show a token that it sealed.
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
 
     static let name = "dialog-seal"
-    /// How long a key seals.
+    /// How long a key seals new tokens before another is made.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
@@ -24,7 +25,8 @@ package final class DialogKeys: @unchecked Sendable {
     private var keys: [Key]
     private var timer: LoopTimer?
 
-    /// The row's value is the number that its tokens begin with, and the key.
+    /// One stored key. The first byte of its row's value is the number that its tokens begin with; the rest is the key
+    /// itself.
     private struct Key {
         let secret: StoredSecret
         let number: UInt8
@@ -44,7 +46,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the keys; the first time one is made, and is on the disk before anything is sealed with it.
+    /// Reads the keys from the store. When there is none yet, or the newest is too old, one is made, and it is on the
+    /// disk before anything is sealed with it.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -65,12 +68,12 @@ package final class DialogKeys: @unchecked Sendable {
         }
     }
 
-    /// Looks after the keys from now on, once a day.
+    /// From now on checks once a day whether a key must be made or can be forgotten.
     package func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }
-        // The first time as soon as the loop runs.
+        // The first check comes as soon as the loop runs.
         timer?.arm(at: loop.moment.instant)
     }
 
@@ -83,7 +86,13 @@ package final class DialogKeys: @unchecked Sendable {
         timer?.arm(at: now.instant + Self.pause)
     }
 
-    /// Makes a new key when its time has come, and forgets those that no living dialog can have.
+    /// Makes a new key when the newest is too old, and forgets keys whose tokens no living dialog can show any more;
+    /// the store forgets dialogs that have ended.
+    ///
+    /// - Parameters:
+    ///   - lifetime: how long a dialog may live.
+    ///   - inUse: the numbers of the keys that sealed tokens of dialogs known to live.
+    ///   - now: the date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
         store.record([.pruneDialogRenewals(before: now)])
         while keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),

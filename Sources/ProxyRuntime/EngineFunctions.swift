@@ -5,7 +5,8 @@ import Registration
 import SIPGrammar
 import SIPMessage
 
-/// The functions the rules get from libraries: seals, digests, chance, and the reader.
+/// Makes the functions that the engine cannot have itself because they need a library: seals, digests, random numbers,
+/// and the reader of SIP messages.
 package enum EngineFunctions {
     package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
@@ -34,7 +35,7 @@ package enum EngineFunctions {
         }
     }
 
-    /// An HMAC key changes inside while it works.
+    /// Holds an HMAC key, which changes inside while it makes a code.
     ///
     /// - `@unchecked Sendable` because the engine's thread alone uses it.
     private final class KeyBox: @unchecked Sendable {

@@ -3,20 +3,21 @@ import Collections
 package import ProxyCore
 package import Timekeeping
 
-/// The numbers that connections keep to (T17).
+/// The limits that SIP connections over TCP must keep to (T17).
 package struct FlowLimits: Hashable, Sendable {
-    /// From the start of a connection to the end of its first request.
+    /// How long a connection may take from its start to the end of its first request.
     package var firstRequest: Duration
-    /// From the start of a connection until it has proved itself; `nil` where nobody has to.
+    /// How long a connection may take from its start until somebody has proved on it who he is; `nil` where nobody
+    /// must.
     package var authentication: Duration?
-    /// How long a peer may take none of what waits for it.
+    /// How long a peer may read nothing of the output that waits for it.
     package var output: Duration
-    /// Connections of one source that have not proved themselves.
+    /// How many connections that have not proved themselves one source may have.
     package var perSource: Int
     /// How many connections there may be in all.
     package var connections: Int
 
-    /// Those that one account may have proved: a share of all, so that no user can fill the table.
+    /// How many connections one account may have proved: a share of all, so that no user can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
     package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
@@ -28,14 +29,15 @@ package struct FlowLimits: Hashable, Sendable {
     }
 }
 
-/// Which connections may stay: whoever has not proved himself has little time and few connections, and gives way to others.
+/// Decides which connections may stay. One on which nobody has proved who he is has little time, counts against a limit
+/// of its source, and gives way to others when the table is full.
 ///
-/// Pure. All unproved connections have the same time, so that lists in the order of their age are all it takes: nothing
-/// here costs more with many connections than with few.
+/// Does no I/O and reads no clock. All unproved connections have the same time, so that lists in the order of their age
+/// suffice: nothing here costs more with many connections than with few.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// When this one, the oldest that has not proved itself, has gone.
+        /// Admitted once the connection of that number is closed: the oldest that has not proved itself.
         case admittedFor(UInt64)
         case refusedForSource
         case refusedForTable
@@ -49,9 +51,9 @@ package struct FlowAdmission {
     /// What is known of one connection; its owner keeps it and hands it back.
     package struct Standing {
         fileprivate let source: IPAddress
-        /// `nil` once it has sent a whole request.
+        /// Its place among the connections without a whole request; `nil` once it has sent one.
         fileprivate var silent: AgeList<Entry>.Place?
-        /// `nil` once it has proved itself.
+        /// Its place among the unproved connections; `nil` once it has proved itself.
         fileprivate var unproved: AgeList<Entry>.Place?
         /// The account whose password has proved the connection.
         fileprivate var account: Int?
@@ -82,7 +84,7 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// Of a connection that we make ourselves.
+    /// The verdict on a connection that the daemon makes itself: it needs room in the table, and nothing else.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -105,15 +107,17 @@ package struct FlowAdmission {
 
     // MARK: What it does
 
-    /// A whole request came.
+    /// To be called when a whole request has come on the connection.
     package mutating func asked(_ standing: inout Standing) {
         guard let place = standing.silent.take() else { return }
         silent.remove(place)
     }
 
-    /// It has shown a password, or where none is wanted registered a contact; once for each connection.
+    /// To be called once for each connection: when a user has shown his password on it, or, where no password is asked
+    /// for, has registered a contact.
     ///
-    /// - Returns: false when its account has its share: it is served, and stays one that has proved nothing.
+    /// - Returns: false when the account has its share of connections already; this one is still served, but counts as
+    ///   unproved.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -132,7 +136,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Called once, when the connection has gone.
+    /// To be called once, when the connection has gone.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -146,7 +150,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the next one's time is up.
+    /// When the time of the next connection is up; `nil` when no connection must prove anything.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
@@ -154,7 +158,7 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// One whose time is up; to be asked again when it has been removed, until it says `nil`.
+    /// A connection whose time is up, and why. To be asked again after that one was removed, until it returns `nil`.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

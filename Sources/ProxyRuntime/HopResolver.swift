@@ -4,12 +4,14 @@ package import ProxyCore
 package import Reactor
 import Resolver
 
-/// Looks next hops up (RFC 3263) and offers only what this daemon speaks.
+/// Looks up the addresses of next hops (RFC 3263), and leaves out those that are reached by a transport which this
+/// daemon does not speak.
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
 
-    /// With the system's name servers, or those given.
+    /// `spoken` are the transports of the daemon's listeners. The system's name servers are asked unless others are
+    /// given.
     package init(loop: EventLoop, spoken: Set<Transport>, servers: [Endpoint]? = nil) throws(StartError) {
         self.spoken = spoken
         do {
@@ -19,11 +21,11 @@ package final class HopResolver {
         }
     }
 
-    /// The addresses in the order to try them; none when the name has none, or cannot be looked up now.
+    /// Gives the addresses in the order in which to try them; none when the name has none, or cannot be looked up now.
     ///
     /// `done` is called once, on the loop; from within this call when nothing has to be asked.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // Without a wish, what we cannot speak is not asked for: NAPTR might prefer TLS.
+        // Without a transport here DNS chooses among all; those that are not spoken are left out below.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

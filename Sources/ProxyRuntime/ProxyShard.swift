@@ -11,13 +11,13 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// All state of the AORs that live here, and the one thread that may touch it.
+/// Owns the engine, and so all state of the AORs that live in this shard, and runs on the one thread that may touch it.
 ///
 /// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
-/// ``ShardDoor``; each enters the engine, and then the engine's actions are run, in one place: ``runActions()``. While they
-/// run nothing enters: what the services say from within waits.
+/// ``ShardDoor``. Each enters the engine, and then the engine's actions are run, in one place: ``runActions()``. While
+/// actions run, nothing enters the engine: what a service tells from within an action waits until they have run.
 package actor ProxyShard {
-    /// Stored: the executor reference below is unowned.
+    /// Held by the actor, because the executor reference below does not keep the loop alive.
     package nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -31,7 +31,7 @@ package actor ProxyShard {
     /// The actions that are being run. The array is kept, so that its memory is used again.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
-    /// What came while actions were run, in its order.
+    /// What services told while actions were run, in that order. It enters the engine after them.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -43,7 +43,8 @@ package actor ProxyShard {
         self.log = log
     }
 
-    /// Starts to receive.
+    /// Starts to receive datagrams on the sockets, which are given by the numbers of their listeners. When that fails,
+    /// the loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         self.sockets = sockets
         do {
@@ -86,16 +87,16 @@ package actor ProxyShard {
         return true
     }
 
-    /// What a stream brought.
+    /// What a message on a stream was, as far as its connection has to know.
     enum StreamMessage {
         case request
         case other
-        /// The stream cannot be trusted to be cut rightly any more (T2).
+        /// Where the next message begins is not known any more, so that the connection must end (T2).
         case fatal
     }
 
-    /// One whole message that a stream brought; what follows from it is done before the next is looked at, so that its
-    /// answers are seen to pile up.
+    /// Takes one whole message of a stream. All that follows from it is done before this returns, so that the caller
+    /// sees the answers pile up before it takes the next message.
     func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> StreamMessage {
         let message = reader.read(bytes, isStream: true)
         received(message, on: flow, now: loop.moment)
@@ -142,7 +143,7 @@ package actor ProxyShard {
     package func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
     package func pushNoted(_ id: PushID, _ step: PushStep) { arrived(.pushNoted(id, step, loop.moment)) }
 
-    /// What the store, the push service and the resolver say, perhaps from within the action that asks them.
+    /// An event from the store, the push service or the resolver. It may come from within the action that asked for it.
     private enum Arrival {
         case commits([CommitResult])
         case pushNoted(PushID, PushStep, Moment)
@@ -167,7 +168,7 @@ package actor ProxyShard {
         }
     }
 
-    /// For the ``ShardDoor`` alone.
+    /// Puts a question to the engine, then runs the actions that follow from it. Only the ``ShardDoor`` calls this.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -178,17 +179,18 @@ package actor ProxyShard {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
-    /// Those who wait for what becomes of a report.
+    /// Those who wait for the result of a report that the engine has got.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait until others are on the disk: as many as their services admit.
+    /// Reports that wait for their turn. The services that bring them limit how many there can be.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// On their way to the disk at once: a REGISTER is committed after no more than these, and the disk's pace leaves the
-    /// loop to calls however many reports wait.
+    /// How many reports may be on their way to the disk at a time. So a REGISTER waits for no more than these, and
+    /// however many reports wait, the loop is free for calls while the disk works.
     private static let reportLimit = 2
 
-    /// For the ``ShardDoor`` alone: tells the engine of a device, or of its removal.
+    /// Tells the engine of a device, or of its removal, and returns when that is on the disk or refused. Only the
+    /// ``ShardDoor`` calls this.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
             queuedReports.append((reporter, report))
@@ -210,9 +212,10 @@ package actor ProxyShard {
 
     /// The one place where the engine's decisions become I/O.
     ///
-    /// What an action leads to at once, a name that is known already or a step of a push, enters the engine after the rest.
+    /// When an action has its result at once (a name whose address is known already, a step of a push), that result
+    /// enters the engine after the other actions.
     private func runActions() {
-        // What entered the engine while its actions run has ordered its own, which are among the next.
+        // Whatever enters from within an action ends here: the loop below runs the actions that follow from it.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
@@ -223,7 +226,7 @@ package actor ProxyShard {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // After those who are told now.
+        // Posted, so that those whose reports have just ended go on first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }

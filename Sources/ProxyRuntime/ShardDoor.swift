@@ -5,14 +5,14 @@ package import Timekeeping
 
 /// The one way by which services, operators and the daemon reach the engine.
 ///
-/// What is asked waits until the engine has done what it is at, and is answered where it was asked, after what follows
-/// from it was ordered. What one asker orders is done in its order.
+/// A question waits until the engine has finished its present work, and is answered after the actions that follow from
+/// it were run. The questions of one asker are taken in their order.
 package struct ShardDoor: Sendable {
-    /// Whose state is meant: it decides which shard is asked.
+    /// Whose state a question is about; it decides which shard is asked.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// What every shard knows alike, or what is not found by user or device.
+        /// What every shard knows, or what cannot be found by a user or a device.
         case everything
     }
 
@@ -20,14 +20,15 @@ package struct ShardDoor: Sendable {
 
     package init(to shard: ProxyShard) { self.shard = shard }
 
-    /// The place where a shard is chosen. There is one.
+    /// The one place where a shard is chosen; so far there is only one to choose.
     private func shard(of subject: Subject) -> ProxyShard {
         switch subject {
         case .user, .device, .everything: shard
         }
     }
 
-    /// Asks or orders. What is checked and what is done upon it belong into one question: others may come in between two.
+    /// Asks the engine something, or orders it to do something. A check and what is done upon it belong into the same
+    /// question, because others may come in between two.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {

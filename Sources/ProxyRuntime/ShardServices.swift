@@ -5,7 +5,7 @@ package import PushSending
 import Reactor
 import Telemetry
 
-/// What a shard's actions reach: the store, the push providers, the resolver.
+/// What the engine's actions are carried out with: the store, the push providers and the resolver.
 ///
 /// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
 package struct ShardServices: @unchecked Sendable {

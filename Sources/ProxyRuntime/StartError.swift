@@ -1,7 +1,7 @@
 package import Persistence
 package import Reactor
 
-/// Why the daemon does not start: a sentence for the operator.
+/// Why the daemon does not start, or a command cannot do its work: a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
     package init(_ sentence: String) { description = sentence }
@@ -10,14 +10,15 @@ package struct StartError: Error, CustomStringConvertible {
 extension StartError {
     package init(_ error: StoreError) { self.init(error.description) }
 
-    /// For what the store is asked at the start.
+    /// Asks the store something, and throws its error as a ``StartError``.
     package static func wrapping<Answer>(
         _ body: () async throws(StoreError) -> Answer
     ) async throws(StartError) -> Answer {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// The place is an address or a path, as the settings have it.
+    /// `place` names the address or the file as the settings have it; `isFile` tells which it is, for the hint at what
+    /// to do.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

@@ -15,27 +15,29 @@ package final class StreamFlows: @unchecked Sendable {
     private let log: Log
     private weak var shard: ProxyShard?
     private var connections: [UInt64: Connected] = [:]
-    /// Connections made by us, by where they lead.
+    /// The connections that the daemon has made, by the address that they lead to.
     private var outgoing: [Endpoint: UInt64] = [:]
     private var admission: FlowAdmission
-    /// When the next connection has used up its time.
+    /// Fires when the time of the next connection that has proved nothing is up.
     private var timer: LoopTimer?
     private var counters = CounterSet()
     private var logLimit = LogRateLimit()
 
-    /// As long as phones keep a connection without a word.
+    /// How long a connection may be silent before it is closed: phones keep theirs that long without a word.
     private static let quiet: Duration = .seconds(3600)
-    /// A connection of ours stands by then or is given up, so that another way can be tried while the caller waits.
+    /// How long it may take to establish a connection that the daemon makes. Then it is given up, so that another way
+    /// can be tried while the caller waits.
     private static let connecting: Duration = .seconds(4)
-    /// Above the mark a peer is read no faster than it reads (T17.5); beyond the limit it is lost. Who has proved himself
-    /// may have asked for much in the time that answers take, or be a trunk that all phones call over.
+    /// How many bytes of output may wait for a peer. Above the mark nothing more is read from it until it has taken
+    /// some (T17.5); beyond the limit its connection is ended. Who has proved himself may have more: he may have asked
+    /// for much in the time that answers take, or be a trunk that all phones call over.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
         static let provedMark = 1 << 20
         static let provedLimit = 8 << 20
     }
-    /// Messages of one connection that are handled before the others have their turn.
+    /// How many messages of one connection are handled before the others have their turn.
     private static let messagesInTurn = 16
 
     private final class Connected {
@@ -62,13 +64,13 @@ package final class StreamFlows: @unchecked Sendable {
 
     package func start(for shard: ProxyShard) { self.shard = shard }
 
-    /// For connections that stand as well, but for their output.
+    /// Takes changed limits. They hold for existing connections too, except for how long a peer may read nothing.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         armTimer()
     }
 
-    /// What a listener must know of the connections that it is to hand over.
+    /// The limits that a listener gives to the connections that it accepts.
     package static func streamLimits(_ limits: FlowLimits) -> StreamConnection.Limits {
         var streams = StreamConnection.Limits()
         streams.output = Output.limit
@@ -78,7 +80,8 @@ package final class StreamFlows: @unchecked Sendable {
         return streams
     }
 
-    /// Sends on the flow's connection; for number 0 on any that leads there, made if there is none.
+    /// Sends on the flow's connection. In a flow whose connection has the number 0, any connection to its remote
+    /// address is meant, and one is made if there is none.
     ///
     /// - Returns: false when the flow's connection is gone, or none could be made.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
@@ -149,7 +152,8 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// The peer has shown who it is.
+    /// To be called when somebody has proved on the flow who he is; `account` is whose password it was, `nil` where
+    /// none is asked for.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
@@ -206,7 +210,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// The word that the metrics have for it: `reason="gave-way"`.
+    /// The reason as the metrics have it: `gave-way`, where the label is `reason="gave-way"`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -281,7 +285,7 @@ package final class StreamFlows: @unchecked Sendable {
         return used
     }
 
-    /// The connection is gone: whoever waits for it is told.
+    /// Forgets a connection that is gone, and tells the engine.
     private func ended(_ stream: StreamConnection) {
         guard let connected = connections.removeValue(forKey: stream.id) else { return }
         counters.count(.flowClosed)

@@ -62,7 +62,7 @@ private final class LogCore: Sendable {
     /// The rank of the least important level that is written; -1 for none.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// Lines lost that no line has told of.
+    /// How many lines were lost that no later line has told of yet.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink

@@ -13,7 +13,7 @@ package protocol LogSink: Sendable {
 /// Standard error. A reader that does not keep up loses lines; it never stops the daemon.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Keeps lines whole and makes the check before the write hold.
+    /// Lets one thread write at a time, so that lines stay whole and what was checked before the write still holds.
     private let turn = Mutex(())
 
     /// The descriptor stays the caller's; it is 2 except in tests.

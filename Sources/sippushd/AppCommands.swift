@@ -2,7 +2,7 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-/// Mobile apps of the device registration API.
+// Mobile apps of the device registration API.
 
 let appAddCommand = Command(
     name: "app add", summary: "Let an app's server register devices; prints its id and, this once, its token.",

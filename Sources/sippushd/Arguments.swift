@@ -14,7 +14,7 @@ func pathSegment(_ text: String) -> String {
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {
-    /// An argument as an address of record; without a domain at the daemon's first.
+    /// An argument as an address of record; a user without a domain is one of the daemon's first.
     func user(_ index: Int) throws(Command.Failure) -> String {
         let text = arguments[index]
         guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }

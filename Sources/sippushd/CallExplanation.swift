@@ -6,7 +6,7 @@ struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// The records are of one call, at least one.
+    /// `records` are those of one call; there is at least one.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -69,7 +69,7 @@ struct DeviceExplanation {
 
     // MARK: Steps
 
-    /// Milliseconds after the record's beginning, and what was then; in the order in which it happened.
+    /// What happened, in its order, each with the milliseconds since the record's beginning.
     var steps: [(time: Int32, text: String)] {
         var steps: [(time: Int32, text: String)] = [(0, beginning)]
         if let sent = record.sent { steps.append((sent, "sent to the provider")) }
@@ -242,7 +242,7 @@ struct DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// How long after the end the phone came, if it was soon.
+    /// How many milliseconds after the call's end the phone registered, if that was within a minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.ended else { return nil }
         let late = lastRegistered - record.requestedAt - Int64(ended)

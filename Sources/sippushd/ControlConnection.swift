@@ -68,7 +68,7 @@ struct ControlConnection {
         return response.body
     }
 
-    /// The client's library does not tell why it could not connect; the system does.
+    /// The failure of an exchange. The HTTP client does not tell why it could not connect, so that the system is asked.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {

@@ -3,8 +3,8 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// For commands that need no daemon: a running one is asked over its control socket, so that it knows at once; without one
-/// the store is read and changed.
+/// For commands that work with a daemon or without one. A running daemon is asked over its control socket, so that it
+/// knows of a change at once; without one the store is read and changed.
 extension Command.Invocation {
     func askDaemon<Value>(
         _ ask: (ControlConnection) async throws(Command.Failure) -> Value,

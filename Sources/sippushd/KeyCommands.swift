@@ -2,7 +2,7 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-/// Keys of the HTTP API.
+// Keys of the HTTP API.
 
 private let scopeOption = Command.Option(
     name: "--scope", value: "SCOPES",

@@ -4,16 +4,17 @@ package import Persistence
 package import ProxyRuntime
 package import Timekeeping
 
-/// A key as the daemon keeps it: it knows the hash alone.
+/// A key of the HTTP API as the daemon keeps it: only the hash of its text is known.
 package struct APIKey: Hashable, Sendable {
-    /// For people: stands in the audit log.
+    /// The name that operators gave it; it stands in the audit log.
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
     package let scopes: Set<APIScope>
     package let createdAt: UnixTime
 
-    /// - Returns: `nil` when the name could not stand in a path or a log line, or the hash is none.
+    /// - Returns: `nil` when the name could not stand in a path or a log line, the hash is not 32 bytes long, or there
+    ///   is no scope.
     package init?(name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime) {
         guard Self.isName(name), hash.count == 32, !scopes.isEmpty else { return nil }
         self.name = name
@@ -22,7 +23,7 @@ package struct APIKey: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// `nil` for a row that nobody of ours has written.
+    /// Reads a row of the store; `nil` for one that this program cannot have written.
     package init?(_ stored: StoredKey) {
         guard let scopes = APIScope.set(stored.scopes) else { return nil }
         self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
@@ -62,7 +63,7 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` for what cannot be a key of ours, so that nothing long is hashed for nobody.
+    /// - Returns: `nil` for a text that does not look like a key, so that no long text is hashed in vain.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

@@ -10,7 +10,8 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case pushes
     /// Report what became of pushes on the device, and read how pushes fared.
     case lifecycle
-    /// Report alone: for keys that stand in apps, where anybody can find them.
+    /// Report what became of pushes on the device, and read nothing: for keys that stand in apps, where anybody can
+    /// find them.
     case lifecycleReport = "lifecycle.report"
     /// Read the daemon's figures.
     case metrics

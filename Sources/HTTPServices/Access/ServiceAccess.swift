@@ -24,11 +24,11 @@ extension APISettings {
 }
 
 extension HTTPListener.Limits {
-    /// Those of a listener that shares its loop with calls.
+    /// The limits of a listener that shares its loop with calls.
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // Calls do not wait for more than one.
+        // So calls wait for one request at most.
         limits.requestsPerTurn = 1
         return limits
     }()
@@ -55,7 +55,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    /// The limits are those of the API.
+    /// Where the admin API listens. Its limits are those of the HTTP API.
     package func access(like api: ServiceAccess) -> ServiceAccess {
         ServiceAccess(
             name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,

@@ -5,12 +5,13 @@ package import ProxyRuntime
 import Reactor
 import Registration
 
-/// What was guessed wrongly over HTTP and from where: passwords, keys, and the tokens of apps, which count alike.
+/// Limits how often passwords, keys and the tokens of apps can be guessed over HTTP. All count alike against their
+/// source; passwords count against their user as well.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Its own count, until it counts with the engine.
+    /// Counts wrong logins until ``count(with:)`` leaves that to the engine.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -19,19 +20,19 @@ package final class WrongLogins: @unchecked Sendable {
         limit = LoginLimit(perSource: perSource, perUser: perUser)
     }
 
-    /// From now on they are counted together with the wrong passwords of SIP.
+    /// From now on the engine counts wrong logins, together with the wrong passwords of SIP.
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
-        /// The user whose password it is.
+        /// The password is that of this user.
         case right(AddressOfRecord)
         case wrong
-        /// Whoever asks must wait so long before anything is looked at.
+        /// Nothing was looked at: the source must wait for so long first.
         case refused(Duration)
     }
 
-    /// Judges a password, unless its source or its user has been wrong too often. One question: what is asked at the same
-    /// time cannot pass before the wrong ones are counted.
+    /// Judges a password, unless its source or its user has been wrong too often. It is one question to the engine, so
+    /// that guesses made at the same time cannot pass before the wrong ones are counted.
     func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
         guard let door else { return .wrong }
         return await door.ask(.everything) { engine, now in
@@ -49,8 +50,8 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong ones of several guesses that a source has made at once, until it has been wrong too often. Asked for
-    /// none, it says whether the source is heard at all.
+    /// Counts the wrong ones among several guesses that a source has made at once, until it has been wrong too often.
+    /// Without guesses it tells whether the source is heard at all.
     ///
     /// - Returns: how many of the guesses were heard, and how long their source must wait if not all were.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {

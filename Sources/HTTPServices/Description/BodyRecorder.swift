@@ -1,8 +1,8 @@
-/// A type of bodies, with what its members do not say of themselves.
+/// A type of bodies, with what its schema says beyond the names and types of its members.
 package protocol DescribedBody: Decodable {
-    /// Under which the document has it once.
+    /// The name under which the OpenAPI document has the schema once; `nil` to write it out at each use.
     static var schemaName: String? { get }
-    /// On its members; none in another type than theirs.
+    /// Words and rules to add to members, by their names. A note may name no other type than that of its member.
     static var notes: [String: JSONSchema] { get }
 }
 
@@ -12,13 +12,13 @@ extension DescribedBody {
 }
 
 extension JSONSchema {
-    /// What a type reads, found by letting it read.
+    /// The schema of a type, found by decoding a value of it and noting what it asks for.
     init(of body: any Decodable.Type) {
         do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
     }
 }
 
-/// Gives a type whatever it asks for, and notes down what that is.
+/// A decoder that gives a type an empty value for whatever it asks for, and notes down what that was.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
@@ -42,7 +42,7 @@ private final class BodyRecorder: Decoder {
         switch type {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
-        // Counts, dates and cursors. Only distances are short, and may be negative.
+        // Most numbers are counts, dates and cursors. Only distances in time have 32 bits, and may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
         default: nil
@@ -61,7 +61,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// Asked before what may be missing.
+    /// Called only for members that may be missing, before they are read.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

@@ -24,7 +24,7 @@ package struct JSONSchema: Hashable, Sendable {
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
 
-    /// A text of so many characters, in whole what an (ECMA 262) expression says.
+    /// A text with so many characters, which matches the expression (ECMA 262) if there is one.
     package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
         typed(
             "string",
@@ -69,7 +69,8 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with members that are always there, others that may be, and perhaps some that nobody looks at.
+    /// An object with members that are always there, and others that may be missing. It may have further members, which
+    /// nobody looks at.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -83,7 +84,7 @@ package struct JSONSchema: Hashable, Sendable {
             using: members.map(\.1))
     }
 
-    /// An object whose members have names of their own and values like this one.
+    /// An object whose members may have any names, and have values of the given schema.
     package static func map(of element: JSONSchema) -> JSONSchema {
         JSONSchema([("type", "object"), ("additionalProperties", element.value)], using: [element])
     }
@@ -100,7 +101,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// With what another schema of the same type, or of none, says besides.
+    /// This schema with the members of a note, which replace its own of the same name. A note that names a type must
+    /// name the same one.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
@@ -109,7 +111,7 @@ package struct JSONSchema: Hashable, Sendable {
         return copy
     }
 
-    /// A schema that stands in the document once, under this name.
+    /// A reference to a schema that stands in the document once, under this name.
     package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
         var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
         reference.shared[name] = schema.value

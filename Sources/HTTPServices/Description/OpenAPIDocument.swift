@@ -108,7 +108,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // What the server refuses before it knows whose request it is.
+        // The server refuses some requests, as plain text, before it knows their route.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -160,7 +160,8 @@ struct OpenAPIDocument {
 }
 
 extension ServiceRouter.Route {
-    /// The pattern as OpenAPI writes it. It knows no parameter with slashes: `{*}` is described as one segment.
+    /// The pattern as OpenAPI writes it. OpenAPI knows no parameter with slashes, so that `{*}` is described as one
+    /// segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
         return pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in

@@ -23,11 +23,12 @@ package struct RouteDescription: Sendable {
     package struct Answer: Sendable {
         let status: Int
         let text: String
-        /// By media type; none for an answer without a body.
+        /// One body for each media type; none for an answer without a body.
         let bodies: [Body]
     }
 
-    /// For generated clients: `listDeadTokens`. Routes that mean the same have the same, the document numbers them.
+    /// The operation's name in generated clients, such as `listDeadTokens`. Routes that mean the same have the same
+    /// name; the document adds numbers to it.
     let operation: String
     package let summary: String
     private(set) var detail: String?
@@ -36,7 +37,7 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// Of a route that only says that something is not served.
+    /// For a route that only says that something is not served; the document leaves it out.
     static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -49,7 +50,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Requests
 
-    /// The next `{}` or `{*}` of the pattern.
+    /// Describes the next `{}` or `{*}` of the pattern.
     package func path(_ name: String, _ text: String, _ schema: JSONSchema = .text(1 ... .max)) -> RouteDescription {
         adding(Parameter(name: name, place: .path, text: text, schema: schema, isRequired: true))
     }
@@ -64,7 +65,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// A body; called again for another media type.
+    /// Adds a request body; to be called again for each further media type.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -84,7 +85,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// An answer with a body; called again for another media type of the same status.
+    /// Adds an answer with a body; to be called again for each further media type of the same status.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {
@@ -99,17 +100,17 @@ package struct RouteDescription: Sendable {
         answer(status, text, JSONSchema(of: body))
     }
 
-    /// An answer without a body.
+    /// Adds an answer without a body.
     package func answer(_ status: Int = 200, _ text: String) -> RouteDescription {
         var copy = self
         copy.answers.append(Answer(status: status, text: text, bodies: []))
         return copy
     }
 
-    /// An answer that says nothing but that it is done: an empty object.
+    /// Adds the answer 200 with an empty object, which says that it is done.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// A problem of its own, or what a common one means here.
+    /// Adds a problem of this route alone, or says what a common one means here.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

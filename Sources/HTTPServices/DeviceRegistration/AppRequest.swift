@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// What requests are measured by; `nil` when its name could not stand in a path or a log line, or a part is missing or
-    /// not well-formed.
+    /// The app as settings, which requests are checked against; `nil` when its name could not stand in a path or a log
+    /// line, or a part is missing or not well-formed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -23,7 +23,7 @@ extension StoredMobileApp {
     }
 }
 
-/// An app to add; the hash of its ApiToken only, never the token itself.
+/// An operator's request to add an app. It holds the hash of the ApiToken, never the token itself.
 package struct AppRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "id": .guid.described("What requests name as MobileAppId."),
@@ -50,9 +50,11 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
         hash = String(decoding: Hex.encode(token.hash), as: UTF8.self)
     }
 
-    /// A MobileAppId for whoever has none.
+    /// Makes a new MobileAppId.
     package static func newID() -> String { RequestID.make().text }
 
+    /// The app to store, if all parts are well-formed.
+    ///
     /// - Throws: a sentence for whoever asked.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
@@ -96,7 +98,7 @@ package struct AppToken {
     package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 }
 
-/// An app as it is listed.
+/// An app as lists show it.
 package struct AppReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "App"
     package static let notes: [String: JSONSchema] = [
@@ -126,7 +128,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Whether it is the name or the id, since lists show both.
+    /// Whether the text is the app's name or its id, since lists show both.
     package func isNamed(_ text: String) -> Bool {
         text == name || (!id.isEmpty && text.lowercased() == id.lowercased())
     }

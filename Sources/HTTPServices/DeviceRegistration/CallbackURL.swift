@@ -1,9 +1,10 @@
 import Addressing
 import ProxyRuntime
 
-/// A callback URL in the only form that is taken: no user name, a host that is a name or a whole address, ASCII.
+/// A callback URL in the only form that is taken: ASCII, http or https, no user name, and a host that is a name or a
+/// complete address.
 ///
-/// What is sent is put together from the parts, so that nobody reads the URL in another way than this.
+/// The URL of a request is put together from the parts that were read here, so that nobody can read it in another way.
 struct CallbackURL: Hashable {
     let isSecure: Bool
     /// In lower case, without brackets.
@@ -36,7 +37,7 @@ struct CallbackURL: Hashable {
         target = sent.hasPrefix("/") ? String(sent) : "/" + sent
     }
 
-    /// What a request is sent to.
+    /// The URL that a request is sent to.
     var text: String {
         let address = IPAddress(host)?.uriHost ?? host
         return "\(isSecure ? "https" : "http")://\(address)\(hasPort ? ":\(port)" : "")\(target)"
@@ -83,17 +84,19 @@ struct CallbackURL: Hashable {
     }
 }
 
-/// Where webhooks may go.
+/// The rules that say where webhooks may go.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
     /// Private addresses that the operator allows.
     let allowed: [AddressBlock]
 
+    /// The address that a webhook may be sent to.
+    ///
     /// - Parameters:
-    ///   - addresses: all that the URL's host has; one that is not allowed spoils the rest.
+    ///   - addresses: all addresses of the URL's host; when one is not allowed, none is.
     ///   - port: of the URL.
-    ///   - own: what listens here.
-    /// - Returns: the address to connect to, and no other; `nil` for none.
+    ///   - own: the daemon's own listeners.
+    /// - Returns: the one address to connect to; `nil` when there is none, or it is not allowed.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
         guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
         return addresses.first
@@ -113,7 +116,8 @@ struct CallbackGuard: Sendable {
 }
 
 extension IPAddress {
-    /// Anybody on the internet can have it: none of IANA's special-purpose addresses. IPv4 in its mapped form is IPv4.
+    /// Whether anybody on the internet can have the address: it is none of IANA's special-purpose addresses. IPv4 in
+    /// its mapped form counts as IPv4.
     var isPublic: Bool {
         if isV4 { return !isUnspecified && !Self.special4.contains { $0.contains(self) } }
         return Self.global6.contains { $0.contains(self) } && !Self.special6.contains { $0.contains(self) }

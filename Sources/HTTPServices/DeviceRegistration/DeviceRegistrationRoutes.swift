@@ -72,8 +72,8 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Those that are an app's own, each judged once. When their source has been wrong too often, none counts any more, and
-    /// nothing of the request is done: a batch is not a hundred guesses.
+    /// The credentials that are an app's own; each is judged once. When the source has been wrong too often this
+    /// throws, and nothing of the request is done: a batch is not a hundred guesses.
     private func judge(
         _ shown: [AppCredentials], of call: ServiceCall
     ) async throws(ServiceProblem) -> Set<AppCredentials> {

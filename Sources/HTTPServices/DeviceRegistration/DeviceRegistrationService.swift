@@ -24,7 +24,7 @@ final class DeviceRegistrationService {
     ///   - dryRuns: pushes that show whether a token is good.
     ///   - wrongLogins: counts API tokens that are no app's.
     ///   - log: for what goes wrong.
-    ///   - ownEndpoints: what listens here; webhooks never go there.
+    ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
     ///   - resolve: gives the addresses of webhook receivers.
     /// - Throws: when there is no timer.
     init(
@@ -64,7 +64,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// That of the engine.
+    /// Asks and orders the engine, through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

@@ -3,7 +3,7 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// Who asks, as the body says: these calls show no key in a header.
+/// The app that asks, as the body says, and the API token that shows it: these calls show no key in a header.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
@@ -17,7 +17,7 @@ struct AppCredentials: Hashable {
     }
 }
 
-/// One device to register.
+/// The body that registers one device.
 struct RegistrationBody {
     let credentials: AppCredentials
     let user: String
@@ -35,11 +35,11 @@ struct RegistrationBody {
     }
 }
 
-/// Devices to forget.
+/// The body that asks to forget devices of a user.
 struct CleanupBody {
     let credentials: AppCredentials
     let user: String
-    /// `nil`: all of the user's.
+    /// The token of the device; `nil` for all devices of the user.
     let token: String?
 
     init(_ body: JSONValue) throws(ServiceProblem) {
@@ -49,7 +49,7 @@ struct CleanupBody {
     }
 }
 
-/// The question for outcomes.
+/// The question of what became of requests.
 struct StatusBody {
     let credentials: AppCredentials
     let requests: [RequestID]
@@ -81,7 +81,7 @@ extension JSONValue {
         }
     }
 
-    /// The items of a batch.
+    /// The items of a batch, from 1 to 100.
     func items() throws(ServiceProblem) -> [JSONValue] {
         guard let items = array, (1...Self.batchLimit).contains(items.count) else {
             throw ServiceProblem(400, "expected an array of 1 to \(Self.batchLimit) objects")
@@ -96,7 +96,8 @@ extension JSONValue {
         return text
     }
 
-    /// Writers of JSON spell "none" as null or as an empty text, too.
+    /// The text of a member; `nil` when it is missing, null or empty, since writers of JSON spell "none" in all three
+    /// ways.
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
         switch self[key] {
@@ -111,7 +112,7 @@ extension JSONValue {
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// A JSON object whose members can all be header fields; empty for none.
+    /// The fields to add to the webhook: a JSON object whose members can all be header fields, or empty for none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -132,18 +133,19 @@ struct RegistrationFields {
     }
 }
 
-/// Header fields that whoever asked for a webhook wants to see in it.
+/// The header fields that the sender of a registration wants to see in its webhook.
 struct WebhookFields {
     let headers: [HTTPHeader]
 
     private static let limit = 32
-    /// Ours alone: they say where a request ends and who it is for.
+    /// Fields that only the daemon sets, because they say where a request ends and who it is for.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// `nil` for what is no object of texts, or cannot be header fields. Reserved ones are left out.
+    /// `nil` for a text that is no JSON object of texts, or whose members cannot be header fields. Reserved ones are
+    /// left out.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []

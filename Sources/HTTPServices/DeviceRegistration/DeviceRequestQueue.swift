@@ -13,18 +13,19 @@ import Timekeeping
 struct DeviceDirectory {
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
-    /// Of all devices of a user, however they became known.
+    /// The tokens of all devices of a user, however they became known.
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
-/// Registrations and clean-ups from their acceptance to their end: those of one user one after the other, in the order
-/// in which they came.
+/// Does registrations and clean-ups, from their acceptance to their end: those of one user of an app one after the
+/// other, in the order in which they came.
 ///
-/// A request is accepted when it is on the disk, and done with when its end is; what is between at a stop is done again
-/// after the next start.
+/// A request is accepted when it is on the disk, and over when its outcome is. One that is between the two when the
+/// daemon stops is done again after the next start.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceRequestQueue: @unchecked Sendable {
+    /// Requests of the same app and user wait in the same line.
     private struct Line: Hashable {
         let app, user: String
     }
@@ -43,11 +44,11 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let age: Duration
     private let log: Log
 
-    /// The first of each line is at work, or the line stands in `ready`.
+    /// What waits in each line. Its first request is being done, or the line stands in `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
     private var atWork = 0
-    /// Accepted and not done, those on their way to the disk included.
+    /// How many requests are not done, with those that are still on their way to the disk.
     private(set) var count = 0
     private var postponed: [Line] = []
     private var timer: LoopTimer?
@@ -82,13 +83,13 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: What comes
 
-    /// Requests that were accepted before the last stop.
+    /// Takes up requests that were accepted before the last stop.
     func resume(_ requests: [DeviceRequest]) {
         for request in requests { enqueue(request) }
         loop.post { self.startWaiting() }
     }
 
-    /// Takes requests over; `done` is called on the loop: whether they are on the disk.
+    /// Takes requests over. `done` is called once, on the loop, and told whether they are on the disk.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -138,7 +139,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
     }
 
-    /// The end of the first of a line: written, then told.
+    /// Writes the outcome of a line's first request, and then tells it to the webhook.
     private func finish(
         _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [ServiceChange] = []
     ) {
@@ -163,7 +164,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         startWaiting()
     }
 
-    /// Something is not there now: the line waits, or its first has waited often enough.
+    /// The store or the engine cannot serve a line's first request now, so that the line waits. After too many tries
+    /// the request ends with the failure; without one it is left for the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -192,7 +194,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// What the app has registered for the user, or the one token of it.
+    /// Reads from the store the tokens that the app has registered for the user: all, or the given one if it is there.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -208,8 +210,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // One that the directory has lost meanwhile is no duplicate, and neither is one that is known by SIP or by a
-        // report alone: the app becomes one of those that have registered it.
+        // Only a token that this app has registered, and that the engine still has, is a duplicate. Of one that is
+        // known by SIP or by a report alone, the app becomes one of those that have registered it.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
@@ -223,8 +225,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // What the directory has dropped meanwhile, mostly since the app was gone: nothing else would ever forget that
-            // it was registered.
+            // Tokens that the engine has dropped meanwhile, mostly since the app was gone: nothing else would ever
+            // forget that they were registered.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -240,7 +242,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Clean-ups
 
-    /// Devices that this app has registered, and no others of the user.
+    /// Removes devices that this app has registered, and no others of the user.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)

@@ -12,9 +12,9 @@ final class DryRuns: @unchecked Sendable {
     private var waiting: [PushID: CheckedContinuation<Bool, Never>] = [:]
     private var last = mark
 
-    /// Set in the numbers of these pushes; the engine's count from 1.
+    /// The bit that is set in the numbers of these pushes; those of the engine count from 1 and never have it.
     private static let mark: UInt64 = 1 << 63
-    /// For all tries; a token must not wait longer for a provider that is down.
+    /// How long a push may take with all its tries; a token must not wait longer for a provider that is down.
     private static let patience: Duration = .seconds(30)
 
     init(loop: EventLoop, send: @escaping (PushRequest) -> Void) {
@@ -22,7 +22,8 @@ final class DryRuns: @unchecked Sendable {
         self.send = send
     }
 
-    /// Whether the token can be pushed, as far as can be known.
+    /// Sends a silent push to the token. Returns whether that was accepted, or could not be because the token is for
+    /// calls alone.
     func canBePushed(_ token: PushToken) async -> Bool {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
             return false
@@ -39,7 +40,7 @@ final class DryRuns: @unchecked Sendable {
         }
     }
 
-    /// - Returns: false for a push that is none of these.
+    /// Takes the outcome of a push; returns false when it is none of these.
     func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool {
         guard id.rawValue & Self.mark != 0 else { return false }
         let canBePushed =

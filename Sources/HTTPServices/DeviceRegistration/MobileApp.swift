@@ -4,12 +4,12 @@ package import Persistence
 import PushDelivery
 import Registration
 
-/// An app that may register devices, ready for use.
+/// An app whose server may register devices, from the settings or from the store.
 struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
     private let settings: MobileAppSettings
-    /// In lower case; the first is the home of users without one.
+    /// The daemon's domains in lower case. The first is meant when a UserId names none.
     private let domains: [String]
 
     init?(_ settings: MobileAppSettings, domains: [String]) {
@@ -29,7 +29,7 @@ struct MobileApp: Sendable {
         return isKnown
     }
 
-    /// `nil` when the UserId names nobody who could register here.
+    /// The address of record that a UserId stands for; `nil` when nobody of that address could register here.
     func address(of user: String) -> AddressOfRecord? {
         guard let text = settings.user.text(for: user) else { return nil }
         let parts = text.split(separator: "@", omittingEmptySubsequences: false)
@@ -51,7 +51,7 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All of them, those of the settings and those of the store.
+/// All apps whose servers may register devices: those of the settings and those of the store.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 package final class MobileApps: @unchecked Sendable {
@@ -110,10 +110,10 @@ package final class MobileApps: @unchecked Sendable {
         return fixed.values.contains { $0.id == app.id } ? "an app of the settings has this id" : nil
     }
 
-    /// What is not well-formed is left out.
+    /// Adds an app of the store, unless it is not well-formed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // Two may have been asked for at the same time.
+        // Two apps of this name may have been asked for at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

@@ -61,7 +61,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// What does not fit is not quoted: it may be the token itself.
+    /// A value that does not fit is not quoted, since it may be the token itself.
     private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
         guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
             throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)
@@ -100,7 +100,7 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// `nil` when the identifier holds what could mean something else in a SIP URI.
+    /// The address that a UserId stands for; `nil` when the UserId holds what could mean something else in a SIP URI.
     package func text(for user: String) -> String? {
         guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
             return nil

@@ -12,7 +12,8 @@ import Telemetry
 
 /// Posts outcomes to callback URLs: each once, whatever comes of it.
 ///
-/// Names are looked up here, and connected to at the address that was checked; redirects are not followed.
+/// The host's name is looked up here, and the connection goes to the address that was checked; redirects are not
+/// followed.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class WebhookSender: @unchecked Sendable {
@@ -44,8 +45,8 @@ final class WebhookSender: @unchecked Sendable {
     ///   - settings: where webhooks may go.
     ///   - timeout: from the connection to the end of the answer.
     ///   - loop: the shard's.
-    ///   - log: for those that are lost.
-    ///   - ownEndpoints: what listens here.
+    ///   - log: for webhooks that are lost.
+    ///   - ownEndpoints: the daemon's own listeners.
     ///   - resolve: gives the addresses of receivers.
     init(
         settings: DeviceRegistrationSettings, timeout: Duration = .seconds(10), loop: EventLoop, log: Log,
@@ -67,7 +68,7 @@ final class WebhookSender: @unchecked Sendable {
         sendWaiting()
     }
 
-    /// Those that wait, or wait for their answer.
+    /// How many webhooks wait to be sent, or for their answer.
     var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
@@ -130,15 +131,15 @@ final class WebhookSender: @unchecked Sendable {
         return body
     }
 
-    /// `problem` is `nil` when it was delivered.
+    /// To be called once for each webhook when it is over. `problem` is `nil` when it was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // Not from within: a queue of URLs that are not taken would be as deep a stack.
+        // Posted, since a long queue of URLs that are not taken would otherwise make as deep a stack.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 
-    /// Without the URL, which may hold secrets.
+    /// Logs that a webhook was lost, without the URL, which may hold secrets.
     private func note(_ problem: String) {
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.info("webhook lost", [.reason: .text(problem), .suppressed: .number(suppressed)])
@@ -148,7 +149,7 @@ final class WebhookSender: @unchecked Sendable {
 extension DNSResolver {
     /// Asks for all addresses of a host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // With a port, that asks for addresses alone.
+        // A query with a port asks for addresses alone, not for NAPTR and SRV.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
             done(((try? outcome.get()) ?? []).map(\.endpoint.address))
         }

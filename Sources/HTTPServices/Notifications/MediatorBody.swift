@@ -4,9 +4,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// What the mediator says of a push: a code, which is 200 when it was taken; all else is thrown on the way.
+/// What the sender of a push is told, as Acrobits' mediator would say it: a code, which is 200 when the push was taken.
+/// All other answers are thrown where they arise.
 struct MediatorAnswer: Error {
-    /// HTTP's own status says so too; otherwise that is 200.
+    /// Whether HTTP's own status is an error too; otherwise that is 200, whatever the code.
     var isHTTP = false
     let code: Int
     let response: String
@@ -18,7 +19,7 @@ struct MediatorAnswer: Error {
     static func refused(_ response: String) -> MediatorAnswer { MediatorAnswer(code: 400, response: response) }
 }
 
-/// One push as Acrobits' mediator is asked for it.
+/// The body that asks for one push, in the form of Acrobits' mediator.
 struct MediatorBody {
     let verb: MediatedMessage.Verb
     let appID, deviceToken: ByteString
@@ -71,7 +72,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // A plus that was not encoded: base64 holds no space.
+        // A space here was a plus that was not encoded: base64 holds no space.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -126,7 +127,7 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // For devices that this daemon pushes itself.
+        // What follows is for devices that the daemon pushes to without the mediator.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

@@ -5,7 +5,7 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Messages in the form of Acrobits' mediator: for servers that know a device by what it has reported.
+/// Takes messages in the form of Acrobits' mediator, from servers that know a device by the token that it has reported.
 ///
 /// Only devices that are known here get pushes, so that nobody can use us, or our credentials, to push to others.
 struct MediatorRoutes {

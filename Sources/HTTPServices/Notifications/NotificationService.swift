@@ -58,9 +58,9 @@ struct NotificationService {
         static let notes: [String: JSONSchema] = ["code": .guid]
 
         let code: String
-        /// Devices.
+        /// How many devices the push goes to, and how many were left out.
         let sentTo, skipped: Int
-        /// Users and devices, as they were named.
+        /// The users and devices that are not known, as the request named them.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -131,7 +131,7 @@ struct NotificationService {
     // MARK: What became of it
 
     struct Metrics: Codable {
-        /// Devices.
+        /// Each figure is a number of devices.
         let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
         let devices: [PushReport.Device]
 
@@ -155,7 +155,7 @@ struct NotificationService {
         }
     }
 
-    /// Recipients of an order have no more devices than that.
+    /// How many records are read; the recipients of an order never have more devices.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -166,7 +166,7 @@ struct NotificationService {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post {
-                // A record may have been written in between.
+                // A record may have been written between the two questions, and be in both answers.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code]

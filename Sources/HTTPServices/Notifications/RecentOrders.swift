@@ -1,7 +1,8 @@
 import PushDelivery
 import Timekeeping
 
-/// Orders of the last minutes: their records are written some time after they are complete, and meanwhile nowhere else.
+/// Remembers the orders of the last minutes, because their records are in the store only some time after they are
+/// complete.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class RecentOrders: @unchecked Sendable {

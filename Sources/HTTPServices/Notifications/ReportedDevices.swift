@@ -5,12 +5,12 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// The devices that have reported tokens, by those: searched for once, then remembered.
+/// Finds devices by the tokens that they have reported: each is searched for once, then remembered.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class ReportedDevices: @unchecked Sendable {
     struct Wanted: Hashable, Sendable {
-        /// See `ReportedTokens.name(of:_:)`.
+        /// The name of the token that the device has reported, see `ReportedTokens.name(of:_:)`.
         let name: ByteString
         /// The account on the device, where it is asked for.
         let selector: ByteString?
@@ -41,7 +41,7 @@ final class ReportedDevices: @unchecked Sendable {
             }
     }
 
-    /// The device that has that token; `nil`: none has it.
+    /// The device that has that token; `nil` when there is none.
     func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
         if let id = known[wanted] {
             let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }

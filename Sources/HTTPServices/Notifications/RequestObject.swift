@@ -1,9 +1,9 @@
 import HTTPServer
 import JSON
 
-/// A request's body as one JSON object, whose members are read by what they have to be.
+/// A request's body, which must be one JSON object. Each member is read as the type that it must have.
 ///
-/// Members that nobody asks for are passed over, as the services do whose form this is; but no member may come twice.
+/// Unknown members are ignored, as the services do whose form this is; but no member may come twice.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 
@@ -30,7 +30,7 @@ struct RequestObject {
         }
     }
 
-    /// `nil` when it is missing or `null`.
+    /// The value of a member; `nil` when it is missing or `null`.
     subscript(_ name: String) -> JSONValue? {
         switch members[name] {
         case nil, .null: nil
@@ -38,7 +38,7 @@ struct RequestObject {
         }
     }
 
-    /// - Returns: an empty text when it is missing or `null`.
+    /// Reads a text; an empty one when it is missing or `null`.
     func text(_ name: String, atMost limit: Int) throws(ServiceProblem) -> String {
         guard let value = self[name] else { return "" }
         guard let text = value.string else { throw ServiceProblem(400, "expected a text", detail: name) }
@@ -48,7 +48,7 @@ struct RequestObject {
         return text
     }
 
-    /// `true`, `false`, 1 or 0.
+    /// Reads `true`, `false`, 1 or 0; `nil` when it is missing or `null`.
     func flag(_ name: String) throws(ServiceProblem) -> Bool? {
         switch self[name] {
         case nil: return nil

@@ -4,16 +4,18 @@ import Crypto
 import Persistence
 import ProxyRuntime
 
-/// Names devices to their apps: texts that nobody can make without our key, and that tell nothing of the device (T7).
+/// Makes the codes by which apps name their devices: texts that nobody can make without the daemon's key, and that tell
+/// nothing of the device (T7).
 ///
-/// The device's number under a synthetic initialisation vector: a tag of 128 bits made from the number, and the number
-/// masked with what the tag gives. So the same device always has the same code, and nothing has to be stored.
+/// A code is the device's number under a synthetic initialisation vector: a tag of 128 bits made from the number, and
+/// the number masked with what the tag gives. So the same device always has the same code, and nothing has to be
+/// stored.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceCodes: @unchecked Sendable {
     private var key: HMACKey
 
-    /// Base64url of tag and masked number.
+    /// How many characters a code has: tag and masked number in base64url.
     static let length = 32
     private static let tagLength = 16
     /// Where the key stands in the store.
@@ -28,7 +30,7 @@ final class DeviceCodes: @unchecked Sendable {
         return String(decoding: Base64.url.encode(tag + masked), as: UTF8.self)
     }
 
-    /// `nil` for what is no code of ours.
+    /// The device that a code names; `nil` for a text that is no code of this daemon.
     func device(of code: some StringProtocol) -> DeviceID? {
         guard code.utf8.count == Self.length, let bytes = Base64.url.decode(Array(code.utf8)) else { return nil }
         let given = Array(bytes.prefix(Self.tagLength))
@@ -51,7 +53,7 @@ final class DeviceCodes: @unchecked Sendable {
 }
 
 extension DeviceCodes {
-    /// With the key in the store; the first time one is made and written.
+    /// Makes codes with the key in the store. The first time a key is made, and is on the disk before any code is.
     static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []

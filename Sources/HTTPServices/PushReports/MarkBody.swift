@@ -2,7 +2,7 @@ import JSON
 
 /// What an app sends with a mark: `{"device":"/api/v1/devices/CODE/"}`.
 struct MarkBody {
-    /// As the app names it; perhaps nobody's.
+    /// The code of the device, as the app sent it. Whether it is that of a device is not known yet.
     let deviceCode: Substring
 
     private static let path = "/api/v1/devices/"
@@ -25,7 +25,8 @@ struct MarkBody {
         deviceCode = code
     }
 
-    /// From a relative or absolute URI, whatever its host, or the code alone; `nil` for anything else.
+    /// The code in a relative or absolute URI, whatever its host, or in a text that is the code alone; `nil` for
+    /// anything else.
     static func code(in text: String) -> Substring? {
         var rest = text[...]
         for scheme in ["https://", "http://"] where rest.lowercased().hasPrefix(scheme) {

@@ -9,7 +9,7 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// What apps say of the pushes they got, in the form of the 10darts platform.
+/// Takes what apps say of the pushes they got (received, followed, read), in the form of the 10darts platform.
 ///
 /// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
 struct MarkRoutes {
@@ -26,7 +26,7 @@ struct MarkRoutes {
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // Before the codes, of which none is spelt like that.
+            // This stands where other paths have the code of a push; no code is spelt like that.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
@@ -74,7 +74,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Answers when it is on the disk: success has no body.
+    /// Writes the change, and answers when it is on the disk; success has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -92,6 +92,6 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The same for those of others: nobody learns what there is.
+    /// The answer for pushes that do not exist, and for those of other devices: nobody learns which there are.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

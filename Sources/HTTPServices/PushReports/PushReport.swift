@@ -3,7 +3,7 @@ import Bytes
 import PushDelivery
 import Timekeeping
 
-/// What became of one push, for application servers: nothing that would let anybody reach its devices.
+/// What became of one push, for application servers. It holds nothing by which anybody could reach its devices.
 struct PushReport: Codable, Sendable, DescribedBody {
     static let notes: [String: JSONSchema] = ["push": .guid]
 
@@ -29,7 +29,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
     let date: Int64
     let devices: [Device]
 
-    /// `nil` without records.
+    /// `records` are those of one push, one for each device; `nil` when there are none.
     init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description
@@ -40,7 +40,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 }
 
 extension PushReport.Device {
-    /// Counts by the rules of the statistics.
+    /// Reads a record by the rules by which the store counts statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

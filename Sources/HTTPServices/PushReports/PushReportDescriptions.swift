@@ -14,7 +14,7 @@ extension RouteDescription {
     static let push = RouteDescription("getPush", "What became of one push").push()
         .answer(200, "For each device", PushReport.self).problem(404, "There is no such push.").notRead()
 
-    /// `isByPush` where that is what it is always by.
+    /// `isByPush` for the path whose rows are always one for each push, and which therefore takes no `by`.
     static func statistics(isByPush: Bool) -> RouteDescription {
         var description = RouteDescription("getPushStatistics", "How pushes have fared, in numbers of devices")
         if !isByPush {

@@ -34,7 +34,8 @@ extension PushStatistics {
         }
     }
 
-    /// Unix seconds, or a day such as 2026-11-21: its beginning, or its end.
+    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which stands for its beginning, or with
+    /// `isEnd` for its end.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -93,7 +94,7 @@ extension PushStatistics {
         return out
     }
 
-    /// `[{"day":"2026-11-21","devices":3,…}]`, in this order whoever asks.
+    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the order of the members is always this.
     private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
         var out = Array("{\"by\":\"\(question.by.rawValue)\",\"statistics\":[".utf8)
         for (index, row) in rows.enumerated() {
@@ -152,7 +153,7 @@ extension StatisticsRow.Subject {
         case number(Int64)
     }
 
-    /// What says what the figures are about.
+    /// The columns that tell what the figures of a row are about.
     var columns: [(name: String, value: Value)] {
         switch self {
         case .push(let push):

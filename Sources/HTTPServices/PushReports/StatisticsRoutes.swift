@@ -17,7 +17,7 @@ final class StatisticsRoutes: Sendable {
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// A push goes to no more devices than that.
+    /// How many records are read; a push never goes to more devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -35,7 +35,7 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // Pushes are not made here; who tries is told what can be done instead.
+        // Pushes cannot be made under these paths: whoever tries is told the methods that are served.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -76,7 +76,7 @@ final class StatisticsRoutes: Sendable {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post { [self] in
-                // A record may have been written in between.
+                // A record may have been written between the two questions, and be in both answers.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

@@ -66,7 +66,7 @@ extension ServiceProblem {
     }
 }
 
-/// What a client asks for.
+/// The page of dead tokens that a client asks for, and its form.
 struct DeadTokenPage: Sendable {
     fileprivate struct Report: Codable {
         struct Token: Codable, DescribedBody {

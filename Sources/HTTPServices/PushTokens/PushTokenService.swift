@@ -12,7 +12,7 @@ struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// Paths as the vendor's examples have them besides our own; operators write them into the app's settings.
+    /// The daemon's own path and those of the vendor's examples; operators write one of them into the app's settings.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }
@@ -50,7 +50,7 @@ struct PushTokenService {
         }
     }
 
-    /// By the password of the user that the report is about.
+    /// The login that a report shows: the password of the user it is about; `nil` when it shows none.
     private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
@@ -62,7 +62,7 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report)
         let tokens = report.tokens(form)
-        // The app calls again when it has one, provided that it hears of success.
+        // An app that has no token yet reports again when it has one, provided that it hears of success now.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in

@@ -15,7 +15,7 @@ struct TokenReport {
         case otherToken = "token_msgs"
         case otherApp = "appid_msgs"
 
-        /// In any case; the app's own variables count as names too.
+        /// Reads a field's name in upper or lower case; the app's own variables count as names too.
         init?(named name: String) {
             let name = name.lowercased()
             switch name {
@@ -43,7 +43,7 @@ struct TokenReport {
             }
         }
 
-        /// Words that stand for nothing; a name or a password may be one.
+        /// Whether `null` and `(null)` mean no value. A user's name or a password may be such a word.
         var mayBeNull: Bool { self != .username && self != .password }
     }
 
@@ -53,8 +53,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// GET, or POST with a body; `parameters` are those of the path: user name, selector, and the token with what is joined
-    /// to it by `&`.
+    /// Reads a GET, or a POST with its body. `parameters` are those of the path: user name, selector, and the token
+    /// with what is joined to it by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -64,7 +64,7 @@ struct TokenReport {
 
     // MARK: Reading
 
-    /// `<token>&appid=...`, decoded already.
+    /// Reads the last parameter of the path: `<token>&appid=...`, decoded already.
     private mutating func take(rest: String) throws(ServiceProblem) {
         let items = rest.split(separator: "&", omittingEmptySubsequences: false)
         try take(.otherToken, String(items.first ?? ""))
@@ -119,7 +119,8 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A plus that was not encoded: base64 holds no space, and a number begins with it.
+        // A space here was a plus that was not encoded: base64 holds no space, and a telephone number begins with a
+        // plus.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -135,9 +136,9 @@ struct TokenReport {
         values[field] = value
     }
 
-    // MARK: What it is told to others as
+    // MARK: Its description
 
-    /// A route that takes reports: where each value may stand.
+    /// Describes a route that takes reports: which value may stand where.
     static func described(_ base: RouteDescription, method: String, pattern: String) -> RouteDescription {
         var description = base
         let names: [(String, Field)] = [("username", .username), ("selector", .selector), ("token", .otherToken)]
@@ -176,7 +177,7 @@ struct TokenReport {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
             text = text.dropFirst(scheme.count)
-            // A plus that was not encoded, as before a number without a scheme.
+            // This space was a plus too, as before a number without a scheme.
             if text.first == " " { text = "+" + text.dropFirst() }
         }
         guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
@@ -211,7 +212,7 @@ extension TokenReport.Field {
         case .username, .password:
             value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
         case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        // What joins names and tokens in the parameters of a contact.
+        // `&` and `:` join names and tokens in the parameters of a contact.
         case .callsApp, .otherApp:
             value.utf8.allSatisfy {
                 (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")

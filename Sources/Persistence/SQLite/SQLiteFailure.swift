@@ -4,7 +4,7 @@ package import Storage
 package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)
-    /// Another file has its name now, or none.
+    /// The store's path leads to another file now, or to none.
     case replaced
     /// No thread or event loop could be made.
     case system(String)

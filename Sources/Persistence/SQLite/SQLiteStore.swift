@@ -10,7 +10,7 @@ package import Timekeeping
 /// The store in one SQLite file, for a daemon, which has it for itself: changes are written on one thread, questions are
 /// read on another, and backups on a third.
 ///
-/// - `@unchecked Sendable` because all that changes lives on its loop, or before that runs.
+/// - `@unchecked Sendable` because what changes in it is used on its loop alone, or before that loop runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
         get { outcomes.finished }
@@ -32,7 +32,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     /// - `@unchecked Sendable` because it is used on the loop alone.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
-        /// Services that wait for changes of their own.
+        /// What services want to be called when their changes are written, by the numbers of their tickets.
         var waiting: [UInt64: (WriteResult) -> Void] = [:]
         private let log: Log
 

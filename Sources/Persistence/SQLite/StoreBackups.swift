@@ -13,13 +13,15 @@ final class StoreBackups: Sendable {
         reader = try StoreReader(path: path, thread: "backup")
     }
 
-    /// Breaks off what is under way, and leaves nothing of it.
+    /// Breaks off the backup that is under way, and leaves nothing of it.
     func stop() {
         isStopping.withLock { $0 = true }
         reader.stop()
     }
 
-    /// - Returns: the bytes of the file.
+    /// Copies the store into the file; only one copy is made at a time.
+    ///
+    /// - Returns: how many bytes the file has.
     func write(to file: String) async throws(BackupFailure) -> Int {
         let isFirst = isBusy.withLock { isBusy in
             defer { isBusy = true }

@@ -6,7 +6,7 @@ import Storage
 /// Its connection stays open while the daemon runs: SQLite then keeps its index of the log when the writer's connection
 /// is opened anew, and pages that a failed commit has left behind it never count.
 actor StoreCheckpointer {
-    private let loop: EventLoop  // stored: the executor reference below is unowned
+    private let loop: EventLoop  // held, since the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -17,7 +17,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies what is there; from any thread, one at a time.
+    /// Copies what the log holds now, then calls `finished` on the actor's thread. Any thread may call this, but only
+    /// one at a time, until it is finished.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -27,7 +28,7 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
-    /// Forgets a log that has lost its name.
+    /// Opens the database anew, because the log that was open has lost its name.
     nonisolated func reopen() {
         loop.post {
             self.assumeIsolated {

@@ -1,6 +1,7 @@
 import Storage
 
-/// The files that the store's name leads to now, to notice when somebody takes them away. They are asked for, never opened.
+/// The identities of the files that the store's path leads to now, to notice when somebody takes them away. They are
+/// asked for, and no file is opened for it.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?
@@ -12,7 +13,7 @@ struct StoreFiles: Equatable {
 }
 
 extension Connection {
-    /// Writes that many bytes to the disk, and gives them up again.
+    /// Finds out whether the disk has room: writes that many bytes, and removes them again.
     func takeRoom(_ size: Int) throws(SQLError) {
         let write = try statement("INSERT OR REPLACE INTO meta VALUES ('probe', ?)")
         write.bind(1, text: [UInt8](repeating: UInt8(ascii: " "), count: size).span)

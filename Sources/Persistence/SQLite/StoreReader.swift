@@ -3,7 +3,7 @@ import Storage
 
 /// Reads on a thread of its own: a long question holds up neither calls nor commits.
 actor StoreReader {
-    private let loop: EventLoop  // stored: the executor reference below is unowned
+    private let loop: EventLoop  // held, since the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -62,7 +62,7 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // A log that somebody has removed would be read for ever.
+        // Otherwise a log that somebody has removed would be read for ever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

@@ -6,7 +6,8 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The writer's thread, which takes the changes that wait, commits them in one transaction, and tells the results.
+/// What the writer's thread does: it takes the changes that wait, commits them in one transaction, and tells the
+/// results.
 ///
 /// While one commit is on its way to the disk the next changes gather, so the more there is to do, the more a sync
 /// carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is
@@ -87,7 +88,7 @@ actor StoreSession {
         loop.post { self.assumeIsolated { $0.changesArrived() } }
     }
 
-    /// The first lazy row waits.
+    /// To be called when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -153,7 +154,7 @@ actor StoreSession {
         }
     }
 
-    /// `missing` are those whose rows were not there; it is `nil` when nothing was stored.
+    /// `missing` are the tickets whose rows were not there; it is `nil` when nothing was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -175,7 +176,8 @@ actor StoreSession {
     }
 
     private enum Outcome {
-        /// Whose rows were not there, and how many changes had waited since an earlier failure.
+        /// All is on the disk. `missing` are the tickets whose rows were not there, `delayed` is how many changes had
+        /// waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
         case failed(SQLiteFailure)
     }

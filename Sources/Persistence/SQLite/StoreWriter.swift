@@ -99,7 +99,7 @@ package final class StoreWriter: Sendable {
         loop.join()
     }
 
-    /// Changes that wait, lazy ones apart.
+    /// How many changes wait, lazy ones apart.
     package var queueLength: Int { intake.withLock { $0.count } }
 
     /// Why changes cannot be written now; `nil` when they can. The writer finds out by itself when that is over.

@@ -21,7 +21,8 @@ final class TimelineWriting {
     /// How many changes may wait before records are dropped. The rest of the queue is for changes that somebody waits
     /// for.
     private let queueLimit: Int
-    /// After how many new records old ones are deleted, twice as many in case there are too many.
+    /// After how many new records old ones are deleted. Up to twice as many are deleted then, in case there are too
+    /// many.
     private static let batch = 64
     /// How often records are deleted when few are written.
     private static let interval: Duration = .seconds(10)
@@ -43,7 +44,7 @@ final class TimelineWriting {
         timerFired()
     }
 
-    /// Records, and what is to change in them.
+    /// Hands records, and changes of them, to the writer; while too many changes wait there they are dropped.
     func write(_ changes: [TimelineChange]) {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)

@@ -28,7 +28,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// `nil` for a row that nobody of ours has written.
+    /// The row as a value; `nil` for one that this program cannot have written.
     fileprivate var storedBinding: StoredBinding? {
         guard let transport = Transport(parameter: text(7)), let listener = UInt16(exactly: integer(8)),
             let remote = Endpoint(text(9)), let cseq = UInt32(exactly: integer(5)),

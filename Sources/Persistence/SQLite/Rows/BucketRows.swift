@@ -23,7 +23,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// `nil` for a row that nobody of ours has written.
+    /// The row as a value; `nil` for one that this program cannot have written.
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         guard let callRef = UInt64(text(0), radix: 16) else { return nil }
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }

@@ -5,7 +5,7 @@ import Timekeeping
 
 /// What apps say of their pushes as SQL.
 extension Connection {
-    /// The first word counts.
+    /// Notes what an app says of a push. What it said first stays.
     ///
     /// - Returns: whether there is such a push.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {

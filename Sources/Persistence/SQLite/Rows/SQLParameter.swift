@@ -4,7 +4,7 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// What can stand in the place of a `?`.
+/// A value that can be bound to a `?` of a statement.
 protocol SQLParameter {
     func bind(to statement: Statement, at index: Int)
 }
@@ -34,7 +34,7 @@ extension String: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: self) }
 }
 
-/// As text, which may hold any bytes.
+/// Byte strings are bound as text, which may hold any bytes.
 extension ByteString: SQLParameter {
     func bind(to statement: Statement, at index: Int) { withSpan { statement.bind(index, text: $0) } }
 }
@@ -54,7 +54,7 @@ extension Int32: SQLParameter {}
 extension UInt32: SQLParameter {}
 extension UInt16: SQLParameter {}
 
-/// SQLite knows no unsigned numbers: the upper half looks negative.
+/// SQLite knows no unsigned numbers: those of the upper half are stored as negative ones.
 extension UInt64: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(bitPattern: self)) }
 }

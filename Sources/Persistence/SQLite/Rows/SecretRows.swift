@@ -12,7 +12,7 @@ extension Connection {
         try run("DELETE FROM secret WHERE name = ? AND created_at = ?", name, date)
     }
 
-    /// The later end counts, whatever comes first.
+    /// Writes the end of a dialog's life. Of two the later one counts, in whatever order they come.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
         var digest: [UInt8] = []
         digest.append(big: renewal.digest)
@@ -27,7 +27,7 @@ extension Connection {
         try run("DELETE FROM dialog_renewal WHERE until < ?", date)
     }
 
-    /// Those that have not ended by then.
+    /// The renewals of dialogs that have not ended by then.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
         let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
         return try values(of: rows) { rows in

@@ -7,6 +7,8 @@ import Storage
 
 /// Changes as SQL.
 extension Connection {
+    /// Writes one change.
+    ///
     /// - Returns: false for a change of a row that is not there.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {
         switch change {
@@ -80,7 +82,7 @@ extension Connection {
     }
 }
 
-/// Rows as values. A row that nobody of ours has written stays where it is, and is no value.
+/// Rows as values. A row that this program cannot have written stays where it is, and is left out.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
@@ -94,7 +96,7 @@ extension Connection {
         return values
     }
 
-    /// As many as a page holds, of rows in the order of the number in their first column.
+    /// Makes a page of rows, which come in the order of the number in their first column.
     func page<Element>(
         of rows: Statement, limit: Int, _ value: (Statement) -> Element?
     ) throws(SQLError) -> Page<Element> {

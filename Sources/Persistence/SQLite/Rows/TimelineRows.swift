@@ -55,7 +55,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// `nil` for a row that nobody of ours has written.
+    /// The row as a value; `nil` for one that this program cannot have written.
     fileprivate var storedTimelineRecord: TimelineRecord? {
         guard let kind = TimelineRecord.Kind(rawValue: text(4)), let calls = Int(exactly: integer(5)),
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
@@ -94,7 +94,7 @@ extension Statement {
         isNull(column) ? nil : Number(exactly: integer(column))
     }
 
-    /// `nil` too for 0.
+    /// A time in milliseconds since 1970; `nil` for NULL and for 0.
     private func date(_ column: Int) -> UnixTime? {
         integer(column) == 0 ? nil : UnixTime(milliseconds: integer(column))
     }

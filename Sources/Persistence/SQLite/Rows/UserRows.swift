@@ -19,7 +19,7 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
-    /// `name@realm` of those that follow, by realm and name.
+    /// The users that follow the given one, by realm and name, each as `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
