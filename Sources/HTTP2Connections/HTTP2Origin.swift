@@ -27,6 +27,7 @@ final class HTTP2Origin: @unchecked Sendable {
             keyFile = request.keyFile
         }
 
+        /// Whether the request has this key. This costs less than making the request's own key.
         func fits(_ request: HTTPClientRequest) -> Bool {
             target.begins(request.url) && authorityFile == request.authorityFile
                 && certificateFile == request.certificateFile && keyFile == request.keyFile
@@ -58,6 +59,7 @@ final class HTTP2Origin: @unchecked Sendable {
     var nextWarm = Instant.distantPast
     /// How long to wait after that for another.
     var warmPause: Duration
+    /// Until when the server is believed to speak no HTTP/2; in the distant past when that was never found.
     private var withoutHTTP2Until = Instant.distantPast
 
     /// How often a request that the server has not looked at is sent.

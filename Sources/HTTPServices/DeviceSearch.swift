@@ -19,7 +19,9 @@ final class DeviceSearch: @unchecked Sendable {
 
     private struct Question {
         let providers: Set<PushProvider>
+        /// A part of the token, which the engine searches contacts for.
         let word: [UInt8]
+        /// Whether a token that holds the word is the one that is looked for.
         let isMeant: (PushToken) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?

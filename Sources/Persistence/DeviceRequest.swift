@@ -74,6 +74,7 @@ package struct DeviceRequest: Hashable, Sendable {
     package let platform: Platform
     /// Empty in a clean-up of all devices of the user.
     package let token: String
+    /// Whether the outcome can be asked for.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime

@@ -20,6 +20,7 @@ package enum ServiceChange: Hashable, Sendable {
     /// What the app on that device says of a push; ``WriteResult/isFound`` tells whether there is such a push.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
     case allPushesRead(device: DeviceID, at: UnixTime)
+    /// A registration or clean-up that is accepted with this.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
     /// Forgets requests that ended before that, and of the others that have ended the oldest beyond that many.
@@ -28,6 +29,7 @@ package enum ServiceChange: Hashable, Sendable {
     case mobileDevice(DeviceRequest)
     /// The devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
+    /// A value that a service keeps under a key of its own; an earlier one is replaced.
     case note(key: String, value: String)
     case addSecret(StoredSecret)
     case removeSecret(name: String, createdAt: UnixTime)

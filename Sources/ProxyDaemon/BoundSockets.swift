@@ -6,6 +6,7 @@ import Reactor
 
 /// The sockets on which SIP is spoken, as the settings name them.
 struct BoundSockets {
+    /// The UDP sockets, by the numbers of their listeners.
     private(set) var sockets: [UInt16: UDPSocket] = [:]
     /// They accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []

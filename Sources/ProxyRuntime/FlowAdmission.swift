@@ -39,12 +39,16 @@ package struct FlowAdmission {
         case admitted
         /// Admitted once the connection of that number is closed: the oldest that has not proved itself.
         case admittedFor(UInt64)
+        /// The source has as many unproved connections as it may.
         case refusedForSource
+        /// The table is full of connections that have proved themselves.
         case refusedForTable
     }
 
     package enum Cause: Hashable, Sendable {
+        /// It has sent no whole request in time.
         case noRequest
+        /// Nobody has proved on it in time who he is.
         case notProved
     }
 
@@ -150,7 +154,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the time of the next connection is up; `nil` when no connection must prove anything.
+    /// When the time of the next connection is up; `nil` when there is none that must hurry.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }

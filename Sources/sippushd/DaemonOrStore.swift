@@ -21,6 +21,7 @@ extension Command.Invocation {
     }
 }
 
+/// Runs what needs no daemon; an error becomes the command's failure.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(error.description) }
 }

@@ -124,7 +124,7 @@ enum Words {
 
     static func count(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
-    /// In the largest unit that fits.
+    /// A length of time in the largest unit that fits, such as `5 min`.
     static func time(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1000
         return switch seconds {

@@ -11,7 +11,9 @@ import Timekeeping
 
 /// What a registration or clean-up needs of the engine.
 struct DeviceDirectory {
+    /// Gives a user a device; returns when that is on the disk, or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
+    /// Removes devices of a user; returns when that is on the disk, or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
     /// The tokens of all devices of a user, however they became known.
     let tokens: (AddressOfRecord) async -> [PushToken]

@@ -105,6 +105,7 @@ package final class MobileApps: @unchecked Sendable {
         return stored.count < Self.limit ? nil : "there are \(Self.limit) apps already"
     }
 
+    /// Why an app of the store cannot be used beside those of the settings; `nil` when it can.
     package static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
         if fixed[app.name] != nil { return "an app of the settings is called \(app.name)" }
         return fixed.values.contains { $0.id == app.id } ? "an app of the settings has this id" : nil

@@ -178,6 +178,8 @@ struct NotificationService {
 
     // MARK: All forms
 
+    /// Has the engine send a notification to all devices of the recipients that can get it. Throws, and sends it to
+    /// none, when it does not fit into a push to one of them, or too many pushes are under way.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {

@@ -7,7 +7,7 @@ package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
-    /// Removes the rows that say that calls are under way; the calls are over, and their records were dropped.
+    /// Calls that are over and whose records were dropped. Their rows as calls under way are removed.
     case callsClosed([RecordID])
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more
     /// than the `limit` oldest.
