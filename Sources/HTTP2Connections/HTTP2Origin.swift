@@ -46,6 +46,8 @@ final class HTTP2Origin: @unchecked Sendable {
     private var isFlushDue = false
     /// Whether requests are being finished. What their completions send is written right after that.
     private var isFinishing = false
+    /// Whether requests are moved from a lost connection back to those that wait.
+    private var isRecovering = false
     private var isClosed = false
 
     // Opening, see HTTP2Origin+Opening.swift.
@@ -84,7 +86,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     /// Whether nothing is lost when this object goes.
     var isForgettable: Bool {
-        waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2
+        waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
+            && !isRecovering
     }
 
     // MARK: Requests
@@ -196,9 +199,11 @@ final class HTTP2Origin: @unchecked Sendable {
     ) {
         connections.removeAll { $0 === connection }
         noteEnd(of: connection)
+        isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
         // Once, since a server that takes connections and drops them would be asked without end.
         sendAgain(unwritten, tryLimit: 2, error)
+        isRecovering = false
         // It never got to work: the next one would not either.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()

@@ -22,7 +22,10 @@ package final class HTTP2Transport: HTTPTransport {
         return true
     }
 
-    package func takeBack(_ exchange: HTTPExchange) { origin(for: exchange.request)?.takeBack(exchange) }
+    package func takeBack(_ exchange: HTTPExchange) {
+        guard let key = HTTP2Origin.Key(exchange.request) else { return }
+        origins[key]?.takeBack(exchange)
+    }
 
     package func keepWarm(_ request: HTTPClientRequest) { origin(for: request)?.keepWarm() }
 

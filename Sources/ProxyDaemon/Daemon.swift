@@ -100,15 +100,20 @@ package final class Daemon: @unchecked Sendable {
 
     /// Runs until SIGTERM or SIGINT.
     package func run() async throws(StartError) {
-        log.notice(
-            "started",
-            [
-                .version: .text(Version.current),
-                .listener: .text(listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
-            ])
+        let (log, listeners) = (log, listeners)
+        loop.post {
+            log.notice(
+                "started",
+                [
+                    .version: .text(Version.current),
+                    .listener: .text(
+                        listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
+                ])
+        }
         do throws(SystemError) {
             try await loop.runOnThread(name: "sippushd")
         } catch {
+            store.close()
             throw StartError("no thread: \(error)")
         }
         store.close()

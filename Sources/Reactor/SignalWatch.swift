@@ -3,7 +3,8 @@ import Glibc
 
 /// A Unix signal as an event on the loop. Because of libevent, only one loop of the process may hold such watches.
 ///
-/// The signal comes even if whoever started this process had blocked it, which is inherited.
+/// The signal comes even if whoever started this process had blocked it, which is inherited: the loop's thread unblocks it
+/// for itself as soon as it runs, whichever thread makes the watch.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
@@ -27,7 +28,8 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        try System.unblock(signal.number)
+        // It fails for what is no signal alone.
+        loop.post { try? System.unblock(signal.number) }
     }
 }
 

@@ -37,7 +37,7 @@ package final class FileLock: @unchecked Sendable {
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
         let renewed = try Self.take(path, activity)
-        close(descriptor)
+        Self.unlock(descriptor)
         descriptor = renewed
         return true
     }
@@ -72,8 +72,15 @@ package final class FileLock: @unchecked Sendable {
     /// Lets go. Nothing happens the second time.
     package func release() {
         guard descriptor >= 0 else { return }
-        close(descriptor)
+        Self.unlock(descriptor)
         descriptor = -1
+    }
+
+    /// Closing alone would leave the lock to a child process that has just been forked and holds a copy of the descriptor
+    /// until it runs its own program.
+    private static func unlock(_ descriptor: Int32) {
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 
     private static func holder(_ descriptor: Int32) -> Failure {

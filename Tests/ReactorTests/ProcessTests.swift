@@ -1,4 +1,5 @@
 import Addressing
+import Foundation
 import Glibc
 import LoopTesting
 import Reactor
@@ -71,6 +72,37 @@ struct ProcessTests {
                 let bytes = try await bench.server.bytes(1)
                 guard opened == .connected, bytes == [1] else { exit(1) }
             }
+        }
+    }
+
+    @Test
+    func `signals come to a loop whose thread was started by another one than made the watch, both without signals`()
+        async
+    {
+        await #expect(processExitsWith: .success) {
+            let loop = try EventLoop()
+            let mailbox = Mailbox<String>()
+            @Sendable func onThreadWithoutSignals(_ body: @escaping @Sendable () throws -> Void) async throws {
+                let done = Mailbox<Bool>()
+                Thread {
+                    var all = sigset_t()
+                    unsafe sigfillset(&all)
+                    unsafe pthread_sigmask(SIG_BLOCK, &all, nil)
+                    done.put((try? body()) != nil)
+                }.start()
+                try await done.expect(true)
+            }
+            let watches = Locked<[SignalWatch]>([])
+            try await onThreadWithoutSignals {
+                let watch = try SignalWatch(.hangup, on: loop) { mailbox.put("HUP") }
+                watches.withLock { $0 = [watch] }
+            }
+            try await onThreadWithoutSignals { try loop.start() }
+            // To the loop's thread: others may have it unblocked.
+            loop.post { raise(SIGHUP) }
+            try await mailbox.expect("HUP")
+            loop.stop()
+            loop.join()
         }
     }
 

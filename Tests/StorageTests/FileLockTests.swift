@@ -47,6 +47,21 @@ struct FileLockTests {
         _ = try FileLock(path: path, activity: "b")
     }
 
+    /// As one that has just been forked has it, before it runs its own program.
+    @Test func `a copy of the descriptor in a child process does not keep the lock`() throws {
+        let first = try FileLock(path: path, activity: "a")
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
+        let target = URL(filePath: path).resolvingSymlinksInPath().path
+        let own = try #require(
+            descriptors.first { number in
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(number)")) == target
+            })
+        let copy = dup(own)
+        defer { close(copy) }
+        first.release()
+        try FileLock(path: path, activity: "b").release()
+    }
+
     @Test func `a folder that is not there is the system's word`() {
         #expect(throws: FileLock.Failure.system("No such file or directory")) {
             try FileLock(path: folder.path + "/none/test.lock", activity: "a")

@@ -69,6 +69,9 @@ package struct BenchmarkOptions: Sendable {
                 names.append(name)
             }
         }
+        if limits != nil, names.contains(.allocations), names.contains(.instructions) {
+            throw BenchmarkError("--limits is for allocations or for instructions: each has a file of its own")
+        }
         // Pushes need somebody who takes them, counting needs valgrind, and days measure nothing.
         if names.isEmpty {
             names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }

@@ -36,7 +36,8 @@ struct LimitsTests {
 
     @Test(arguments: [
         ["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"],
-        ["--seeds", "9-7"], ["--seeds", "7"], ["--seeds", "1-18446744073709551615"],
+        ["allocations", "instructions", "--limits", "x"], ["--seeds", "9-7"], ["--seeds", "7"],
+        ["--seeds", "1-18446744073709551615"],
     ])
     func `what is not understood is an error`(words: [String]) {
         #expect(throws: BenchmarkError.self) { try BenchmarkOptions(words, program: "x") }
