@@ -94,7 +94,9 @@ package struct SimulatedCall {
     var sawCrash = false
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
-    /// Who said only after its end that it rings.
+    /// The daemon has sent its final response, which may be on its way.
+    var isOverForDaemon = false
+    /// Who said only after that that it rings.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
     /// A phone has declined for everybody.

@@ -55,8 +55,14 @@ extension SimulatedWorld {
         }
     }
 
-    /// An INVITE goes to where its phone is not any more, because of a REGISTER that came late: it may come back from there.
+    /// What goes to no phone. An INVITE goes to where its phone is not any more, because of a REGISTER that came late: it may
+    /// come back from there. A caller hears how the call ended.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
+        if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
+            let index = calls.firstIndex(where: { $0.callID == response.callID.string })
+        {
+            calls[index].isOverForDaemon = true
+        }
         guard case .request(let request) = message, request.method == .invite,
             let phone = phones.firstIndex(where: { $0.name == request.uri.user?.string })
         else { return }
@@ -103,7 +109,7 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             // Its transaction may be over as well, and then it is told: nobody could cancel what rings there.
-            if response.status.isProvisional, calls[index].isOver { calls[index].rangAfterEnd.insert(phone) }
+            if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }
 

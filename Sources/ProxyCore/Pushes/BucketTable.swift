@@ -52,7 +52,8 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// Devices that have been back since a call they missed, and whose provider did not take the list of it.
+    /// Devices that have been back since a call they missed, and whose provider did not take the list of it; in an order that
+    /// is the same each time.
     func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets {
@@ -62,7 +63,7 @@ package struct BucketTable: Sendable {
                 }
             }
         }
-        return owed
+        return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
     /// Lets something happen to a user's bucket and returns the rows to write.
