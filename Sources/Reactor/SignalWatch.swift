@@ -28,7 +28,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // It fails for what is no signal alone.
+        // It can only fail for a number that is no signal, and these are.
         loop.post { try? System.unblock(signal.number) }
     }
 }
