@@ -2,7 +2,6 @@ package import Addressing
 import Bytes
 import Crypto
 import HTTPServer
-import ProxyCore
 package import ProxyRuntime
 package import Reactor
 package import Telemetry
@@ -26,12 +25,6 @@ package final class APIService: @unchecked Sendable {
 
     /// The addresses it listens on, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
-
-    convenience init(
-        settings: APISettings, limits: LimitSettings = LimitSettings(), loop: EventLoop, keys: APIKeyRing, log: Log
-    ) {
-        self.init(settings.access(limits), loop: loop, keys: keys, log: log)
-    }
 
     package init(_ access: ServiceAccess, loop: EventLoop, keys: APIKeyRing, log: Log) {
         self.access = access

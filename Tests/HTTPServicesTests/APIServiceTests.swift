@@ -5,6 +5,7 @@ import HTTPClient
 import HTTPServer
 import LoopTesting
 import ProviderTesting
+import ProxyCore
 import Reactor
 import Telemetry
 import Testing
@@ -46,7 +47,7 @@ struct APIServiceTests {
                         APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
                         APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
                     ].compactMap(\.self))
-                let service = APIService(settings: settings, loop: bench.loop, keys: keys, log: log)
+                let service = APIService(settings.access(LimitSettings()), loop: bench.loop, keys: keys, log: log)
                 SystemRoutes(obstacle: { ready ? nil : "no" }).register(in: &service.router)
                 service.router.add("GET", "/v1/things/{}", scope: .tokensRead) { call throws(ServiceProblem) in
                     call.answer([call.parameter(), call.caller.name])

@@ -75,7 +75,7 @@ actor DeviceAPI {
     func start() async throws {
         let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
         let store = try SQLiteStore(path: folder.path, loop: loop, log: log)
-        let api = APIService(settings: settings, loop: loop, keys: APIKeyRing(), log: log)
+        let api = APIService(settings.access(LimitSettings()), loop: loop, keys: APIKeyRing(), log: log)
         let dryRuns = DryRuns(loop: loop) { request in self.assumeIsolated { $0.pushed(request) } }
         let directory = DeviceDirectory(
             report: { device, aor in self.report(device, aor) },

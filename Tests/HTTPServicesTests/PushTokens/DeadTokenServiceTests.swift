@@ -89,7 +89,7 @@ struct DeadTokenServiceTests {
                         APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
                         APIKey(name: "other", hash: other.hash, scopes: [.tokensReport], createdAt: date),
                     ].compactMap(\.self))
-                let api = APIService(settings: settings, loop: bench.loop, keys: keys, log: .silent)
+                let api = APIService(settings.access(LimitSettings()), loop: bench.loop, keys: keys, log: .silent)
                 let service = try DeadTokenService(store: store, loop: bench.loop, age: age)
                 service.register(in: &api.router)
                 try api.listen()
