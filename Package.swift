@@ -160,8 +160,8 @@ let package = Package(
         tests(
             "HTTPClientTests",
             [
-                "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTPClient", "HTTP2", "LoopTesting", "Reactor",
-                "Crypto", "Addressing", "Timekeeping",
+                "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTP2Connections", "HTTPClient", "HTTP2",
+                "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping",
             ]),
         tests(
             "HTTPServerTests",

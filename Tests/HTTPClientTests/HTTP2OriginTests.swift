@@ -8,6 +8,8 @@ import Reactor
 import TestSupport
 import Testing
 
+@testable import HTTP2Connections
+
 /// A fake server and a session, each on a loop of its own, and a request from one to the other.
 struct HTTP2Fixture {
     let session: HTTPSession
@@ -222,6 +224,41 @@ struct HTTP2OriginTests {
             await fixture.server.answer(second)
             let response = try await fixture.answered()
             #expect(response.isNewConnection)
+        }
+    }
+
+    @Test func `an origin is not forgotten while it sends requests again, whatever is asked for meanwhile`()
+        async throws
+    {
+        var limits = HTTPSession.Limits()
+        limits.connections = 1
+        try await HTTP2Fixture.with(limits: limits) { fixture in
+            // After an answer the server's settings are known, and the connection takes several requests.
+            fixture.send("0")
+            await fixture.server.answer(try await fixture.arrival())
+            try await fixture.answered()
+            let (session, outcomes) = (fixture.session, fixture.outcomes)
+            var (lost, unsent, elsewhere) = (fixture.request, fixture.request, fixture.request)
+            unsent.url += "unsent"
+            unsent.timeout = .seconds(300)
+            elsewhere.url = "https://127.0.0.1:1/"
+            lost.timeout = .seconds(300)
+            let exchanges = Mailbox<HTTPExchange>()
+            session.loop.post { [lost, elsewhere] in
+                // Whoever hears of the failure turns to another server at once, for which there is no room.
+                exchanges.put(session.send(lost) { _ in session.send(elsewhere) { _ in } })
+            }
+            let first = try await exchanges.next()
+            _ = try await fixture.arrival()
+            session.loop.post { [unsent] in
+                session.send(unsent) { outcomes.put($0) }
+                // Behind the turn's end, which gives the request to the connection, and before anything is written to it.
+                session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
+            }
+            let again = try await fixture.arrival()
+            #expect(again.connection == 1 && again.request.path == "/unsent")
+            await fixture.server.answer(again)
+            try await fixture.answered()
         }
     }
 

@@ -152,6 +152,32 @@ struct PushLedgerTests {
         }
     }
 
+    @Test func `lists that were owed before a restart are sent in the order of their devices`() {
+        let devices = (1...20).map(DeviceID.init(rawValue:))
+        var settings = ProxySettings()
+        settings.timelineLimit = 0
+        let rows = devices.map { device in
+            StoredBucketEntry(
+                aor: AddressOfRecord(user: ByteString("u\(device.rawValue)"), host: MachineScene.bob.host),
+                entry: BucketEntry(
+                    callRef: CallRef(rawValue: device.rawValue), caller: ByteString("103"), date: scene.now.date,
+                    devices: [device], isOver: true))
+        }
+        // Each pause is a second longer than the one before.
+        var random: UInt64 = 0
+        var ledger = PushLedger(
+            settings, restoring: rows,
+            random: {
+                random += 1000
+                return random
+            }, log: .silent)
+        ledger.restored(now: scene.now) { _, _ in true }
+        var (later, actions, due) = (scene, [ProxyAction](), [DeviceID]())
+        later.pass(.seconds(30))
+        while let report = ledger.due(now: later.now, into: &actions) { due.append(report.device) }
+        #expect(due == devices)
+    }
+
     @Test func `a call that begins is written down a tenth of a second later, unless it is over`() throws {
         try woken { ledger, call, actions in
             var later = scene
