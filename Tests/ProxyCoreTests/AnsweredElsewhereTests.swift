@@ -24,6 +24,28 @@ struct AnsweredElsewhereTests {
         #expect(story(bench.register(cseq: 2)).contains("push missed 103 tok1") == !isAnswered)
     }
 
+    @Test(arguments: [true, false], [true, false])
+    func `it also counts when a phone has declined for all, whether the caller has heard of that or not`(
+        isOver: Bool, isAnswered: Bool
+    ) throws {
+        let bench = EngineBench.registered()
+        let (silent, asleep) = (
+            Endpoint(EngineBench.phone.address, 40_001), Endpoint(EngineBench.phone.address, 40_002)
+        )
+        bench.register(token: "tok2", callID: "r2", from: asleep)
+        if !isOver { bench.register(token: "tok3", callID: "r3", from: silent) }
+        bench.invite()
+        let declining = try #require(bench.register(cseq: 2).invites.last)
+        // It has the INVITE and says nothing to it.
+        if !isOver { bench.register(token: "tok3", callID: "r3", cseq: 2, from: silent) }
+        let declined = bench.receive(SIPText.response(603, to: declining, tag: "p"))
+        #expect(story(declined).contains("603 invite > pbx") == isOver)
+        #expect(story(bench.cancel(isAnswered ? ["Reason: SIP;cause=200"] : [])) == ["200 cancel > pbx"])
+        #expect(story(bench.pass(.seconds(40))).contains("603 invite > pbx"))
+        let returned = story(bench.register(token: "tok2", callID: "r2", cseq: 2, from: asleep))
+        #expect(returned.contains("push missed 103 tok2") == !isAnswered)
+    }
+
     @Test func `the phone that rings hears it in words that it knows`() {
         let story = PhoneStory(
             "it rings", .called(), .cancel(reasons: ["Q.850;cause=26"], "200 cancel > pbx", "cancel > 0"),

@@ -211,11 +211,12 @@ package struct Fork: Sendable {
         return closeIfDone()
     }
 
-    /// The caller's CANCEL; it may say that the call was answered elsewhere.
+    /// The caller's CANCEL. It may say that the call was answered elsewhere, which is also believed when a branch has declined
+    /// for everybody, or the CANCEL has crossed the final response.
     package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
+        if answeredElsewhere { wasAnsweredElsewhere = true }
         guard phase == .proceeding else { return [] }
         phase = .cancelled
-        wasAnsweredElsewhere = answeredElsewhere
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
