@@ -111,6 +111,17 @@ struct TimelineStoryTests {
             "a REGISTER that lets the call out is no sign of life", .pushedCall, .refresh("invite > 0"),
             .answer(200, "200 invite > pbx"),
             .records("fcm, provider accepted, end answered, sent 0, answered 80, registered 80, invited 80, ended 80")),
+        PhoneStory(
+            "a phone that is pushed after it rang: it rings anew when it says so, not when another does", over: .tcp,
+            where: { $0.call.skipPushWithin = .seconds(60) }, .register(at: 2, token: "tok2"), .register(),
+            .call("100 invite > pbx", "invite > 2", "invite > 0"), .answer(180, "180 invite > pbx"),
+            .closed("push invite tok1"),
+            .records("fcm, just-registered, end unreachable, invited 0, rang 0, ended 0"), .provider(.accepted(nil)),
+            .answer(180, to: .first, at: 2, "180 invite > pbx"), .pass(0.1),
+            .register(at: 1, "cancel > 1", "invite > 1"), .pass(0.1),
+            .answer(180, to: .first, at: 2, "180 invite > pbx"), .pass(0.1), .answer(180, "180 invite > pbx"),
+            .answer(200, "200 invite > pbx", "cancel > 2"),
+            .records("fcm, provider accepted, end answered, sent 0, answered 80, invited 180, rang 380, ended 380")),
     ])
     func `a call that is pushed for`(story: PhoneStory) { #expect(story.faults == []) }
 

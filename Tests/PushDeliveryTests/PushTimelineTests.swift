@@ -27,13 +27,16 @@ struct PushTimelineTests {
         return timeline
     }
 
-    @Test func `a call's record is complete when the push and the branch are over`() throws {
+    @Test func `a call's record is complete when the push and the branch are over; nobody rings before the INVITE`()
+        throws
+    {
         var timeline = timeline(record())
         #expect(timeline.noted(id, .queued(app: "fcm/second"), now: at(0)) == nil)
         #expect(timeline.noted(id, .sent, now: at(1)) == nil)
         let outcome = PushOutcome.accepted(ByteString("projects/x/messages/123"))
         #expect(timeline.noted(id, .answered(outcome, status: 200, problem: nil), now: at(84)) == nil)
         #expect(timeline.noted(id, .finished(outcome), now: at(84)) == nil)
+        timeline.rang(id, now: at(2300))
         timeline.registered(id, now: at(2310))
         timeline.invited(id, now: at(2311))
         timeline.rang(id, now: at(2400))

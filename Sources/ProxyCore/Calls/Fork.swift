@@ -137,7 +137,11 @@ package struct Fork: Sendable {
         return branches[branch].push
     }
 
-    package mutating func recorded(_ branch: Int, as record: RecordID) { branches[branch].record = record }
+    /// A record begins. What the device has said before belongs to the one before.
+    package mutating func recorded(_ branch: Int, as record: RecordID) {
+        branches[branch].record = record
+        branches[branch].hasRung = false
+    }
 
     /// The record is about to learn how the branch ended, and is not the branch's any more.
     package mutating func takeRecord(_ branch: Int) -> RecordID? {
@@ -309,6 +313,7 @@ package struct Fork: Sendable {
             status != .serviceUnavailable
         else { return }
         branches[branch].deviceKnows = true
+        branches[branch].hasRung = true
     }
 
     /// Ends waiting branches at once and orders the CANCEL of those that were sent.

@@ -49,6 +49,8 @@ package struct ForkBranch: Sendable {
     package internal(set) var wasWoken = false
     /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
     package internal(set) var deviceKnows = false
+    /// It did so since its record has begun.
+    package internal(set) var hasRung = false
     /// Its record in the timeline, until that knows the branch's end.
     package internal(set) var record: RecordID?
     /// Why it ended, or will: a branch that is cancelled ends with its final response.

@@ -136,7 +136,7 @@ extension PushLedger {
                 _ = call.fork.takeRecord(index)
                 let (end, status) = Self.end(of: branch)
                 keep(timeline.ended(id, end, status: status, now: now.instant), into: &actions)
-            } else if branch.deviceKnows {
+            } else if branch.hasRung {
                 timeline.rang(id, now: now.instant)
             }
         }

@@ -100,7 +100,7 @@ package struct PushTimeline: ~Copyable {
     /// The INVITE went to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entries[id]?.invited(now: now) }
 
-    /// The phone answered 180 or more, and the call goes on.
+    /// The phone answered 180 or more, and the call goes on. It is not noted before this record's INVITE has gone.
     package mutating func rang(_ id: RecordID, now: Instant) { entries[id]?.rang(now: now) }
 
     /// The phone is out of the call, or has answered it.
@@ -202,7 +202,7 @@ private final class OpenRecord {
     }
 
     func rang(now: Instant) {
-        if record.steps.rang == nil { record.steps.rang = offset(now) }
+        if record.steps.rang == nil, record.steps.invited != nil { record.steps.rang = offset(now) }
     }
 
     /// Notes a time unless there is one already.
