@@ -44,6 +44,7 @@ let package = Package(
         module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Addressing"]),
         module("JSON", ["Bytes"]),
         fuzzer("FuzzSIP", ["SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
+        fuzzer("FuzzValues", ["SIPMessage", "SIPGrammar", "Bytes"]),
         fuzzer("FuzzFramer", ["SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         fuzzer("FuzzHTTP", ["Addressing"]),
         fuzzer("FuzzJSON", ["JSON"]),

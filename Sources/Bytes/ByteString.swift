@@ -30,10 +30,9 @@ package struct ByteString: Sendable {
         self.init(storage: storage, start: 0, count: bytes.count)
     }
 
-    package init(_ bytes: some Sequence<UInt8>) {
-        let array = Array(bytes)
-        self.init(copying: array.span)
-    }
+    package init(_ bytes: some Sequence<UInt8>) { self.init(Array(bytes)) }
+
+    package init(_ bytes: [UInt8]) { self.init(copying: bytes.span) }
 
     package init(_ text: String) { self.init(text.utf8) }
 
@@ -129,15 +128,8 @@ extension ByteString {
     }
 
     /// Compares with lower-case ASCII text. Letters of this slice may be in either case.
-    @inlinable
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
-        withSpan { span in
-            guard span.count == lowercase.utf8CodeUnitCount else { return false }
-            for index in 0..<span.count where unsafe span[index].asciiLowercased != lowercase.utf8Start[index] {
-                return false
-            }
-            return true
-        }
+        withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
 
     @inlinable
@@ -168,10 +160,7 @@ extension ByteString {
     }
 
     package func firstIndex(of byte: UInt8) -> Int? {
-        withSpan { span in
-            for index in 0..<span.count where span[index] == byte { return index }
-            return nil
-        }
+        withSpan { $0.firstIndex(of: byte, in: 0..<$0.count) }
     }
 
     package func lastIndex(of byte: UInt8) -> Int? {

@@ -50,6 +50,17 @@ extension Array<UInt8> {
     }
 }
 
+extension ByteString {
+    /// The sixteen digits of a number.
+    package init(hex number: UInt64) {
+        var digits: [16 of UInt8] = .init(repeating: 0)
+        for place in 0..<16 {
+            digits[place] = (UInt8(truncatingIfNeeded: number >> UInt64(60 - 4 * place)) & 15).hexDigit
+        }
+        self.init(copying: digits.span)
+    }
+}
+
 extension UInt8 {
     fileprivate var hexDigit: UInt8 { self < 10 ? UInt8(ascii: "0") + self : UInt8(ascii: "a") + self - 10 }
     fileprivate var upperHexDigit: UInt8 { self < 10 ? hexDigit : hexDigit & ~0x20 }

@@ -246,7 +246,8 @@ package final class HTTP2Client {
     /// Lends the bytes that are to be sent, and forgets them. `send` is not called when there are none.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
-        send(output.span)
+        let bytes = output
+        send(bytes.span)
         if output.count > Self.keptOutput { output = [] } else { output.removeAll(keepingCapacity: true) }
     }
 

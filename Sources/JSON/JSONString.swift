@@ -19,12 +19,18 @@ extension Array<UInt8> {
     }
 
     package mutating func append(jsonString text: String, atMost limit: Int = .max) {
-        append(jsonString: [UInt8](text.utf8).span, atMost: limit)
+        append(jsonString: text.utf8.span, atMost: limit)
     }
 
     private mutating func appendJSONCharacters(of bytes: Span<UInt8>, endingAt end: Int) {
         var index = 0
         while index < bytes.count {
+            let run = Swift.min(bytes.plainEnd(from: index), index + Swift.min(bytes.count - index, end - count))
+            if run > index {
+                unsafe bytes.extracting(index..<run).withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
+                index = run
+                continue
+            }
             let character = EscapedCharacter(at: index, of: bytes)
             guard count + character.escapedLength <= end else { return }
             switch character.form {
@@ -41,6 +47,20 @@ extension Array<UInt8> {
             }
             index += character.length
         }
+    }
+}
+
+extension Span<UInt8> {
+    /// Where the run of ASCII characters ends that begins at `start` and that JSON writes as they are.
+    fileprivate func plainEnd(from start: Int) -> Int {
+        let special: UInt64 = 1 << UInt64(UInt8(ascii: "\"")) | 0xffff_ffff
+        var index = start
+        while index < count {
+            let byte = self[index]
+            if byte < 64 ? special &>> UInt64(byte) & 1 != 0 : byte == UInt8(ascii: "\\") || byte >= 0x80 { break }
+            index += 1
+        }
+        return index
     }
 }
 

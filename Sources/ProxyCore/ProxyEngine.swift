@@ -214,7 +214,8 @@ package final class ProxyEngine {
     /// Whether a request may go on by what it says; when not, it has been answered.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs, transactions: transactions)
+            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
+            branchKey: transactions.branchKey)
         {
             refuse(incoming, refusal.status, fields: refusal.fields, now: now)
             return false

@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Timekeeping
 
 /// What an event tells when it fires; the argument is libevent's `EV_` bits.
 protocol LoopEventTarget: AnyObject {
@@ -91,10 +92,8 @@ final class LoopEvent {
 extension timeval {
     /// Never negative, rounded up to a microsecond.
     init(_ duration: Duration) {
-        let (seconds, attoseconds) = max(duration, .zero).components
-        let microseconds = (attoseconds + 999_999_999_999) / 1_000_000_000_000
-        self.init(
-            tv_sec: Int(seconds) + (microseconds == 1_000_000 ? 1 : 0),
-            tv_usec: microseconds == 1_000_000 ? 0 : Int(microseconds))
+        let (whole, rest) = max(duration, .zero).nanoseconds.quotientAndRemainder(dividingBy: 1000)
+        let (seconds, microseconds) = (whole + (rest > 0 ? 1 : 0)).quotientAndRemainder(dividingBy: 1_000_000)
+        self.init(tv_sec: Int(seconds), tv_usec: Int(microseconds))
     }
 }

@@ -332,7 +332,8 @@ extension StreamConnection: StreamBufferTarget {
         buffer.setTimeouts(input: idleTimeout, output: limits.outputTimeout)
         updateReading()
         if !early.isEmpty {
-            buffer.write(early.span)
+            let first = early
+            buffer.write(first.span)
             early = []
             outputGrew(buffer)
         }

@@ -24,7 +24,9 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    private static let backlog: Int32 = 1024
+    /// How many new connections may wait in the kernel, which takes no more than `net.core.somaxconn`. When phones come
+    /// back all at once, a connection for which there is no place is tried again only a second later.
+    private static let backlog: Int32 = 65_535
     private static let acceptsInARow = 64
     private static let retryDelay: Duration = .milliseconds(200)
 

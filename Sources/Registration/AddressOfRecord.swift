@@ -26,7 +26,7 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
 
     /// The AOR of a URI's text, for header fields that nobody else reads.
     package init?(uriText: ByteString) {
-        guard let uri = URIText.read(uriText) else { return nil }
+        guard let uri = SIPURI(uriText) else { return nil }
         self.init(uri)
     }
 

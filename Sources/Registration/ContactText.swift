@@ -25,12 +25,9 @@ package enum ContactText {
         if moved.isEmpty {
             out.append(uri.text)
         } else {
-            let addressEnd = URIText.addressEnd(of: uri.text)
-            let tail = uri.text[addressEnd..<uri.text.count]
-            let end = addressEnd + (tail.firstIndex(of: UInt8(ascii: "?")) ?? tail.count)
-            out.append(uri.text[0..<end])
+            out.append(uri.withoutHeaders)
             for parameter in moved { out.append(asURIParameter: parameter) }
-            out.append(uri.text[end..<uri.text.count])
+            out.append(uri.text, uri.withoutHeaders.count..<uri.text.count)
         }
         out.append(">")
         for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("expires") {
@@ -57,23 +54,18 @@ package enum ContactText {
         guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")) else {
             return nil
         }
-        return URIText.read(text[1..<end])
+        return SIPURI(text[1..<end])
     }
 
     /// Reads a stored value again.
-    static func read(_ text: ByteString) -> NameAddress? {
-        guard let uri = uri(of: text) else { return nil }
-        let end = uri.text.count + 1
-        return NameAddress(
-            displayName: nil, uri: uri, parameters: URIText.parameters(in: text[end + 1..<text.count]))
-    }
+    static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
     /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
     /// section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
         var out: [UInt8] = []
         out.reserveCapacity(contact.text.count)
-        out.append(contact.text, 0..<URIText.addressEnd(of: contact.text))
+        out.append(contact.address)
         for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
             out.append(parameter)
         }

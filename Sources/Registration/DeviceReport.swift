@@ -242,7 +242,7 @@ extension ContactText {
         let end = uri.text.count + 2
         var out: [UInt8] = []
         out.append(text, 0..<end)
-        for parameter in URIText.parameters(in: text[end..<text.count])
+        for parameter in Parameters(text[end..<text.count])
         where !parameter.name.equalsIgnoringCase("reported") { out.append(parameter) }
         out.append(contentsOf: mark)
         if !label.isEmpty {
@@ -258,7 +258,7 @@ extension ContactText {
         let end = uri.text.count + 1
         var out: [UInt8] = []
         out.append("<")
-        out.append(uri.text, 0..<URIText.addressEnd(of: uri.text))
+        out.append(uri.address)
         for parameter in uri.parameters where !parameter.isPush { out.append(parameter) }
         out.append(pushParametersOf: token)
         if let headers = uri.headers {

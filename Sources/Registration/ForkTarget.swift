@@ -98,7 +98,7 @@ extension Binding {
     /// The token in the contact's URI, whose provider was recognised when the device registered.
     fileprivate func token(in uri: SIPURI) -> PushToken? {
         guard let provider = PushProvider(number: provider) else { return nil }
-        let triple = PushParameters.Triple(contact: NameAddress(displayName: nil, uri: uri, parameters: []))
+        let triple = PushParameters.Triple(contact: NameAddress(uri))
         return triple.prid.map { PushToken(provider: provider, param: triple.param ?? .empty, prid: $0) }
     }
 }

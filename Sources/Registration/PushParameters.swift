@@ -113,21 +113,21 @@ extension PushParameters.Triple {
         var singular: ByteString?
         var plural: ByteString?
         var prid: ByteString?
-        // Header parameters first: those of the URI win. Of equal names in one place the first counts.
-        for (parameters, areQuoted) in [(contact.parameters, true), (contact.uri.parameters, false)] {
-            for parameter in parameters.reversed() where parameter.isPush {
-                var value = parameter.value ?? .empty
-                if areQuoted { value = value.unquoted() }
-                if parameter.name.equalsIgnoringCase("pn-prid") {
-                    prid = value.percentDecoded()
-                } else if parameter.name.equalsIgnoringCase("pn-provider") {
-                    provider = value.percentDecoded()
-                } else if parameter.name.equalsIgnoringCase("pn-param") {
-                    singular = value.percentDecoded()
-                } else if parameter.name.equalsIgnoringCase("pn-params") {
-                    plural = value.percentDecoded()
-                }
+        func note(_ parameter: Parameter, _ value: ByteString) {
+            if prid == nil, parameter.name.equalsIgnoringCase("pn-prid") {
+                prid = value.percentDecoded()
+            } else if provider == nil, parameter.name.equalsIgnoringCase("pn-provider") {
+                provider = value.percentDecoded()
+            } else if singular == nil, parameter.name.equalsIgnoringCase("pn-param") {
+                singular = value.percentDecoded()
+            } else if plural == nil, parameter.name.equalsIgnoringCase("pn-params") {
+                plural = value.percentDecoded()
             }
+        }
+        // The first of a name counts, and those of the URI come before those of the field.
+        for parameter in contact.uri.parameters where parameter.isPush { note(parameter, parameter.value ?? .empty) }
+        for parameter in contact.parameters where parameter.isPush {
+            note(parameter, (parameter.value ?? .empty).unquoted())
         }
         if provider == nil, prid == nil, let legacy = Self(legacyOf: contact) {
             self = legacy

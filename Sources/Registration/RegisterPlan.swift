@@ -7,7 +7,7 @@ import Timekeeping
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` has something, ``BindingTable/begin(_:)``
 /// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
-/// store failed, and at last the 200 with the fields of ``BindingTable/okFields(for:date:now:)``. Each AOR has one plan
+/// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:)``. Each AOR has one plan
 /// at a time.
 package struct RegisterPlan: Sendable {
     package let aor: AddressOfRecord

@@ -47,7 +47,7 @@ struct ComparableURI {
         password = uri.password?.withEscapesNormalized()
         headers = SIPURI.headerSet(uri.headers)
         var hashed: [Hashed] = []
-        hashed.reserveCapacity(uri.parameters.count)
+        hashed.reserveCapacity(8)
         for parameter in uri.parameters {
             let isPush = parameter.isPush
             // A token is compared as bytes, everything else without case; no value is not an empty one.

@@ -11,6 +11,9 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
+
+    /// There are fewer than 64.
+    var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
 /// Where one header field value stands in its message's bytes.

@@ -108,8 +108,6 @@ private enum CompactForm {
 }
 
 extension HeaderName {
-    fileprivate var bit: UInt64 { 1 << UInt64(rawValue) }
-
     /// Whether a message cannot do without it, or would not find its way.
     fileprivate var isNeeded: Bool {
         switch self {

@@ -35,9 +35,8 @@ package struct RequestEdits: Sendable {
     package var recordRoutes: [ByteString] = []
     /// Route values to write in place of *all* existing Route rows; `nil` keeps the rows as they are.
     package var routes: [ByteString]?
-    /// `;received=...;rport=...` additions for the request's own topmost Via (RFC 3581), already made by
-    /// ``SIPRequest/viaAddition(source:)``; empty when nothing is to be added.
-    package var topViaAddition: ByteString = .empty
+    /// What is added to the request's own topmost Via (RFC 3581): see ``SIPRequest/viaAddition(source:)``.
+    package var topViaAddition = ViaAddition.none
     /// Header fields that must not go on.
     package var removed: [HeaderName] = []
     /// A filter of further fields that must not go on; set for peers that are not trusted.
@@ -131,12 +130,7 @@ package struct OutgoingRequest: Sendable {
         out.append(" ")
         out.append(method)
         out.append("\r\nMax-Forwards: 70\r\n")
-        for field in added {
-            out.append(field.name)
-            out.append(": ")
-            out.append(field.value)
-            out.append("\r\n")
-        }
+        for field in added { out.append(field) }
         out.append("Content-Length: 0\r\n\r\n")
     }
 }

@@ -5,15 +5,14 @@ enum RawParameters {
     /// The next `;` outside of double quotes at or after `start`, or the end.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
-        while index < span.count {
-            switch span[index] {
-            case UInt8(ascii: ";"): return index
-            case UInt8(ascii: "\""): index = quoteEnd(span, from: index + 1)
-            default: index += 1
-            }
+        while true {
+            index = span.next(stops, from: index, to: span.count)
+            guard index < span.count, span[index] != UInt8(ascii: ";") else { return index }
+            index = min(quoteEnd(span, from: index + 1), span.count)
         }
-        return span.count
     }
+
+    private static let stops = bit(UInt8(ascii: ";")) | bit(UInt8(ascii: "\""))
 
     /// The place after the closing quote; `start` stands after the opening one.
     static func quoteEnd(_ span: Span<UInt8>, from start: Int) -> Int {
@@ -51,32 +50,5 @@ enum RawParameters {
             index = end(span, from: index + 1)
         }
         return false
-    }
-}
-
-extension UInt8 {
-    /// Space, tab, or part of a fold.
-    @inlinable package var isLinearSpace: Bool {
-        self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") || self == UInt8(ascii: "\r")
-            || self == UInt8(ascii: "\n")
-    }
-}
-
-extension Span<UInt8> {
-    /// The first place at or after `start` without white space, or `end`.
-    @inlinable
-    package func skipSpace(from start: Int, to end: Int) -> Int {
-        var index = start
-        while index < end, self[index].isLinearSpace { index += 1 }
-        return index
-    }
-
-    /// `range` without white space and folds at both ends.
-    @inlinable
-    package func trimmed(_ range: Range<Int>) -> Range<Int> {
-        let start = skipSpace(from: range.lowerBound, to: range.upperBound)
-        var end = range.upperBound
-        while start < end, self[end - 1].isLinearSpace { end -= 1 }
-        return start..<end
     }
 }

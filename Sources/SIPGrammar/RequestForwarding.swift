@@ -28,7 +28,7 @@ extension SIPRequest {
 extension RequestEdits {
     /// An upper bound of what the edits add to the message.
     fileprivate var size: Int {
-        var size = 128 + requestURI.count + via.count + topViaAddition.count
+        var size = 128 + requestURI.count + via.count + ViaAddition.longest
         for value in recordRoutes { size += value.count + 16 }
         for value in routes ?? [] { size += value.count + 9 }
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }

@@ -1,4 +1,4 @@
-package import Bytes
+import Bytes
 
 // Relaying a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
@@ -50,7 +50,7 @@ extension SIPResponse {
     /// The response with the Vias of the request that it answers, for one that came with too few, everything else byte
     /// for byte.
     package func withVias(
-        of request: MessageFrame, topViaAddition: ByteString, adding added: [AddedField] = []
+        of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(frame.bytes.count + request.bytes.count)

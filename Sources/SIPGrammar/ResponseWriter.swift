@@ -15,13 +15,25 @@ extension MessageFrame {
     ///   - added: Further fields, before Content-Length.
     /// - Returns: The whole message, ready to be sent.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = []
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
+    ) -> [UInt8] {
+        var size = 0
+        for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
+        return response(status, toTag: toTag, viaAddition: viaAddition, reserving: size) { out in
+            for field in added { out.append(field) }
+        }
+    }
+
+    /// As ``response(_:toTag:viaAddition:fields:)``, where `appendFields` writes the further fields, as whole rows, for
+    /// which it needs about `size` bytes.
+    package func response(
+        _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
+        _ appendFields: (inout [UInt8]) -> Void
     ) -> [UInt8] {
         var out: [UInt8] = []
         let phrase = status.reasonPhrase
-        var size = 64 + phrase.utf8CodeUnitCount + viaAddition.count + (toTag?.count ?? 0)
+        var size = size + 64 + phrase.utf8CodeUnitCount + ViaAddition.longest + (toTag?.count ?? 0)
         for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
-        for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
         out.reserveCapacity(size)
 
         out.append("SIP/2.0 ")
@@ -33,7 +45,7 @@ extension MessageFrame {
         for field in fields where !field.row.isEmpty && field.name.isRepeated(in: status) {
             let isFirst = written.insert(field.name)
             switch field.name {
-            case .via where isFirst && !viaAddition.isEmpty: append(viaRow: field, addition: viaAddition, to: &out)
+            case .via where isFirst: append(viaRow: field, addition: viaAddition, to: &out)
             case .via: out.append(bytes, field.row)
             case .to where isFirst && toTag != nil:
                 out.append(bytes, field.row.lowerBound..<field.value.upperBound)
@@ -43,13 +55,13 @@ extension MessageFrame {
             default: if isFirst { out.append(bytes, field.row) }
             }
         }
-        for field in added { out.append(field) }
+        appendFields(&out)
         out.append(contentLength: 0)
         return out
     }
 
     /// Appends the row of the topmost Via with the addition behind its first value.
-    func append(viaRow field: HeaderField, addition: ByteString, to out: inout [UInt8]) {
+    func append(viaRow field: HeaderField, addition: ViaAddition, to out: inout [UInt8]) {
         out.append(bytes, field.row.lowerBound..<field.value.lowerBound)
         out.append(viaValue: bytes[field.value], addition: addition)
         out.append(bytes, field.value.upperBound..<field.row.upperBound)
@@ -59,9 +71,18 @@ extension MessageFrame {
 extension SIPRequest {
     /// A response to this request. The tag is left out if To has one.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ByteString = .empty, fields added: [AddedField] = []
+        _ status: Status, toTag: ByteString? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
+    }
+
+    /// The same, with fields that are written in place.
+    package func response(
+        _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
+        _ appendFields: (inout [UInt8]) -> Void
+    ) -> [UInt8] {
+        frame.response(
+            status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, reserving: size, appendFields)
     }
 }
 
@@ -73,9 +94,8 @@ private struct RowSet {
 
     /// Whether the name was not in the set yet.
     mutating func insert(_ name: HeaderName) -> Bool {
-        let bit: UInt64 = 1 << UInt64(name.rawValue)
-        defer { bits |= bit }
-        return bits & bit == 0
+        defer { bits |= name.bit }
+        return bits & name.bit == 0
     }
 }
 
@@ -90,10 +110,14 @@ extension HeaderName {
 }
 
 extension [UInt8] {
-    mutating func append(_ field: AddedField) {
-        append(field.name)
+    /// Appends the row of a field.
+    package mutating func append(_ field: AddedField) { append(field.name, field.value) }
+
+    /// Appends the row of a field of that name.
+    package mutating func append(_ name: StaticString, _ value: ByteString) {
+        append(name)
         append(": ")
-        append(field.value)
+        append(value)
         append("\r\n")
     }
 

@@ -13,27 +13,33 @@ package struct MessageFrame: Sendable {
     package let headersStart: Int
     /// Where the body begins; equal to `bytes.count` when there is none.
     package let bodyStart: Int
+    /// Which names there are, a bit for each: most questions are for fields that are missing.
+    private let names: UInt64
 
     package init(bytes: ByteString, fields: [HeaderField], headersStart: Int, bodyStart: Int) {
         self.bytes = bytes
         self.fields = fields
         self.headersStart = headersStart
         self.bodyStart = bodyStart
+        var names: UInt64 = 0
+        for field in fields { names |= field.name.bit }
+        self.names = names
     }
 
     package var body: ByteString { bytes[bodyStart..<bytes.count] }
 
     /// The raw values of all fields of that name, in order.
     package func values(of name: HeaderName) -> [ByteString] {
-        fields.compactMap { $0.name == name ? bytes[$0.value] : nil }
+        contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
 
     package func firstValue(of name: HeaderName) -> ByteString? {
+        guard contains(name) else { return nil }
         for field in fields where field.name == name { return bytes[field.value] }
         return nil
     }
 
-    package func contains(_ name: HeaderName) -> Bool { fields.contains { $0.name == name } }
+    package func contains(_ name: HeaderName) -> Bool { names & name.bit != 0 }
 }
 
 /// A request that passed the reader: mandatory fields present and well-formed, CSeq method equal to the method.

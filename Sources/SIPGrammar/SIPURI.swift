@@ -1,110 +1,209 @@
 package import Bytes
 
-/// One `name[=value]`. The value is as it stood on the wire, with its escapes and quotes.
-package struct Parameter: Hashable, Sendable {
-    package let name: ByteString
-    package let value: ByteString?
-
-    package init(name: ByteString, value: ByteString?) {
-        self.name = name
-        self.value = value
-    }
-}
-
-extension [UInt8] {
-    /// Appends a semicolon and the parameter as it stood on the wire.
-    package mutating func append(_ parameter: Parameter) {
-        append(";")
-        append(parameter.name)
-        guard let value = parameter.value else { return }
-        append("=")
-        append(value)
-    }
-}
-
-extension [Parameter] {
-    /// The first parameter of that lower-case name, its name compared without case.
-    package func first(named name: StaticString) -> Parameter? {
-        for parameter in self where parameter.name.equalsIgnoringCase(name) { return parameter }
-        return nil
-    }
-
-    /// Its value; `nil` when the parameter is missing or has none.
-    package func value(of name: StaticString) -> ByteString? { first(named: name)?.value }
-
-    package func contains(_ name: StaticString) -> Bool { first(named: name) != nil }
-}
-
-/// A URI (RFC 3261 section 19.1, RFC 3966): decoded parts of a `sip:` or `sips:` one, and always the text as received.
+/// A URI (RFC 3261 section 19.1, RFC 3966): its text as received, and where the parts of a `sip:`, `sips:` or `tel:` one
+/// stand in it.
 package struct SIPURI: Sendable {
     package enum Scheme: Hashable, Sendable {
-        case sip, sips, tel
-        /// Any other, in lower case.
-        case other(ByteString)
+        case sip, sips, tel, other
     }
 
-    package let scheme: Scheme
-    /// The user part as on the wire (escapes kept), without the password; for `tel:` the number. `nil` when absent.
-    package let user: ByteString?
-    package let password: ByteString?
-    /// As on the wire; IPv6 in its brackets. Empty for a URI without a host.
-    package let host: ByteString
-    package let port: UInt16?
-    package let parameters: [Parameter]
-    /// What follows `?`, not decoded; never copied into a request (RFC 3261 section 16.6).
-    package let headers: ByteString?
     /// The whole URI as received, without angle brackets.
     package let text: ByteString
-
-    package init(
-        scheme: Scheme, user: ByteString?, password: ByteString?, host: ByteString, port: UInt16?,
-        parameters: [Parameter], headers: ByteString?, text: ByteString
-    ) {
-        self.scheme = scheme
-        self.user = user
-        self.password = password
-        self.host = host
-        self.port = port
-        self.parameters = parameters
-        self.headers = headers
-        self.text = text
-    }
-}
-
-/// A name-addr or addr-spec with the header parameters after it (From, To, Contact, Route, Record-Route, Path).
-package struct NameAddress: Sendable {
-    /// As on the wire, quotes included; `nil` when absent.
-    package let displayName: ByteString?
-    package let uri: SIPURI
-    /// The *header* parameters: what stands after `>`.
-    package let parameters: [Parameter]
-
-    package init(displayName: ByteString?, uri: SIPURI, parameters: [Parameter]) {
-        self.displayName = displayName
-        self.uri = uri
-        self.parameters = parameters
-    }
-
-    package var tag: ByteString? { parameters.value(of: "tag") }
-}
-
-/// One Via value (RFC 3261 section 20.42, RFC 3581).
-package struct Via: Sendable {
-    /// The transport as it was received (`UDP`, `tls-sctp`, ...).
-    package let transport: ByteString
-    package let host: ByteString
+    package let scheme: Scheme
+    /// Whether every part is of the simple form that nearly all have, about which no two readers disagree.
+    package let isPlain: Bool
     package let port: UInt16?
-    package let parameters: [Parameter]
+    // Four bytes for each place: a message has half a dozen URIs.
+    private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    package init(transport: ByteString, host: ByteString, port: UInt16?, parameters: [Parameter]) {
-        self.transport = transport
-        self.host = host
-        self.port = port
-        self.parameters = parameters
+    /// The user part as on the wire (escapes kept), without the password; for `tel:` the number. `nil` when absent.
+    package var user: ByteString? {
+        userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
+    }
+    package var password: ByteString? {
+        userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
+    }
+    /// As on the wire; IPv6 in its brackets. Empty for a URI without a host.
+    package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
+    package var parameters: Parameters {
+        let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
+        return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
+    }
+    /// What follows `?`, not decoded; never copied into a request (RFC 3261 section 16.6).
+    package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
+
+    /// Host and port with the colon between them.
+    package var hostPort: ByteString { text[Int(hostStart)..<Int(addressEnd)] }
+    /// The text before the parameters and headers.
+    package var address: ByteString { text[0..<Int(addressEnd)] }
+    /// The text before the headers.
+    package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
+
+    /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
+    ///
+    /// - Returns: `nil` when there is no scheme, or no host in a `sip:` or `sips:` URI.
+    package init?(_ text: ByteString) {
+        guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
+        self.text = text
+        scheme = parts.scheme
+        isPlain = parts.isPlain
+        port = parts.port
+        userStart = UInt32(parts.user.lowerBound)
+        userEnd = UInt32(parts.user.upperBound)
+        passwordEnd = UInt32(parts.passwordEnd)
+        hostStart = UInt32(parts.host.lowerBound)
+        hostEnd = UInt32(parts.host.upperBound)
+        addressEnd = UInt32(parts.addressEnd)
+        headersStart = UInt32(parts.headersStart ?? 0)
+    }
+}
+
+/// Where the parts of a URI stand.
+private struct URIParts {
+    var scheme = SIPURI.Scheme.other
+    var isPlain = false
+    var port: UInt16?
+    /// Where the user part stands; empty, and where the host begins, when there is none.
+    var user = 0..<0
+    /// Behind the password; the end of the user part when there is none.
+    var passwordEnd = 0
+    var host = 0..<0
+    /// Behind the host and its port.
+    var addressEnd = 0
+    var headersStart: Int?
+
+    init?(_ bytes: Span<UInt8>) {
+        guard let colon = Self.schemeEnd(bytes) else { return nil }
+        if bytes.equalsIgnoringCase(0..<colon, "sip") {
+            scheme = .sip
+        } else if bytes.equalsIgnoringCase(0..<colon, "sips") {
+            scheme = .sips
+        } else {
+            readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
+            return
+        }
+        readUser(bytes, from: colon + 1)
+        readHost(bytes)
+        guard !host.isEmpty else { return nil }
+        readRest(bytes)
     }
 
-    package var branch: ByteString? { parameters.value(of: "branch") }
+    private static func schemeEnd(_ bytes: Span<UInt8>) -> Int? {
+        var colon = 0
+        while colon < bytes.count, bytes[colon].isSchemeByte { colon += 1 }
+        guard colon > 0, bytes[0].isASCIILetter, colon + 1 < bytes.count, bytes[colon] == UInt8(ascii: ":") else {
+            return nil
+        }
+        return colon
+    }
 
-    /// Whether there is an `rport` parameter, with or without a value (RFC 3581 section 4).
-    package var wantsResponsePort: Bool { parameters.contains("rport") }
+    /// A URI that is not SIP's; of `tel:` number and parameters are told apart.
+    private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
+        addressEnd = bytes.count
+        user = start..<start
+        guard isTel else { return }
+        scheme = .tel
+        addressEnd = bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<bytes.count) ?? bytes.count
+        user = start..<addressEnd
+        passwordEnd = addressEnd
+    }
+
+    /// Everything before the first `@` is the user part, whatever it looks like (RFC 4475 section 3.1.1.9).
+    private mutating func readUser(_ bytes: Span<UInt8>, from start: Int) {
+        guard let at = bytes.firstIndex(of: UInt8(ascii: "@"), in: start..<bytes.count) else {
+            user = start..<start
+            passwordEnd = start
+            host = start..<start
+            isPlain = true
+            return
+        }
+        var end = start
+        while end < at, bytes[end].isPlainUserByte { end += 1 }
+        isPlain = end == at && at > start
+        if !isPlain { end = bytes.firstIndex(of: UInt8(ascii: ":"), in: start..<at) ?? at }
+        user = start..<end
+        passwordEnd = at
+        host = at + 1..<at + 1
+    }
+
+    private mutating func readHost(_ bytes: Span<UInt8>) {
+        var index = host.lowerBound
+        while index < bytes.count, bytes[index].isHostByte { index += 1 }
+        host = host.lowerBound..<index
+        if index < bytes.count, bytes[index] == UInt8(ascii: ":"), !host.isEmpty {
+            var number = 0
+            index += 1
+            let digits = index
+            while index < bytes.count, bytes[index].isASCIIDigit, index - digits < 5 {
+                number = number * 10 + Int(bytes[index] - UInt8(ascii: "0"))
+                index += 1
+            }
+            port = index > digits ? UInt16(exactly: number) : nil
+            if port == nil { isPlain = false }
+        }
+        if !host.isEmpty, index == bytes.count || bytes[index].endsAddress {
+            addressEnd = index
+        } else {
+            readOddHost(bytes)
+        }
+    }
+
+    /// An IPv6 address, or what is no host name.
+    private mutating func readOddHost(_ bytes: Span<UInt8>) {
+        isPlain = false
+        let start = host.lowerBound
+        addressEnd = start
+        while addressEnd < bytes.count, !bytes[addressEnd].endsAddress { addressEnd += 1 }
+        var end = addressEnd
+        if start < end, bytes[start] == UInt8(ascii: "[") {
+            end = bytes.firstIndex(of: UInt8(ascii: "]"), in: start..<end).map { $0 + 1 } ?? end
+        } else if let colon = bytes.firstIndex(of: UInt8(ascii: ":"), in: start..<end) {
+            end = colon
+        }
+        host = start..<end
+        port = nil
+        guard end + 1 < addressEnd, bytes[end] == UInt8(ascii: ":") else { return }
+        var number = 0
+        for index in end + 1..<addressEnd {
+            guard bytes[index].isASCIIDigit, number < 65_536 else { return }
+            number = number * 10 + Int(bytes[index] - UInt8(ascii: "0"))
+        }
+        port = UInt16(exactly: number)
+    }
+
+    /// Only what must not stand in a URI at all makes parameters and headers odd, and a parameter without a name.
+    private mutating func readRest(_ bytes: Span<UInt8>) {
+        var index = addressEnd
+        var count = 0
+        while true {
+            index = bytes.next(Self.telling, from: index, to: bytes.count)
+            guard index < bytes.count else { break }
+            if bytes[index] == UInt8(ascii: "?") {
+                if headersStart == nil { headersStart = index + 1 }
+            } else if bytes[index] == UInt8(ascii: ";") {
+                count += 1
+                let next = index + 1 < bytes.count ? bytes[index + 1] : UInt8(ascii: "x")
+                if headersStart == nil, next == UInt8(ascii: "=") || next.endsAddress { isPlain = false }
+            } else {
+                isPlain = false
+            }
+            index += 1
+        }
+        if count > Self.plainParameters { isPlain = false }
+    }
+
+    /// What separates, and what must not be there: white space and control bytes among them.
+    private static let telling =
+        bit(UInt8(ascii: ";")) | bit(UInt8(ascii: "?")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ">"))
+        | bit(UInt8(ascii: "\"")) | 0x1_ffff_ffff
+    private static let plainParameters = 32
+}
+
+extension UInt8 {
+    fileprivate var isSchemeByte: Bool {
+        isASCIILetter || isASCIIDigit || self == UInt8(ascii: "+") || self == UInt8(ascii: "-")
+            || self == UInt8(ascii: ".")
+    }
+
+    fileprivate var endsAddress: Bool { self == UInt8(ascii: ";") || self == UInt8(ascii: "?") }
 }

@@ -1,17 +1,32 @@
-package import Bytes
+import Bytes
 package import Addressing
 
 // What a server writes into the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
 
+/// `;received=...` and, where the client asked for it, `;rport=...`, to be written behind the topmost Via.
+package struct ViaAddition: Hashable, Sendable {
+    /// `nil` when nothing is added.
+    let source: Endpoint?
+    let setsPort: Bool
+
+    package static let none = ViaAddition(nil, setsPort: false)
+
+    package init(_ source: Endpoint?, setsPort: Bool) {
+        self.source = source
+        self.setsPort = setsPort
+    }
+
+    /// The longest text of one.
+    static let longest = 64
+}
+
 extension SIPRequest {
-    /// `;received=...` and, when the client asked for it, `;rport=...` for the topmost Via.
-    ///
     /// If the client asked for `rport`, both are there. Otherwise there is `received` if the sent-by host is not the
     /// source address.
-    package func viaAddition(source: Endpoint) -> ByteString {
+    package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
-        if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .empty }
-        return .viaAddition(source: source, withPort: asksForPort)
+        if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .none }
+        return ViaAddition(source, setsPort: asksForPort)
     }
 
     /// Where a UDP response goes (RFC 3261 section 18.2.2, RFC 3581 section 4); `maddr` is ignored, since it would let
@@ -24,26 +39,12 @@ extension SIPRequest {
 extension MessageFrame {
     /// The addition for a request that could not be read, from the bytes of its topmost Via. `received` is always
     /// there.
-    package func viaAddition(source: Endpoint) -> ByteString {
-        guard let field = fields.first(where: { $0.name == .via }) else { return .empty }
+    package func viaAddition(source: Endpoint) -> ViaAddition {
+        guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
             RawParameters.contains(value) { RawParameters.name($0, $1, equals: "rport") }
         }
-        return .viaAddition(source: source, withPort: asksForPort)
-    }
-}
-
-extension ByteString {
-    fileprivate static func viaAddition(source: Endpoint, withPort: Bool) -> ByteString {
-        var out: [UInt8] = []
-        out.reserveCapacity(64)
-        out.append(";received=")
-        out.append(source.address)
-        if withPort {
-            out.append(";rport=")
-            out.append(decimal: source.port)
-        }
-        return ByteString(copying: out.span)
+        return ViaAddition(source, setsPort: asksForPort)
     }
 }
 
@@ -64,29 +65,38 @@ extension [UInt8] {
         append(decimal: bits & 255)
     }
 
+    package mutating func append(_ addition: ViaAddition) {
+        guard let source = addition.source else { return }
+        append(";received=")
+        append(source.address)
+        guard addition.setsPort else { return }
+        append(";rport=")
+        append(decimal: source.port)
+    }
+
     /// Appends a Via value with `addition` after its own parameters.
     ///
     /// `received` and `rport` of the value are replaced by those of the addition, because what a client wrote there
     /// itself is not believed.
-    mutating func append(viaValue value: ByteString, addition: ByteString) {
-        guard !addition.isEmpty else {
+    mutating func append(viaValue value: ByteString, addition: ViaAddition) {
+        guard addition.source != nil else {
             append(value)
             return
         }
-        let setsPort = addition.withSpan { span in
-            RawParameters.contains(span) { RawParameters.name($0, $1, equals: "rport") }
-        }
         value.withSpan { span in
-            var from = 0
+            var copied = 0
+            var from = RawParameters.end(span, from: 0)
             while from < span.count {
                 let end = RawParameters.end(span, from: from + 1)
-                let isReplaced =
-                    span[from] == UInt8(ascii: ";")
-                    && (RawParameters.name(span, from, equals: "received")
-                        || setsPort && RawParameters.name(span, from, equals: "rport"))
-                if !isReplaced { append(value, from..<end) }
+                if RawParameters.name(span, from, equals: "received")
+                    || addition.setsPort && RawParameters.name(span, from, equals: "rport")
+                {
+                    append(value, copied..<from)
+                    copied = end
+                }
                 from = end
             }
+            append(value, copied..<span.count)
         }
         append(addition)
     }

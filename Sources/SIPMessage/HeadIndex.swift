@@ -1,3 +1,4 @@
+import Bytes
 import SIPGrammar
 
 /// Start line and rows of one message: where they stand, and the first rule they break.
@@ -37,6 +38,8 @@ struct HeadIndex {
         let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 && place < fields.count ? fields[place] : nil
     }
+
+    var hasCredentials: Bool { contains(.authorization) || contains(.proxyAuthorization) }
 
     func contains(_ name: HeaderName) -> Bool { firstPlaces[Int(name.rawValue)] >= 0 }
 
@@ -119,15 +122,17 @@ struct HeadIndex {
     }
 
     private mutating func readRow(_ bytes: Span<UInt8>, _ row: Range<Int>, valueEnd: Int) {
-        var nameEnd = row.lowerBound
-        while nameEnd < valueEnd, bytes[nameEnd].isToken { nameEnd += 1 }
-        var colon = nameEnd
-        while colon < valueEnd, bytes[colon].isBlank { colon += 1 }
-        guard nameEnd > row.lowerBound, colon < valueEnd, bytes[colon] == UInt8(ascii: ":") else {
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":"), in: row.lowerBound..<valueEnd) else {
             fail(.headerSyntax(.other))
             return
         }
+        var nameEnd = colon
+        while nameEnd > row.lowerBound, bytes[nameEnd - 1].isBlank { nameEnd -= 1 }
         let name = HeaderNames.name(bytes, row.lowerBound..<nameEnd)
+        guard name.isWhole || isToken(bytes, row.lowerBound..<nameEnd) else {
+            fail(.headerSyntax(.other))
+            return
+        }
         let value = bytes.trimmed(colon + 1..<valueEnd)
         guard name.isList else {
             note(HeaderField(name: name, row: row, value: value))
@@ -136,10 +141,22 @@ struct HeadIndex {
         readList(bytes, name, row, value)
     }
 
+    private func isToken(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        for index in range where !bytes[index].isToken { return false }
+        return !range.isEmpty
+    }
+
     private static let listBytes = bit(UInt8(ascii: "\"")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ","))
 
     /// Splits at commas outside of quotes and angle brackets.
     private mutating func readList(_ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
+        // Most rows have one value, and most values no quotes.
+        if bytes.firstIndex(of: UInt8(ascii: ","), in: value) == nil,
+            bytes.firstIndex(of: UInt8(ascii: "\""), in: value) == nil
+        {
+            noteListed(name, row, value)
+            return
+        }
         var start = value.lowerBound
         var index = start
         var row = row

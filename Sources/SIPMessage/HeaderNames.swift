@@ -3,73 +3,58 @@ import SIPGrammar
 
 /// Header field names and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// The name in `range`, in any case.
+    /// The name in `range`, in any case. Length and first letter leave at most two to compare with.
     static func name(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         func isName(_ lowercase: StaticString) -> Bool { bytes.equalsIgnoringCase(range, lowercase) }
-        if range.count > 11, bytes[range.lowerBound].asciiLowercased == UInt8(ascii: "p"),
+        guard let first = range.isEmpty ? nil : bytes[range.lowerBound].asciiLowercased else { return .other }
+        if range.count > 11, first == UInt8(ascii: "p"),
             bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-")
         {
             return .pCharging
         }
-        return switch range.count {
-        case 1: compact(bytes[range.lowerBound].asciiLowercased)
-        case 2: isName("to") ? .to : .other
-        case 3: isName("via") ? .via : .other
-        case 4:
-            isName("from")
-                ? .from
-                : isName("cseq")
-                    ? .cseq
-                    : isName("date")
-                        ? .date
-                        : isName("path") ? .path : .other
-        case 5: isName("route") ? .route : isName("allow") ? .allow : isName("event") ? .event : .other
-        case 6: isName("accept") ? .accept : isName("reason") ? .reason : .other
-        case 7:
-            isName("contact")
-                ? .contact
-                : isName("call-id")
-                    ? .callID
-                    : isName("expires")
-                        ? .expires
-                        : isName("require")
-                            ? .require
-                            : isName("privacy") ? .privacy : .other
-        case 8: isName("replaces") ? .replaces : .other
-        case 9:
-            isName("supported")
-                ? .supported : isName("timestamp") ? .timestamp : isName("diversion") ? .diversion : .other
-        case 10: isName("user-agent") ? .userAgent : .other
-        case 11:
-            isName("max-breadth")
-                ? .maxBreadth
-                : isName("min-expires")
-                    ? .minExpires
-                    : isName("retry-after")
-                        ? .retryAfter
-                        : isName("unsupported") ? .unsupported : .other
-        case 12:
-            isName("max-forwards")
-                ? .maxForwards
-                : isName("content-type")
-                    ? .contentType
-                    : isName("record-route")
-                        ? .recordRoute
-                        : isName("feature-caps")
-                            ? .featureCaps
-                            : isName("history-info") ? .historyInfo : .other
-        case 13: isName("authorization") ? .authorization : isName("proxy-require") ? .proxyRequire : .other
-        case 14: isName("content-length") ? .contentLength : .other
-        case 15: isName("remote-party-id") ? .remotePartyID : .other
-        case 16: isName("www-authenticate") ? .wwwAuthenticate : .other
-        case 18: isName("proxy-authenticate") ? .proxyAuthenticate : .other
-        case 19:
-            isName("p-asserted-identity")
-                ? .pAssertedIdentity
-                : isName("proxy-authorization") ? .proxyAuthorization : .other
-        case 20: isName("p-preferred-identity") ? .pPreferredIdentity : .other
-        case 21: isName("p-access-network-info") ? .pAccessNetworkInfo : .other
-        default: .other
+        switch (range.count, first) {
+        case (1, _): return compact(first)
+        case (2, UInt8(ascii: "t")): return isName("to") ? .to : .other
+        case (3, UInt8(ascii: "v")): return isName("via") ? .via : .other
+        case (4, UInt8(ascii: "f")): return isName("from") ? .from : .other
+        case (4, UInt8(ascii: "c")): return isName("cseq") ? .cseq : .other
+        case (4, UInt8(ascii: "d")): return isName("date") ? .date : .other
+        case (4, UInt8(ascii: "p")): return isName("path") ? .path : .other
+        case (5, UInt8(ascii: "r")): return isName("route") ? .route : .other
+        case (5, UInt8(ascii: "a")): return isName("allow") ? .allow : .other
+        case (5, UInt8(ascii: "e")): return isName("event") ? .event : .other
+        case (6, UInt8(ascii: "a")): return isName("accept") ? .accept : .other
+        case (6, UInt8(ascii: "r")): return isName("reason") ? .reason : .other
+        case (7, UInt8(ascii: "c")): return isName("contact") ? .contact : isName("call-id") ? .callID : .other
+        case (7, UInt8(ascii: "e")): return isName("expires") ? .expires : .other
+        case (7, UInt8(ascii: "r")): return isName("require") ? .require : .other
+        case (7, UInt8(ascii: "p")): return isName("privacy") ? .privacy : .other
+        case (8, UInt8(ascii: "r")): return isName("replaces") ? .replaces : .other
+        case (9, UInt8(ascii: "s")): return isName("supported") ? .supported : .other
+        case (9, UInt8(ascii: "t")): return isName("timestamp") ? .timestamp : .other
+        case (9, UInt8(ascii: "d")): return isName("diversion") ? .diversion : .other
+        case (10, UInt8(ascii: "u")): return isName("user-agent") ? .userAgent : .other
+        case (11, UInt8(ascii: "m")):
+            return isName("max-breadth") ? .maxBreadth : isName("min-expires") ? .minExpires : .other
+        case (11, UInt8(ascii: "r")): return isName("retry-after") ? .retryAfter : .other
+        case (11, UInt8(ascii: "u")): return isName("unsupported") ? .unsupported : .other
+        case (12, UInt8(ascii: "m")): return isName("max-forwards") ? .maxForwards : .other
+        case (12, UInt8(ascii: "c")): return isName("content-type") ? .contentType : .other
+        case (12, UInt8(ascii: "r")): return isName("record-route") ? .recordRoute : .other
+        case (12, UInt8(ascii: "f")): return isName("feature-caps") ? .featureCaps : .other
+        case (12, UInt8(ascii: "h")): return isName("history-info") ? .historyInfo : .other
+        case (13, UInt8(ascii: "a")): return isName("authorization") ? .authorization : .other
+        case (13, UInt8(ascii: "p")): return isName("proxy-require") ? .proxyRequire : .other
+        case (14, UInt8(ascii: "c")): return isName("content-length") ? .contentLength : .other
+        case (15, UInt8(ascii: "r")): return isName("remote-party-id") ? .remotePartyID : .other
+        case (16, UInt8(ascii: "w")): return isName("www-authenticate") ? .wwwAuthenticate : .other
+        case (18, UInt8(ascii: "p")): return isName("proxy-authenticate") ? .proxyAuthenticate : .other
+        case (19, UInt8(ascii: "p")):
+            return isName("p-asserted-identity")
+                ? .pAssertedIdentity : isName("proxy-authorization") ? .proxyAuthorization : .other
+        case (20, UInt8(ascii: "p")): return isName("p-preferred-identity") ? .pPreferredIdentity : .other
+        case (21, UInt8(ascii: "p")): return isName("p-access-network-info") ? .pAccessNetworkInfo : .other
+        default: return .other
         }
     }
 
@@ -97,6 +82,9 @@ extension HeaderName {
         default: false
         }
     }
+
+    /// Whether it stands for one name, and not for any that this program does not know or that begins in some way.
+    var isWhole: Bool { self != .other && self != .pCharging }
 
     /// Whether a second row of it makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {

@@ -28,11 +28,12 @@ package struct MessageReader: Sendable {
         // A longer message is refused in any case, so of it only the head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        // The second try has room for everything, since what libosip2 makes of a value is about as long as the value.
-        var spare = 1024 + min(message.count, 2048) / 2
+        let index = HeadIndex(message, limits)
+        // Few messages have a value that libosip2 has to read, and nearly all of those are credentials.
+        var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
-                var attempt = ReadAttempt(memory, limits, isStream: isStream)
+                var attempt = ReadAttempt(memory, index, limits, isStream: isStream)
                 return attempt.message()
             }
             guard missing > 0 else { return result }
@@ -57,11 +58,11 @@ private struct ReadAttempt {
     /// Where the body ends.
     private var end: Int
 
-    init(_ memory: ParserMemory, _ limits: ReaderLimits, isStream: Bool) {
+    init(_ memory: ParserMemory, _ index: HeadIndex, _ limits: ReaderLimits, isStream: Bool) {
         self.memory = memory
         self.limits = limits
         values = ValueReader(memory: memory)
-        index = memory.withBytes { HeadIndex($0, limits) }
+        self.index = index
         end = memory.count
         end = bodyEnd(isStream: isStream)
         if index.fault == nil { checkMandatoryFields() }
@@ -169,7 +170,8 @@ private struct ReadAttempt {
     /// Reads From or To. A tag without a value is refused, because ours would be a second one.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, growing: true) }) else { return nil }
-        return address.tag == nil && address.parameters.contains("tag") ? nil : address
+        if let tag = address.parameters.first(named: "tag"), tag.value == nil { return nil }
+        return address
     }
 
     /// All values of that name, or `nil` when one is malformed; stops behind the limit of contacts.

@@ -18,16 +18,7 @@ extension TransactionTable {
         clients.remove(slot: slot)
     }
 
-    /// The branch parameter for the Via of this transaction's request, with the hash that detects loops
-    /// (RFC 5393 section 4.2.2).
-    package func viaBranch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString {
-        ViaBranch(id: id, loopHash: loopHash).text(branchKey)
-    }
-
-    /// The loop hash of a branch this process made; `nil` for any other, also for a forged one.
-    package func loopHash(inBranch branch: ByteString) -> UInt64? { ViaBranch(branch, branchKey)?.loopHash }
-
-    /// Sends a request; its topmost Via has the branch of ``viaBranch(for:loopHash:)``.
+    /// Sends a request; its topmost Via has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
     ///
     /// Does nothing when the id was started before, or given back.
     ///

@@ -18,10 +18,10 @@ package struct TransactionLimits: Sendable {
 ///
 /// It does no input or output itself: it is told of requests, responses, the core's wishes and the time, and appends
 /// what is to be done to the outputs, in order.
-package struct TransactionTable: Sendable {
+package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
-    let branchKey: BranchKey
+    package let branchKey: BranchKey
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()

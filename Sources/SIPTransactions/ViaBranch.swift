@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 
 /// The secret that marks this process's Via branches; random at every start.
 package struct BranchKey: Sendable {
@@ -8,6 +8,15 @@ package struct BranchKey: Sendable {
         self.first = first
         self.second = second
     }
+
+    /// Appends the branch parameter for the Via of this transaction's request, with the hash that detects loops
+    /// (RFC 5393 section 4.2.2).
+    package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout [UInt8]) {
+        ViaBranch(id: id, loopHash: loopHash).append(to: &out, self)
+    }
+
+    /// The loop hash of a branch this process made; `nil` for any other, also for a forged one.
+    package func loopHash(inBranch branch: ByteString) -> UInt64? { ViaBranch(branch, self)?.loopHash }
 }
 
 /// The branch parameter of our own Via: the magic cookie, 40 bits of keyed hash, the transaction, the loop hash.
@@ -21,14 +30,11 @@ struct ViaBranch: Equatable, Sendable {
     private static let cookie: StaticString = "z9hG4bK"
     private static let length = 7 + 8 + 13 + 13
 
-    func text(_ key: BranchKey) -> ByteString {
-        var out: [UInt8] = []
-        out.reserveCapacity(Self.length)
+    func append(to out: inout [UInt8], _ key: BranchKey) {
         out.append(Self.cookie)
         Self.append(seal(key), digits: 8, to: &out)
         Self.append(id.rawValue, digits: 13, to: &out)
         Self.append(loopHash, digits: 13, to: &out)
-        return ByteString(copying: out.span)
     }
 
     private func seal(_ key: BranchKey) -> UInt64 { sipHash(id.rawValue, loopHash, key) >> 24 }

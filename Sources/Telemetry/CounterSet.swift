@@ -1,3 +1,5 @@
+import Timekeeping
+
 /// All figures of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
@@ -32,13 +34,9 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        var slot = 0
-        var bound = Self.firstBound
-        while slot < Self.slots, duration > bound {
-            slot += 1
-            bound *= 2
-        }
-        counts[slot] &+= 1
+        // How many times the first bound goes into it, begun ones counted; each slot is for twice as many.
+        let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
+        counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
         // A caller's clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))

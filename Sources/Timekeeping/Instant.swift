@@ -12,13 +12,9 @@ package struct Instant: Hashable, Comparable, Sendable {
     package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
     package static func + (instant: Instant, duration: Duration) -> Instant {
-        let (seconds, attoseconds) = duration.components
-        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        guard !overflow else { return seconds < 0 ? .distantPast : .distantFuture }
-        let (sum, overflowed) = instant.nanoseconds.addingReportingOverflow(scaled)
-        guard !overflowed else { return seconds < 0 ? .distantPast : .distantFuture }
-        let (total, overflowedAgain) = sum.addingReportingOverflow(attoseconds / 1_000_000_000)
-        return overflowedAgain ? .distantFuture : Instant(nanoseconds: total)
+        let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.nanoseconds)
+        guard overflow else { return Instant(nanoseconds: sum) }
+        return duration < .zero ? .distantPast : .distantFuture
     }
 
     package static func - (left: Instant, right: Instant) -> Duration {
@@ -42,14 +38,25 @@ package struct UnixTime: Hashable, Comparable, Sendable {
     package static func < (left: UnixTime, right: UnixTime) -> Bool { left.milliseconds < right.milliseconds }
 
     package static func + (time: UnixTime, duration: Duration) -> UnixTime {
-        let (seconds, attoseconds) = duration.components
-        let added = seconds.multipliedReportingOverflow(by: 1000).partialValue
-        let sum = time.milliseconds.addingReportingOverflow(added).partialValue
-        return UnixTime(milliseconds: sum.addingReportingOverflow(attoseconds / 1_000_000_000_000_000).partialValue)
+        UnixTime(milliseconds: time.milliseconds.addingReportingOverflow(duration.nanoseconds / 1_000_000).partialValue)
     }
 
     package static func - (left: UnixTime, right: UnixTime) -> Duration {
         .milliseconds(left.milliseconds.subtractingReportingOverflow(right.milliseconds).partialValue)
+    }
+}
+
+extension Duration {
+    /// Whole nanoseconds, rounded towards zero; the largest or smallest number when they are more.
+    ///
+    /// A deadline is made of one for each message. `components` would divide 128 bits by 128 bits, several times.
+    package var nanoseconds: Int64 {
+        let all = attoseconds
+        let high = UInt64(truncatingIfNeeded: all.magnitude >> 64)
+        guard high < 1_000_000_000 >> 1 else { return all < 0 ? .min : .max }
+        let low = UInt64(truncatingIfNeeded: all.magnitude)
+        let whole = Int64((1_000_000_000 as UInt64).dividingFullWidth((high, low)).quotient)
+        return all < 0 ? -whole : whole
     }
 }
 

@@ -35,14 +35,19 @@ struct ForkTests {
         return fork
     }
 
+    private let via: Via
+    private let to: NameAddress
+
+    init() throws {
+        via = try #require(Via(ByteString("SIP/2.0/UDP h")))
+        to = try #require(NameAddress(ByteString("<sip:b>")))
+    }
+
     private func response(_ status: Status) -> SIPResponse {
-        let uri = SIPURI(
-            scheme: .sip, user: nil, password: nil, host: ByteString("b"), port: nil, parameters: [], headers: nil,
-            text: ByteString("sip:b"))
-        return SIPResponse(
+        SIPResponse(
             frame: MessageFrame(bytes: ByteString("x"), fields: [], headersStart: 1, bodyStart: 1), status: status,
-            via: Via(transport: ByteString("UDP"), host: ByteString("h"), port: nil, parameters: []), viaCount: 2,
-            to: NameAddress(displayName: nil, uri: uri, parameters: []), callID: ByteString("c"),
+            via: via, viaCount: 2, to: to,
+            callID: ByteString("c"),
             cseq: CSeq(number: 1, method: .invite))
     }
 

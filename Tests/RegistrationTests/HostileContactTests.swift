@@ -22,8 +22,9 @@ struct HostileContactTests {
             let reply = try registrar.receive(request)
             guard reply.status == 200 else { continue }
             accepted += 1
-            for value in reply.fields.map(\.value) {
-                #expect(!value.contains(UInt8(ascii: "\n")) && !value.contains(UInt8(ascii: "\r")))
+            for row in reply.rows {
+                #expect(!row.utf8.contains(UInt8(ascii: "\n")) && !row.utf8.contains(UInt8(ascii: "\r")))
+                #expect(["Contact", "Feature-Caps", "Date"].contains { row.hasPrefix("\($0): ") })
             }
             for target in registrar.targets() {
                 let uri = target.requestURI.string

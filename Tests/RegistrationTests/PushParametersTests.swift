@@ -56,12 +56,8 @@ struct PushParametersTests {
         (["pn-provider": "fcm", "pn-prid": ""], .query(.provider(.fcm))),
         (["pn-type": "apple", "pn-tok": ""], .none),
     ])
-    func `empty values count as missing`(parameters: [String: String], expected: PushParameters) {
-        let uri = SIPURI(
-            scheme: .sip, user: ByteString("b"), password: nil, host: ByteString("h"), port: nil,
-            parameters: parameters.map { Parameter(name: ByteString($0.key), value: ByteString($0.value)) },
-            headers: nil, text: ByteString("sip:b@h"))
-        let contact = NameAddress(displayName: nil, uri: uri, parameters: [])
+    func `empty values count as missing`(parameters: [String: String], expected: PushParameters) throws {
+        let contact = try contactOf("<sip:b@h\(parameters.map { ";\($0.key)=\($0.value)" }.joined())>")
         #expect(PushParameters(contact: contact, settings: RegistrarSettings()) == expected)
     }
 

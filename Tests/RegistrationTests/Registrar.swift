@@ -30,13 +30,15 @@ struct Registrar: ~Copyable {
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
         switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
-        case .rejected(let status, let fields): return Reply(status: status, fields: fields, plan: nil)
+        case .rejected(let status, let fields):
+            return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" }, plan: nil)
         case .accepted(let plan):
             if !plan.persist.isEmpty { table.begin(plan) }
             table.apply(plan)
-            return Reply(
-                status: 200, fields: table.okFields(for: plan, date: AddedField("Date", ByteString("now")), now: now),
-                plan: plan)
+            var rows: [UInt8] = []
+            table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows)
+            let text = String(decoding: rows, as: UTF8.self)
+            return Reply(status: 200, rows: text.split(separator: "\r\n").map(String.init), plan: plan)
         }
     }
 
@@ -99,11 +101,12 @@ struct Refused: Error {}
 
 struct Reply {
     let status: Status
-    let fields: [AddedField]
+    /// The rows that the answer adds, without their line ends.
+    let rows: [String]
     let plan: RegisterPlan?
 
     func values(_ name: String) -> [String] {
-        fields.filter { "\($0.name)" == name }.map(\.value.string)
+        rows.filter { $0.hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
     }
 
     var contacts: [String] { values("Contact") }

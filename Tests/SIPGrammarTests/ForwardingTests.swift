@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import SIPGrammar
 import Testing
@@ -31,7 +32,7 @@ struct ForwardingTests {
             requestURI: ByteString("sip:bob@192.0.2.5;ob;pn-prid=new"),
             via: ByteString("SIP/2.0/UDP us;branch=z9hG4bKours"), maxForwards: 69)
         edits.recordRoutes = [ByteString("<sip:us;lr;t=2>"), ByteString("<sip:us;lr>")]
-        edits.topViaAddition = ByteString(";received=10.0.0.9;rport=40000")
+        edits.topViaAddition = ViaAddition(Endpoint(IPAddress(v4: 0x0a00_0009), 40_000), setsPort: true)
         edits.removed = [.proxyAuthorization]
         edits.added = [AddedField("X-Added", ByteString("1"))]
         return edits

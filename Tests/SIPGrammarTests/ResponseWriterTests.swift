@@ -104,16 +104,16 @@ struct ResponseWriterTests {
         ])
     func `a response goes where the request came from`(via: String, addition: String, target: String) throws {
         let options = try options(via: via)
-        #expect(options.viaAddition(source: source).string == addition)
+        #expect(text(options.viaAddition(source: source)) == addition)
         #expect(options.responseEndpoint(source: source).description == target)
     }
 
     @Test func `an IPv6 source is written without brackets and compared with the host in them`() throws {
         let address = try #require(IPAddress("2001:db8::9"))
         let source = Endpoint(address, 5060)
-        #expect(try options(via: "SIP/2.0/UDP [2001:DB8:0::9];branch=z").viaAddition(source: source).isEmpty)
+        #expect(try options(via: "SIP/2.0/UDP [2001:DB8:0::9];branch=z").viaAddition(source: source) == .none)
         #expect(
-            try options(via: "SIP/2.0/UDP h;branch=z").viaAddition(source: source).string == ";received=2001:db8::9")
+            text(try options(via: "SIP/2.0/UDP h;branch=z").viaAddition(source: source)) == ";received=2001:db8::9")
     }
 
     @Test(
@@ -132,5 +132,11 @@ struct ResponseWriterTests {
         let bytes = options.response(.ok, viaAddition: options.viaAddition(source: source))
         #expect(bytes.lines.contains("\nVia: \(expected)\n"))
         #expect(options.frame.viaAddition(source: source) == options.viaAddition(source: source))
+    }
+
+    private func text(_ addition: ViaAddition) -> String {
+        var out: [UInt8] = []
+        out.append(addition)
+        return String(decoding: out, as: UTF8.self)
     }
 }

@@ -116,8 +116,8 @@ struct ReaderTests {
     }
 
     @Test func `a contact may end with an empty parameter`() throws {
-        #expect(try contact("<sip:u@h>;q=")?.parameters == [Parameter(name: ByteString("q"), value: nil)])
-        #expect(try contact("<sip:u@h>;q=1;")?.parameters.count == 1)
+        #expect(try contact("<sip:u@h>;q=")?.parameters.first(named: "q")?.value == nil)
+        #expect(try contact("<sip:u@h>;q=1;")?.parameters.map(\.name) == [ByteString("q")])
     }
 
     @Test func `a tag must have a value`() throws {
@@ -188,7 +188,7 @@ struct ReaderTests {
     @Test func `sips and upper case schemes are SIP`() throws {
         #expect(try contact("<SIPS:u@h>")?.uri.scheme == .sips)
         #expect(try contact("<Sip:u@h>")?.uri.scheme == .sip)
-        #expect(try contact("<sipx:u@h>")?.uri.scheme == .other(ByteString("sipx")))
+        #expect(try contact("<sipx:u@h>")?.uri.scheme == .other)
     }
 
     @Test func `rows and comma-separated values are the same`() throws {

@@ -78,7 +78,7 @@ struct TortureTests {
         #expect(register.contacts.map { $0.uri.user?.percentDecoded().count } == [1, 2])
         #expect(try message("esc02").method == .other(ByteString("RE%47IST%45R")))
         #expect(try message("semiuri").uri.user == "user;par=u%40example.net")
-        #expect(try message("semiuri").uri.parameters.isEmpty)
+        #expect(try message("semiuri").uri.parameters.text.isEmpty)
     }
 
     @Test func `a second request in the datagram is no part of the first`() throws {
@@ -95,10 +95,10 @@ struct TortureTests {
     }
 
     @Test func `schemes that are not SIP are told apart`() throws {
-        #expect(try message("unkscm").uri.scheme == .other(ByteString("nobodyknowsthisscheme")))
-        #expect(try message("novelsc").uri.scheme == .other(ByteString("soap.beep")))
+        #expect(try message("unkscm").uri.scheme == .other)
+        #expect(try message("novelsc").uri.scheme == .other)
         let register = try message("unksm2")
-        #expect(register.to.uri.scheme == .other(ByteString("isbn")))
+        #expect(register.to.uri.scheme == .other)
         #expect(register.from.tag == "3234233")
         #expect(register.contacts.first?.uri.text == "name:John_Smith")
     }
@@ -106,10 +106,10 @@ struct TortureTests {
     @Test func `parameters belong to the field without brackets, to the URI inside`() throws {
         let outside = try #require(try message("cparam01").contacts.first)
         #expect(outside.parameters.contains("unknownparam"))
-        #expect(outside.uri.parameters.isEmpty)
+        #expect(outside.uri.parameters.text.isEmpty)
         let inside = try #require(try message("cparam02").contacts.first)
         #expect(inside.uri.parameters.contains("unknownparam"))
-        #expect(inside.parameters.isEmpty)
+        #expect(inside.parameters.text.isEmpty)
     }
 
     @Test func `headers of a URI stay in the URI`() throws {

@@ -60,7 +60,7 @@ final class TableFixture {
         _ method: String, on flow: Flow = udp, loopHash: UInt64 = 5
     ) throws -> (id: ClientTransactionID, branch: String) {
         let id = try reserve()
-        let branch = table.viaBranch(for: id, loopHash: loopHash).string
+        let branch = table.branchKey.branch(for: id, loopHash: loopHash).string
         var message = TestMessage(method, branch: branch)
         message.body = "body"
         table.start(id, request: message.outgoing, on: flow, now: now, into: &out)
@@ -126,3 +126,11 @@ final class TableFixture {
 }
 
 struct Unexpected: Error {}
+
+extension BranchKey {
+    func branch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString {
+        var out: [UInt8] = []
+        appendBranch(for: id, loopHash: loopHash, to: &out)
+        return ByteString(out)
+    }
+}

@@ -15,28 +15,28 @@ struct TransactionTableClientTests {
     @Test func `a branch leads back to its loop hash, written in either case`() throws {
         let id = try fixture.reserve()
         for hash: UInt64 in [0, 1, 0x0123_4567_89ab_cdef, .max] {
-            let branch = fixture.table.viaBranch(for: id, loopHash: hash)
+            let branch = fixture.table.branchKey.branch(for: id, loopHash: hash)
             #expect(branch.count == 41 && branch.hasPrefix("z9hG4bK"))
-            #expect(fixture.table.loopHash(inBranch: branch) == hash)
-            #expect(fixture.table.loopHash(inBranch: ByteString(branch.string.uppercased())) == hash)
+            #expect(fixture.table.branchKey.loopHash(inBranch: branch) == hash)
+            #expect(fixture.table.branchKey.loopHash(inBranch: ByteString(branch.string.uppercased())) == hash)
         }
     }
 
     @Test func `a branch of another process, or changed in any place, is not ours`() throws {
         let id = try fixture.reserve()
-        let branch = fixture.table.viaBranch(for: id, loopHash: 77)
-        #expect(TransactionTable(branchKey: BranchKey(1, 3)).loopHash(inBranch: branch) == nil)
+        let branch = fixture.table.branchKey.branch(for: id, loopHash: 77)
+        #expect(BranchKey(1, 3).loopHash(inBranch: branch) == nil)
         for place in 0..<branch.count {
             for replacement in Set("0123456789abcdefghijklmnopqrstuvwz~\u{0}".utf8).subtracting([
                 branch[place].asciiLowercased
             ]) {
                 var bytes = branch.array
                 bytes[place] = replacement
-                #expect(fixture.table.loopHash(inBranch: ByteString(bytes)) == nil)
+                #expect(fixture.table.branchKey.loopHash(inBranch: ByteString(bytes)) == nil)
             }
         }
-        #expect(fixture.table.loopHash(inBranch: branch[0..<40]) == nil)
-        #expect(fixture.table.loopHash(inBranch: ByteString("z9hG4bK")) == nil)
+        #expect(fixture.table.branchKey.loopHash(inBranch: branch[0..<40]) == nil)
+        #expect(fixture.table.branchKey.loopHash(inBranch: ByteString("z9hG4bK")) == nil)
     }
 
     // MARK: Requests other than INVITE
@@ -153,7 +153,7 @@ struct TransactionTableClientTests {
         fixture.receive(200, branch, "BYE")
         fixture.receive(200, branch, "CANCEL")
         let reserved = try fixture.reserve()
-        fixture.receive(200, fixture.table.viaBranch(for: reserved, loopHash: 0).string, "INVITE")
+        fixture.receive(200, fixture.table.branchKey.branch(for: reserved, loopHash: 0).string, "INVITE")
         var unbranched = TestMessage(status: 200, branch: branch, method: "INVITE")
         unbranched.via = "SIP/2.0/UDP proxy.example:5060"
         var out: [TransactionOutput] = []

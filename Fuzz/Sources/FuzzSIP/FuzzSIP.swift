@@ -54,7 +54,7 @@ private func check(_ request: SIPRequest) {
     answer(request.frame, tag: request.to.tag == nil, callID: request.callID, addition: edits.topViaAddition)
 }
 
-private func answer(_ frame: MessageFrame, tag: Bool, callID: ByteString, addition: ByteString) {
+private func answer(_ frame: MessageFrame, tag: Bool, callID: ByteString, addition: ViaAddition) {
     let bytes = frame.response(.ok, toTag: tag ? ByteString("ours") : nil, viaAddition: addition)
     guard let message = reread(bytes) else { return }
     guard case .response(let response) = message else { fatalError("a response became a request") }
@@ -89,7 +89,7 @@ private func touch(_ bytes: ByteString) {
     bytes.withSpan { span in for index in 0..<span.count { unsafe sum &+= Int(span[index]) } }
 }
 
-private func touch(_ parameters: [Parameter]) {
+private func touch(_ parameters: Parameters) {
     for parameter in parameters {
         touch(parameter.name)
         if let value = parameter.value { touch(value.percentDecoded().unquoted()) }

@@ -129,9 +129,11 @@ extension ProxyEngine {
         counters.count(.registerAccepted)
         // Where nobody has to prove himself, a contact is all the proof there is.
         if !settings.authenticates { noteProved(incoming.flow) }
-        let fields = registrar.okFields(for: plan, now: now)
         if let server = incoming.server {
-            respond(server, .ok, incoming.response(.ok, toTag: tags.next(), fields: fields), now: now)
+            let answer = incoming.response(.ok, toTag: tags.next(), reserving: 512) { out in
+                registrar.appendOKFields(for: plan, now: now, to: &out)
+            }
+            respond(server, .ok, answer, now: now)
             settle(now: now)
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }

@@ -78,8 +78,8 @@ package struct Registrar: ~Copyable {
     mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     /// What the 200 to a REGISTER says of the bindings.
-    mutating func okFields(for plan: RegisterPlan, now: Moment) -> [AddedField] {
-        bindings.okFields(for: plan, date: dateField.field(at: now.date), now: now)
+    mutating func appendOKFields(for plan: RegisterPlan, now: Moment, to out: inout [UInt8]) {
+        bindings.appendOKFields(for: plan, date: dateField.field(at: now.date), now: now, to: &out)
     }
 
     // MARK: Bookkeeping

@@ -11,7 +11,7 @@ struct IncomingRequest {
     /// It came from a trusted peer.
     let isTrusted: Bool
     /// `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded request.
-    let viaAddition: ByteString
+    let viaAddition: ViaAddition
     let responseFlow: Flow
     /// The key for its transaction, which it may not have yet.
     private(set) var key: TransactionKey?
@@ -50,6 +50,14 @@ struct IncomingRequest {
 
     func response(_ status: Status, toTag: ByteString?, fields: [AddedField]) -> [UInt8] {
         request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
+    }
+
+    /// The same, with fields that are written in place, for which about `size` bytes are reserved.
+    func response(
+        _ status: Status, toTag: ByteString?, reserving size: Int, _ appendFields: (inout [UInt8]) -> Void
+    ) -> [UInt8] {
+        request.response(
+            status, toTag: toTag, viaAddition: viaAddition, reserving: size, appendFields)
     }
 }
 

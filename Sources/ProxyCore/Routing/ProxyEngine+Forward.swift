@@ -176,9 +176,9 @@ extension ProxyEngine {
         via.append(" ")
         via.append(listener.sentBy)
         via.append(";branch=")
-        via.append(transactions.viaBranch(for: client, loopHash: hash))
+        transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
         via.append(";rport")
-        return ByteString(via)
+        return ByteString(copying: via.span)
     }
 
     // MARK: Record-Route

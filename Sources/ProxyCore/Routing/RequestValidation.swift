@@ -9,7 +9,7 @@ enum RequestValidation {
     /// Why a request is refused; `nil` when it is not. One that is for us may have no hops left, and may require only what is
     /// known here.
     static func check(
-        _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, transactions: TransactionTable
+        _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
     ) -> Refusal? {
         switch request.uri.scheme {
         case .sip, .sips, .tel: break
@@ -21,7 +21,7 @@ enum RequestValidation {
         {
             return Refusal(.badRequest)
         }
-        if isLooped(request, fromTrusted: fromTrusted, transactions) { return Refusal(.loopDetected) }
+        if isLooped(request, fromTrusted: fromTrusted, branchKey) { return Refusal(.loopDetected) }
         if let unsupported = unsupported(in: .proxyRequire, of: request, known: []) { return unsupported }
         guard isForUs else { return nil }
         return unsupported(in: .require, of: request, known: extensions)
@@ -59,14 +59,14 @@ enum RequestValidation {
 
     /// RFC 5393 section 4.2: one of the Vias is ours and everything that decides the way is as it was then.
     private static func isLooped(
-        _ request: SIPRequest, fromTrusted: Bool, _ transactions: TransactionTable
+        _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
         let vias = request.frame.values(of: .via)
         guard vias.count > 1 else { return false }
         let hash = loopHash(request, fromTrusted: fromTrusted)
         return vias.contains { via in
             guard let branch = branch(in: via) else { return false }
-            return transactions.loopHash(inBranch: branch) == hash
+            return branchKey.loopHash(inBranch: branch) == hash
         }
     }
 

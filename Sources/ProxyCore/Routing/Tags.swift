@@ -28,11 +28,6 @@ struct Tags {
     }
 
     private static func text(_ mixed: UInt64) -> ByteString {
-        var text: [UInt8] = []
-        text.reserveCapacity(16)
-        for shift in stride(from: 56, through: 0, by: -8) {
-            text.append(hex: UInt8(truncatingIfNeeded: mixed >> UInt64(shift)))
-        }
-        return ByteString(text)
+        ByteString(hex: mixed)
     }
 }

@@ -233,7 +233,7 @@ package struct DigestAuthenticator: Sendable {
     /// since proxies and phones disagree about parameters and ports.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
-        guard let given = URIText.read(text) else { return false }
+        guard let given = SIPURI(text) else { return false }
         return given.scheme == uri.scheme && given.user?.percentDecoded() == uri.user?.percentDecoded()
             && SIPURI.isSameHost(given.host, uri.host)
     }

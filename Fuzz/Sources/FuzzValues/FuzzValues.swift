@@ -1,0 +1,45 @@
+import Bytes
+import SIPGrammar
+@testable import SIPMessage
+
+/// A value that our own reading calls plain is taken without asking libosip2: it must be one that libosip2 takes too, and
+/// whose parts it finds in the same places.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    // A message with control bytes is refused before its values are looked at; folds and tabs are white space here.
+    guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
+        return 0
+    }
+    let (_, missing) = ParserMemory.read(bytes.span, spare: 64 * bytes.count + 4096) { memory in
+        let reader = ValueReader(memory: memory)
+        let range = 1..<bytes.count
+        switch kind {
+        case UInt8(ascii: "v"): checkVia(reader, range)
+        case UInt8(ascii: "a"): checkAddress(reader, range)
+        default: checkURI(reader, range)
+        }
+    }
+    precondition(missing == 0, "the judge had too little memory")
+    return 0
+}
+
+private func checkURI(_ reader: ValueReader, _ range: Range<Int>) {
+    guard let uri = SIPURI(reader.memory.slice(range)), uri.isPlain else { return }
+    precondition(reader.isAcceptable(uri, range), "libosip2 reads a plain URI otherwise")
+    precondition(uri.scheme == .sip || uri.scheme == .sips, "a plain URI of another scheme")
+}
+
+private func checkVia(_ reader: ValueReader, _ range: Range<Int>) {
+    guard let via = Via(reader.memory.slice(range)), via.isPlain else { return }
+    precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via otherwise")
+}
+
+/// Without brackets the parameters are the field's, and with them the URI's: what is read again must be the same.
+private func checkAddress(_ reader: ValueReader, _ range: Range<Int>) {
+    guard let address = reader.nameAddress(range) else { return }
+    precondition(
+        reader.uri(range.lowerBound + address.uriStart..<range.lowerBound + address.uriStart + address.uri.text.count)
+            != nil, "a URI is only good in brackets")
+    for parameter in address.parameters { precondition(!parameter.name.isEmpty, "a parameter without a name") }
+}

@@ -1,0 +1,92 @@
+package import Bytes
+
+/// A name-addr or addr-spec with the header parameters after it (From, To, Contact, Route, Record-Route, Path): its text,
+/// and where the parts stand in it.
+package struct NameAddress: Sendable {
+    package let uri: SIPURI
+    private let value: ByteString
+    private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
+
+    /// As on the wire, quotes included; `nil` when absent.
+    package var displayName: ByteString? {
+        displayStart < displayEnd ? value[Int(displayStart)..<Int(displayEnd)] : nil
+    }
+    /// The *header* parameters: what stands after `>`.
+    package var parameters: Parameters {
+        parametersStart < value.count ? Parameters(value[parametersStart..<value.count]) : .none
+    }
+    package var tag: ByteString? { parametersStart < value.count ? parameters.value(of: "tag") : nil }
+
+    /// Where the URI and the header parameters begin in the value.
+    package var uriStart: Int { Int(uriPlace) }
+    package var parametersStart: Int { Int(parametersPlace) }
+
+    /// A URI without anything around it.
+    package init(_ uri: SIPURI) {
+        self.uri = uri
+        value = .empty
+        displayStart = 0
+        displayEnd = 0
+        uriPlace = 0
+        parametersPlace = 0
+    }
+
+    /// Finds the parts of a whole value (RFC 3261 section 20.10). Whether URI and parameters are well-formed is the
+    /// message reader's business.
+    ///
+    /// - Returns: `nil` when it is not clear what is the URI.
+    package init?(_ value: ByteString) {
+        guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
+        self.uri = uri
+        self.value = value
+        displayStart = UInt32(places.display.lowerBound)
+        displayEnd = UInt32(places.display.upperBound)
+        uriPlace = UInt32(places.uri.lowerBound)
+        parametersPlace = UInt32(places.parametersStart)
+    }
+
+    private struct Places {
+        var display = 0..<0
+        var uri = 0..<0
+        /// Where the first `;` of the header parameters stands, or the end.
+        var parametersStart = 0
+
+        init?(_ bytes: Span<UInt8>) {
+            guard let start = Self.uriStart(bytes) else { return nil }
+            guard start.hasBrackets else {
+                parametersStart = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
+                uri = bytes.trimmed(0..<parametersStart)
+                // Without brackets it is not clear whether these belong to the URI or to the field.
+                for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") {
+                    return nil
+                }
+                return
+            }
+            guard let end = bytes.firstIndex(of: UInt8(ascii: ">"), in: start.place..<bytes.count) else { return nil }
+            if start.place > 1 { display = bytes.trimmed(0..<start.place - 1) }
+            uri = start.place..<end
+            parametersStart = bytes.skipSpace(from: end + 1, to: bytes.count)
+        }
+
+        /// Where the URI begins: behind `<`, which a display name may precede, or with the value.
+        private static func uriStart(_ bytes: Span<UInt8>) -> (place: Int, hasBrackets: Bool)? {
+            var index = 0
+            if index < bytes.count, bytes[index] == UInt8(ascii: "\"") {
+                guard let quoteEnd = bytes.quoteEnd(from: 1, to: bytes.count) else { return nil }
+                index = bytes.skipSpace(from: quoteEnd, to: bytes.count)
+                guard index < bytes.count, bytes[index] == UInt8(ascii: "<") else { return nil }
+                return (index + 1, true)
+            }
+            while index < bytes.count {
+                switch bytes[index] {
+                case UInt8(ascii: "<"): return (index + 1, true)
+                case UInt8(ascii: ";"), UInt8(ascii: ":"): return (0, false)
+                // Not in a display name without quotes (RFC 4475 section 3.1.2.15), nor in a scheme.
+                case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: ">"), UInt8(ascii: "\\"): return nil
+                default: index += 1
+                }
+            }
+            return nil
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package import Bytes
+
+/// One `name[=value]`. The value is as it stood on the wire, with its escapes and quotes; an empty one reads as none.
+package struct Parameter: Hashable, Sendable {
+    package let name: ByteString
+    package let value: ByteString?
+}
+
+extension [UInt8] {
+    /// Appends a semicolon and the parameter as it stood on the wire.
+    package mutating func append(_ parameter: Parameter) {
+        append(";")
+        append(parameter.name)
+        guard let value = parameter.value else { return }
+        append("=")
+        append(value)
+    }
+}
+
+/// The parameters of a URI or of a header field value: the text that they stand in, from the first `;` to the end.
+///
+/// They are told apart when somebody asks for one, since most are never asked for. Whether the text is well-formed is
+/// the message reader's business; odd text gives odd parameters, never a trap.
+package struct Parameters: Sequence, Sendable {
+    package let text: ByteString
+
+    package init(_ text: ByteString) { self.text = text }
+
+    package static let none = Parameters(.empty)
+
+    /// The first parameter of that lower-case name, its name compared without case.
+    package func first(named name: StaticString) -> Parameter? {
+        guard let place = place(of: name) else { return nil }
+        return Parameter(name: text[place.name], value: place.value.map { text[$0] })
+    }
+
+    /// Its value; `nil` when the parameter is missing or has none.
+    package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
+
+    package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
+
+    private func place(of name: StaticString) -> ParameterPlace? {
+        guard !text.isEmpty else { return nil }
+        return text.withSpan { bytes in
+            var index = 0
+            while let place = ParameterPlace(bytes, from: &index) {
+                if bytes.equalsIgnoringCase(place.name, name) { return place }
+            }
+            return nil
+        }
+    }
+
+    package func makeIterator() -> Iterator { Iterator(text: text) }
+
+    package struct Iterator: IteratorProtocol {
+        fileprivate let text: ByteString
+        private var index = 0
+
+        fileprivate init(text: ByteString) { self.text = text }
+
+        package mutating func next() -> Parameter? {
+            guard let place = text.withSpan({ ParameterPlace($0, from: &index) }) else { return nil }
+            return Parameter(name: text[place.name], value: place.value.map { text[$0] })
+        }
+    }
+}
+
+/// Where one parameter stands.
+struct ParameterPlace {
+    let name: Range<Int>
+    let value: Range<Int>?
+
+    /// The next parameter at or behind `index`, which moves behind it. Parameters without a name are passed over;
+    /// a value in quotes is kept whole.
+    init?(_ bytes: Span<UInt8>, from index: inout Int) {
+        while index < bytes.count {
+            let start = index
+            let (equals, end) = Self.end(bytes, from: start)
+            index = end + 1
+            let name = bytes.trimmed(start..<(equals ?? end))
+            guard !name.isEmpty else { continue }
+            self.name = name
+            let value = equals.map { bytes.trimmed($0 + 1..<end) }
+            self.value = value.flatMap { $0.isEmpty ? nil : $0 }
+            return
+        }
+        return nil
+    }
+
+    /// Where the parameter ends that begins at `start`, and where its first `=` stands.
+    private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
+        let end = bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<bytes.count) ?? bytes.count
+        let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: start..<end)
+        guard bytes.firstIndex(of: UInt8(ascii: "\""), in: start..<end) != nil else { return (equals, end) }
+        var index = start
+        while index < bytes.count, bytes[index] != UInt8(ascii: ";") {
+            if bytes[index] == UInt8(ascii: "\"") {
+                index = bytes.quoteEnd(from: index + 1, to: bytes.count) ?? bytes.count
+            } else {
+                index += 1
+            }
+        }
+        return (equals, index)
+    }
+}

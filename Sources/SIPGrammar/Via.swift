@@ -1,0 +1,101 @@
+package import Bytes
+
+/// One Via value (RFC 3261 section 20.42, RFC 3581): its text, and where the parts stand in it.
+package struct Via: Sendable {
+    package let text: ByteString
+    package let port: UInt16?
+    /// Whether protocol, transport and sent-by are of the simple form that nearly all have.
+    package let isPlain: Bool
+    private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
+
+    /// The transport as it was received (`UDP`, `tls-sctp`, ...).
+    package var transport: ByteString { text[Int(transportStart)..<Int(transportEnd)] }
+    package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
+    package var parameters: Parameters {
+        parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
+    }
+    /// Where the first `;` stands, or the end.
+    package var parametersStart: Int { Int(parametersPlace) }
+    package var branch: ByteString? { parameters.value(of: "branch") }
+
+    /// Whether there is an `rport` parameter, with or without a value (RFC 3581 section 4).
+    package var wantsResponsePort: Bool { parameters.contains("rport") }
+
+    /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
+    ///
+    /// - Returns: `nil` when it has not the form `SIP/2.0/transport host[:port]`; white space is allowed around slashes
+    ///   and colon.
+    package init?(_ text: ByteString) {
+        guard let parts = text.withSpan({ ViaParts($0) }) else { return nil }
+        self.text = text
+        port = parts.port
+        isPlain = parts.isPlain
+        transportStart = UInt32(parts.transport.lowerBound)
+        transportEnd = UInt32(parts.transport.upperBound)
+        hostStart = UInt32(parts.host.lowerBound)
+        hostEnd = UInt32(parts.host.upperBound)
+        parametersPlace = UInt32(parts.end)
+    }
+}
+
+private struct ViaParts {
+    var transport = 0..<0
+    var host = 0..<0
+    var port: UInt16?
+    /// Where the parameters begin.
+    var end: Int
+    var isPlain = false
+    private var index = 0
+
+    init?(_ bytes: Span<UInt8>) {
+        end = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
+        if end > 8, bytes.equalsIgnoringCase(0..<8, "sip/2.0/") {
+            index = 8
+            isPlain = !bytes[8].isLinearSpace
+        }
+        if !isPlain {
+            index = 0
+            guard skip(bytes, "sip"), skip(bytes, "/"), skip(bytes, "2.0"), skip(bytes, "/") else { return nil }
+        }
+        let start = index
+        while index < end, bytes[index].isToken { index += 1 }
+        guard index > start, index < end, bytes[index].isLinearSpace else { return nil }
+        transport = start..<index
+        guard readSentBy(bytes, bytes.trimmed(index..<end)) else { return nil }
+    }
+
+    private mutating func skip(_ bytes: Span<UInt8>, _ text: StaticString) -> Bool {
+        let next = index + text.utf8CodeUnitCount
+        guard next <= end, bytes.equalsIgnoringCase(index..<next, text) else { return false }
+        index = bytes.skipSpace(from: next, to: end)
+        return true
+    }
+
+    private mutating func readSentBy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        guard !range.isEmpty else { return false }
+        index = range.lowerBound
+        if bytes[index] == UInt8(ascii: "[") {
+            isPlain = false
+            guard let close = bytes.firstIndex(of: UInt8(ascii: "]"), in: range),
+                bytes.firstIndex(of: UInt8(ascii: ":"), in: index..<close) != nil
+            else { return false }
+            index = close + 1
+        } else {
+            while index < range.upperBound, bytes[index].isHostByte { index += 1 }
+        }
+        host = range.lowerBound..<index
+        guard !host.isEmpty else { return false }
+        index = bytes.skipSpace(from: index, to: range.upperBound)
+        guard index < range.upperBound else { return true }
+        guard bytes[index] == UInt8(ascii: ":") else { return false }
+        let digits = bytes.trimmed(index + 1..<range.upperBound)
+        if digits.lowerBound > host.upperBound + 1 { isPlain = false }
+        var number = 0
+        for place in digits {
+            guard bytes[place].isASCIIDigit, number < 65_536 else { return false }
+            number = number * 10 + Int(bytes[place] - UInt8(ascii: "0"))
+        }
+        port = UInt16(exactly: number)
+        return !digits.isEmpty && port != nil
+    }
+}
