@@ -10,12 +10,25 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
 
     /// Reads `1.2.3.4:5060` or `[2001:db8::1]:5060`.
     package init?(_ text: some StringProtocol) {
-        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
-            let address = IPAddress(text[..<colon])
-        else { return nil }
+        let bytes = Array(text.utf8)
+        self.init(ascii: bytes.span)
+    }
+
+    package init?(ascii: Span<UInt8>) {
+        var colon = ascii.count - 1
+        while colon > 0, ascii[colon] != UInt8(ascii: ":") { colon -= 1 }
+        guard colon > 0, colon + 1 < ascii.count else { return nil }
+        var port: UInt32 = 0
+        for index in colon + 1..<ascii.count {
+            let digit = ascii[index] &- UInt8(ascii: "0")
+            guard digit <= 9 else { return nil }
+            port = port * 10 + UInt32(digit)
+            guard port <= UInt16.max else { return nil }
+        }
+        guard let address = IPAddress(ascii: ascii.extracting(0..<colon)) else { return nil }
         // "::1:5060" would be ambiguous: IPv6 with a port needs its brackets.
-        guard address.isV4 || text.hasPrefix("[") else { return nil }
-        self.init(address, port)
+        guard address.isV4 || ascii[0] == UInt8(ascii: "[") else { return nil }
+        self.init(address, UInt16(truncatingIfNeeded: port))
     }
 
     package var description: String { "\(address.uriHost):\(port)" }

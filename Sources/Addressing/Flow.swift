@@ -17,11 +17,25 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 
     /// As it stands in a `transport=` URI parameter and in settings.
-    package var parameterName: String { viaName.lowercased() }
+    package var parameterName: String {
+        switch self {
+        case .udp: "udp"
+        case .tcp: "tcp"
+        case .tls: "tls"
+        case .ws: "ws"
+        case .wss: "wss"
+        }
+    }
 
     package init?(parameter text: some StringProtocol) {
-        guard let match = Self.allCases.first(where: { $0.parameterName == text.lowercased() }) else { return nil }
-        self = match
+        switch text.lowercased() {
+        case "udp": self = .udp
+        case "tcp": self = .tcp
+        case "tls": self = .tls
+        case "ws": self = .ws
+        case "wss": self = .wss
+        default: return nil
+        }
     }
 }
 

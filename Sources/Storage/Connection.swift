@@ -8,6 +8,8 @@ import CSQLite
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
+    /// Those whose text is part of the program, by its address.
+    private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
     /// Opens the database at `path`; `:memory:` is one that ends with the connection.
@@ -46,14 +48,26 @@ import CSQLite
         return statement
     }
 
+    /// The same for SQL that is part of the program. No text is hashed to find it.
+    package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
+        let address = unsafe UInt(bitPattern: sql.utf8Start)
+        if let statement = fixed[address] {
+            statement.reset()
+            return statement
+        }
+        let statement = try Statement(sql: sql.description, on: handle)
+        fixed[address] = statement
+        return statement
+    }
+
     /// Runs `body` in a transaction: all of it is committed, or nothing when it throws.
     ///
     /// The write lock is taken first, so that the body cannot fail for another writer half-way.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
-        try statement("BEGIN IMMEDIATE").run()
+        try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
             let result = try body()
-            try statement("COMMIT").run()
+            try statement(fixed: "COMMIT").run()
             return result
         } catch {
             // Some errors have rolled back already; then this one fails, and that is fine.

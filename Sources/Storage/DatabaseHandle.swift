@@ -7,7 +7,11 @@ import Glibc
     /// Written by SQLite's hook after each commit; nil while SQLite copies the log by itself.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
+    /// Once in a process, before the first database is opened. Where that is too late, SQLite is a little slower.
+    private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
+
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
+        _ = Self.isConfigured
         if access == .readWriteCreate { try Self.create(path) }
         let flags =
             switch access {

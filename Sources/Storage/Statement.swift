@@ -9,6 +9,13 @@ import CSQLite
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
+    /// Whether nothing is bound and no rows are left.
+    private var isClean = true
+    /// Where bound bytes stand until the statement is reset, as far as there is room: a copy of SQLite's own would be
+    /// an allocation for each of them.
+    private var bound: UnsafeMutableRawBufferPointer?
+    private var boundCount = 0
+    private static let boundCapacity = 2048
 
     init(sql: String, on handle: DatabaseHandle) throws(SQLError) {
         var raw: OpaquePointer?
@@ -20,7 +27,10 @@ import CSQLite
         unsafe self.raw = raw
     }
 
-    deinit { unsafe sqlite3_finalize(raw) }
+    deinit {
+        unsafe sqlite3_finalize(raw)
+        unsafe bound?.deallocate()
+    }
 
     // MARK: Running
 
@@ -29,6 +39,7 @@ import CSQLite
     /// - Returns: whether there is one. Without one the statement is reset.
     /// - Throws: what SQLite says; the statement is reset.
     package func step() throws(SQLError) -> Bool {
+        isClean = false
         var code = bindingFailure
         if code == SQLITE_OK { code = unsafe sqlite3_step(raw) }
         if code == SQLITE_ROW { return true }
@@ -48,9 +59,12 @@ import CSQLite
 
     /// Forgets the rows left and all that was bound.
     package func reset() {
+        guard !isClean else { return }
         unsafe sqlite3_reset(raw)
         unsafe sqlite3_clear_bindings(raw)
         bindingFailure = SQLITE_OK
+        boundCount = 0
+        isClean = true
     }
 
     // MARK: Parameters
@@ -63,34 +77,50 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Text that may hold any bytes; SQLite copies them and does not check that they are UTF-8.
+    /// Text that may hold any bytes; they are copied, and SQLite does not check that they are UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
-        // An empty span has a null pointer, which would bind NULL.
-        guard !text.isEmpty else {
-            note(unsafe sqlite3_bind_text64(raw, position(index), "", 0, Self.copies, UInt8(SQLITE_UTF8)))
-            return
+        guard let copy = unsafe keep(text) else {
+            return unsafe text.withUnsafeBytes { bytes in
+                let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+                note(
+                    unsafe sqlite3_bind_text64(
+                        raw, position(index), start, UInt64(bytes.count), Self.copies, UInt8(SQLITE_UTF8)))
+            }
         }
-        unsafe text.withUnsafeBytes { bytes in
-            let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
-            note(
-                unsafe sqlite3_bind_text64(
-                    raw, position(index), start, UInt64(bytes.count), Self.copies, UInt8(SQLITE_UTF8)))
-        }
+        note(
+            unsafe sqlite3_bind_text64(
+                raw, position(index), copy.assumingMemoryBound(to: CChar.self), UInt64(text.count), nil,
+                UInt8(SQLITE_UTF8)))
     }
 
     package func bind(_ index: Int, blob: Span<UInt8>) {
-        guard !blob.isEmpty else {
-            note(unsafe sqlite3_bind_zeroblob(raw, position(index), 0))
-            return
+        guard let copy = unsafe keep(blob) else {
+            return unsafe blob.withUnsafeBytes { bytes in
+                note(
+                    unsafe sqlite3_bind_blob64(
+                        raw, position(index), bytes.baseAddress, UInt64(bytes.count), Self.copies))
+            }
         }
-        unsafe blob.withUnsafeBytes { bytes in
-            note(
-                unsafe sqlite3_bind_blob64(raw, position(index), bytes.baseAddress, UInt64(bytes.count), Self.copies))
+        note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
+    }
+
+    /// A copy of the bytes that stays until ``reset()``; `nil` when there is no room. For no bytes at all it is not `nil`,
+    /// which SQLite would take for NULL.
+    private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
+        guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
+        if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
+        guard let start = unsafe bound?.baseAddress else { return nil }
+        let copy = unsafe start + boundCount
+        unsafe bytes.withUnsafeBytes { bytes in
+            if let source = bytes.baseAddress { unsafe copy.copyMemory(from: source, byteCount: bytes.count) }
         }
+        boundCount += bytes.count
+        return unsafe copy
     }
 
     /// Keeps the first failure for ``step()``.
     private func note(_ code: Int32) {
+        isClean = false
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 

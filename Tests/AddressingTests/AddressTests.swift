@@ -39,7 +39,8 @@ struct AddressTests {
     @Test func `endpoints need a port, and brackets around IPv6`() {
         #expect(Endpoint("192.0.2.1:5060")?.description == "192.0.2.1:5060")
         #expect(Endpoint("[::1]:5060")?.description == "[::1]:5060")
-        for text in ["192.0.2.1", "::1:5060", "192.0.2.1:", "192.0.2.1:65536", ":5060", "h:1"] {
+        for text in ["192.0.2.1", "::1:5060", "192.0.2.1:", "192.0.2.1:65536", ":5060", "h:1", "192.0.2.1:+1", ":", ""]
+        {
             #expect(Endpoint(text) == nil)
         }
     }

@@ -77,6 +77,39 @@ struct ConnectionTests {
         #expect(again.isNull(0))
     }
 
+    @Test func `texts of any length stay bound until the statement is reset`() throws {
+        let connection = try Connection(path: ":memory:")
+        try connection.execute("CREATE TABLE t (a, b, c, d)")
+        for length in [0, 1, 700, 1023, 1024, 2048, 100_000] {
+            let texts = (0..<4).map { [UInt8](repeating: UInt8(ascii: "a") + UInt8($0), count: length) }
+            let insert = try connection.statement(fixed: "INSERT INTO t VALUES (?, ?, ?, ?)")
+            for (index, text) in texts.enumerated() {
+                if index == 3 {
+                    insert.bind(index + 1, blob: text.span)
+                } else {
+                    insert.bind(index + 1, text: text.span)
+                }
+            }
+            try insert.run()
+            let row = try connection.statement("SELECT *, typeof(a), typeof(d) FROM t ORDER BY rowid DESC LIMIT 1")
+            #expect(try row.step())
+            #expect((0..<4).map { row.bytes($0) } == texts)
+            #expect([row.text(4), row.text(5)] == ["text", "blob"])
+        }
+    }
+
+    @Test func `a statement that is part of the program is prepared once and comes back empty`() throws {
+        let connection = try Connection(path: ":memory:")
+        func ask() throws -> Statement { try connection.statement(fixed: "SELECT ?") }
+        let first = try ask()
+        first.bind(1, text: "a")
+        #expect(try first.step())
+        let again = try ask()
+        #expect(first === again)
+        #expect(try again.step())
+        #expect(again.isNull(0))
+    }
+
     @Test func `an error tells the SQL and no values`() throws {
         let connection = try Connection(path: ":memory:")
         try connection.execute("CREATE TABLE t (a TEXT UNIQUE)")

@@ -47,7 +47,8 @@ extension PushCode: CustomStringConvertible {
         return String(decoding: text, as: UTF8.self)
     }
 
-    private func append(to text: inout [UInt8]) {
+    /// Appends the description.
+    package func append(to text: inout [UInt8]) {
         for digit in 0..<32 {
             if Self.isDash(text.count) { text.append(UInt8(ascii: "-")) }
             let half = digit < 16 ? high : low

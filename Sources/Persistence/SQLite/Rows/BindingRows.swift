@@ -10,7 +10,7 @@ extension Connection {
         try run(
             "INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id, row.aor.user, row.aor.host,
             row.contact, row.callID, row.cseq, row.path.joinedLines, row.flow.transport.parameterName,
-            row.flow.listener, row.flow.remote.description, row.granted, row.freshUntil, row.registeredAt, row.isPush)
+            row.flow.listener, row.flow.remote, row.granted, row.freshUntil, row.registeredAt, row.isPush)
     }
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
@@ -30,8 +30,8 @@ extension Connection {
 extension Statement {
     /// The row as a value; `nil` for one that this program cannot have written.
     fileprivate var storedBinding: StoredBinding? {
-        guard let transport = Transport(parameter: text(7)), let listener = UInt16(exactly: integer(8)),
-            let remote = Endpoint(text(9)), let cseq = UInt32(exactly: integer(5)),
+        guard let transport = withBytes(7, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(8)),
+            let remote = withBytes(9, { Endpoint(ascii: $0) }), let cseq = UInt32(exactly: integer(5)),
             let granted = UInt32(exactly: integer(10)), integer(0) != 0
         else { return nil }
         // One block of memory for all text of the row.
@@ -56,6 +56,18 @@ extension Statement {
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0)
+    }
+}
+
+extension Transport {
+    /// Reads what ``parameterName`` wrote.
+    fileprivate init?(ascii: Span<UInt8>) {
+        for transport in [Transport.udp, .tcp, .tls, .ws, .wss]
+        where transport.parameterName.utf8.span.hasSameBytes(as: ascii) {
+            self = transport
+            return
+        }
+        return nil
     }
 }
 

@@ -10,7 +10,8 @@ extension Connection {
     func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
         try run(
             "INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)", entry.callRef, aor.user, aor.host,
-            entry.caller, entry.date, entry.devices.commaSeparated, entry.isOver, entry.told.commaSeparated)
+            entry.caller, entry.date, DeviceNumbers(devices: entry.devices), entry.isOver,
+            DeviceNumbers(devices: entry.told))
     }
 
     func removeBucketEntry(_ callRef: CallRef) throws(SQLError) {
@@ -36,8 +37,4 @@ extension Statement {
         return StoredBucketEntry(
             aor: AddressOfRecord(user: byteString(1), host: byteString(2)), entry: entry)
     }
-}
-
-extension [DeviceID] {
-    fileprivate var commaSeparated: String { map { "\($0.rawValue)" }.joined(separator: ",") }
 }

@@ -10,9 +10,10 @@ extension Connection {
     /// - Returns: whether there is such a push.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
-        try run(
+        try statement(
             "UPDATE push_record SET \(column) = coalesce(nullif(\(column), 0), ?1) WHERE code = ?2 AND device = ?3",
-            date, code, device)
+            with: date, code, device
+        ).run()
         return changes > 0
     }
 

@@ -7,9 +7,8 @@ extension Connection {
     func writeOpenCall(_ record: TimelineRecord) throws(SQLError) {
         try run(
             "INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)", record.id.rawValue, record.user,
-            record.host,
-            record.callID, record.callRef, record.device, record.requestedAt, record.omission?.rawValue, record.app,
-            record.code)
+            record.host, record.callID, record.callRef, record.device, record.requestedAt,
+            NullableWord(record.omission), record.app, record.code)
     }
 
     func removeOpenCall(_ id: RecordID) throws(SQLError) { try run("DELETE FROM open_call WHERE id = ?", id.rawValue) }

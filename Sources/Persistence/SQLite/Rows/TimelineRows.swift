@@ -9,13 +9,19 @@ extension Connection {
         let (steps, marks) = (record.steps, record.marks)
         let counts = record.wasAccepted && !marks.isOutsideBadge
         try run(
-            Self.insertion, record.user, record.host, record.callID, record.callRef, record.kind.rawValue, record.calls,
-            record.device, record.requestedAt, record.omission?.rawValue, record.app, record.code,
-            record.delivery.rawValue, record.tries, record.answer?.rawValue, record.status, record.reason,
-            record.deadSince, record.providerID, steps.sent, steps.answered, steps.registered, steps.invited,
-            steps.rang,
-            steps.ended, record.end?.rawValue, record.endStatus, marks.received, marks.followed,
-            marks.read?.milliseconds ?? (counts ? nil : 0), record.sign?.rawValue)
+            """
+            INSERT INTO push_record (user, domain, call_id, call_ref, kind, calls, device, requested_at, omission, app, code,
+            delivery, tries, answer, status, reason, dead_since, provider_id, sent, answered, registered, invited, rang,
+            ended, ending, ending_status, received, followed, read, sign)
+            VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+            """, record.user, record.host, record.callID, record.callRef, record.kind.rawValue, record.calls,
+            record.device, record.requestedAt, NullableWord(record.omission), record.app, record.code,
+            record.delivery.rawValue, record.tries, NullableWord(record.answer), NullableInteger(record.status),
+            record.reason, NullableInteger(record.deadSince), record.providerID, NullableInteger(steps.sent),
+            NullableInteger(steps.answered), NullableInteger(steps.registered), NullableInteger(steps.invited),
+            NullableInteger(steps.rang), NullableInteger(steps.ended), NullableWord(record.end),
+            NullableInteger(record.endStatus), NullableInteger(marks.received), NullableInteger(marks.followed),
+            NullableInteger(marks.read?.milliseconds ?? (counts ? nil : 0)), NullableWord(record.sign))
     }
 
     private static let columns = """
@@ -23,8 +29,6 @@ extension Connection {
         status, reason, dead_since, provider_id, sent, answered, registered, invited, rang, ended, ending, ending_status,
         received, followed, read, sign
         """
-    private static let insertion =
-        "INSERT INTO push_record (\(columns)) VALUES (?\(String(repeating: ",?", count: 29)))"
 
     /// Rows are only ever deleted from the front, so their numbers tell how many there are.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
