@@ -40,7 +40,7 @@ package struct StoredBinding: Hashable, Sendable {
 /// What the store has to do for one binding.
 package enum BindingChange: Hashable, Sendable {
     /// Insert the row, or replace the one with this id.
-    case upsert(StoredBinding)
+    indirect case upsert(StoredBinding)
     case delete(DeviceID)
 }
 

@@ -83,8 +83,30 @@ struct StoreIntakeTests {
         // Whoever takes a part comes again by itself.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Call.none)
+        // It looks for itself when the while is over that it was told of first.
         _ = intake.take(limit: 100, withLazyRows: false)
-        #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == .soon)
+        #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Call.none)
+        #expect(intake.gatheringEnded())
+        _ = intake.take(limit: 100, withLazyRows: false)
+        #expect(intake.add(entry(8, notes(1), isAwaited: false), limit: 100) == .soon)
+        #expect(intake.add(entry(9, notes(1)), limit: 100) == .now)
+        _ = intake.take(limit: 100, withLazyRows: false)
+        #expect(!intake.gatheringEnded())
+    }
+
+    @Test mutating func `changes that nobody waits for gather until there are many`() {
+        for ticket in 1...4 {
+            let call = intake.add(entry(UInt64(ticket), notes(2), isAwaited: false), limit: 100, gatherLimit: 8)
+            #expect(call == [.soon, StoreIntake.Call.none, .none, .now][ticket - 1])
+        }
+        #expect(intake.add(entry(5, notes(2), isAwaited: false), limit: 100, gatherLimit: 8) == StoreIntake.Call.none)
+    }
+
+    @Test mutating func `what did not fit is left, and nobody has to call for it`() {
+        _ = intake.add(entry(1, notes(2)), limit: 100)
+        _ = intake.add(entry(2, notes(2), isAwaited: false), limit: 100)
+        #expect(intake.take(limit: 3, withLazyRows: false).leavesEntries)
+        #expect(!intake.take(limit: 3, withLazyRows: false).leavesEntries)
     }
 
     @Test mutating func `of a binding's lazy rows the newest counts, and the writer is called for the first of all`() {

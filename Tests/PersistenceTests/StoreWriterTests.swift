@@ -120,6 +120,32 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
+    @Test func `of many changes that nobody waits for the first do not wait for the end of the while`() async throws {
+        var settings = StoreWriterSettings()
+        settings.gatherInterval = .seconds(3600)
+        settings.gatherLimit = 3
+        let store = try ObservedWriter(folder.path, settings)
+        for id in 1...3 { #expect(store.writer.record([.engine(.binding(.upsert(.sample(UInt64(id)))))])) }
+        #expect(await store.results(3).map(\.isStored) == [true, true, true])
+        #expect(try folder.read().bindings.count == 3)
+        store.writer.stop()
+    }
+
+    @Test func `of a row that changes several times in a transaction the last change is written`() async throws {
+        let store = try ObservedWriter(folder.path)
+        let (first, second) = (CallRef(rawValue: 1), CallRef(rawValue: 2))
+        var told = BucketEntry.sample(2, devices: [7])
+        told.told = [8]
+        #expect(
+            await store.write([
+                .bucket(alice, .upsert(.sample(1))), .bucket(alice, .upsert(.sample(2))),
+                .service(.forgetMissedCalls([second])), .bucket(alice, .delete(first)), .bucket(alice, .upsert(told)),
+                .bucket(alice, .upsert(.sample(3))), .service(.forgetMissedCalls([CallRef(rawValue: 3)])),
+            ]) == true)
+        #expect(try folder.read().entries.values.map(\.entry) == [told])
+        store.writer.stop()
+    }
+
     @Test func `the write-ahead log is copied beside the writing and starts again`() async throws {
         var settings = StoreWriterSettings()
         settings.checkpointPages = 50

@@ -67,7 +67,9 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                loop.post { outcomes.arrived(results) }
+                // Nobody is woken to hear that all is well with what nobody waits for.
+                let told = results.filter { $0.ticket != nil || !$0.isStored }
+                if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
         } catch {
             throw StoreError(path, error)

@@ -15,6 +15,8 @@ struct StoreIntake {
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
+        /// Whether entries are left for the next transaction.
+        var leavesEntries = false
 
         var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
         var changeCount: Int { entries.reduce(lazyRows.count) { $0 + $1.changes.count } }
@@ -27,6 +29,8 @@ struct StoreIntake {
     private(set) var isClosed = false
     /// What the writer's thread has been told about the entries that wait.
     private var announced = Call.none
+    /// Whether the writer's thread looks for entries in a while by itself, see ``gatheringEnded()``.
+    private var isGathering = false
 
     /// What the writer's thread is to be told.
     enum Call: Comparable {
@@ -38,17 +42,30 @@ struct StoreIntake {
 
     var lazyCount: Int { lazyRows.count }
 
+    /// - Parameters:
+    ///   - entry: what is to be written.
+    ///   - limit: how many changes may wait.
+    ///   - gatherLimit: how many may wait for a while.
     /// - Returns: `nil` when there is no room, otherwise what the writer's thread must be told.
-    mutating func add(_ entry: Entry, limit: Int) -> Call? {
+    mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Call? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
         // An older lazy row must not be written after this one.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        let wanted: Call = entry.ticket != nil ? .now : .soon
+        let wanted: Call = entry.ticket != nil || count >= gatherLimit ? .now : isGathering ? .none : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted
+        if wanted == .soon { isGathering = true }
         return wanted
+    }
+
+    /// The while is over. Those who come later have to be announced again.
+    ///
+    /// - Returns: whether there are entries now.
+    mutating func gatheringEnded() -> Bool {
+        isGathering = false
+        return !entries.isEmpty
     }
 
     /// - Returns: `nil` when there is no room for all of them, else whether these are the first that wait.
@@ -80,7 +97,7 @@ struct StoreIntake {
             _ = entries.popFirst()
         }
         count -= taken
-        if entries.isEmpty { announced = .none }
+        if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
         while taken < limit, let (id, row) = lazyRows.first {
             lazyRows.removeValue(forKey: id)

@@ -9,8 +9,8 @@ import Timekeeping
 /// What the writer's thread does: it takes the changes that wait, commits them in one transaction, and tells the
 /// results.
 ///
-/// While one commit is on its way to the disk the next changes gather, so the more there is to do, the more a sync
-/// carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is
+/// While one commit is on its way to the disk the next changes gather, and under load a commit begins some time after the
+/// one before: so the more there is to do, the more a sync carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is
 /// reported as not stored, and the database is opened anew for the next batch. What nobody waits for stays, in its
 /// order. Until a probe has found room the store counts as failing, which is said once, and its end is.
 actor StoreSession {
@@ -28,6 +28,9 @@ actor StoreSession {
 
     private var connection: Connection?
     private var gatherTimer: LoopTimer?
+    /// Until it fires, changes wait for the next commit's turn.
+    private var turnTimer: LoopTimer?
+    private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
@@ -49,6 +52,7 @@ actor StoreSession {
         self.loop = loop
         self.path = path
         self.settings = settings
+        turns = CommitTurns(settings)
         self.intake = intake
         self.figures = figures
         self.health = health
@@ -74,18 +78,34 @@ actor StoreSession {
     /// while.
     func changesGather() {
         if gatherTimer == nil {
-            gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.changesArrived() } }
+            gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
         }
-        guard let gatherTimer else { return changesArrived() }
+        guard let gatherTimer else { return gatheringEnded() }
         if gatherTimer.deadline == nil { gatherTimer.arm(at: loop.now + settings.gatherInterval) }
     }
 
-    /// There are changes to write. Each call writes one batch, and posts another call while there are more.
+    private func gatheringEnded() {
+        if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
+    }
+
+    /// There are changes to write, when it is their turn.
     func changesArrived() {
+        guard loop.now < turns.next else { return writeNext() }
+        if turnTimer == nil {
+            turnTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.writeNext() } }
+        }
+        guard let turnTimer else { return writeNext() }
+        turnTimer.arm(at: turns.next)
+    }
+
+    /// Writes one batch, and posts another call while there are more.
+    private func writeNext() {
+        turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
+        turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        guard intake.withLock({ $0.count > 0 }) else { return }
-        loop.post { self.assumeIsolated { $0.changesArrived() } }
+        // What is left has waited for its turn already; what came meanwhile calls by itself.
+        if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
     /// To be called when the first lazy row waits.
@@ -106,6 +126,7 @@ actor StoreSession {
     /// The last call: writes everything that waits and leaves one file.
     func stopped() {
         gatherTimer = nil
+        turnTimer = nil
         lazyTimer = nil
         probeTimer = nil
         fileTimer = nil
@@ -167,10 +188,9 @@ actor StoreSession {
 
     private func finishLazyRows() {
         guard isLazyDue else { return }
-        let (lazyCount, count) = intake.withLock { ($0.lazyCount, $0.count) }
-        if lazyCount == 0 {
+        if intake.withLock({ $0.lazyCount }) == 0 {
             isLazyDue = false
-        } else if count == 0 {
+        } else {
             loop.post { self.assumeIsolated { $0.changesArrived() } }
         }
     }
@@ -190,10 +210,12 @@ actor StoreSession {
             let missing = try SQLiteFailure.wrapping { () throws(SQLError) -> Set<StoreTicket> in
                 try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
                     var missing: Set<StoreTicket> = []
+                    var changes = LastChanges(of: waiting, batch.entries)
                     for entries in [waiting, batch.entries] {
                         for entry in entries {
-                            for change in entry.changes where !(try connection.apply(change)) {
-                                if let ticket = entry.ticket { missing.insert(ticket) }
+                            for change in entry.changes where changes.counts(change) {
+                                guard !(try connection.apply(change)), let ticket = entry.ticket else { continue }
+                                missing.insert(ticket)
                             }
                         }
                     }

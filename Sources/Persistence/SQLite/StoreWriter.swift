@@ -68,7 +68,10 @@ package final class StoreWriter: Sendable {
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
 
     private func add(_ entry: StoreIntake.Entry) -> Bool {
-        guard let call = intake.withLock({ $0.add(entry, limit: settings.queueLimit) }) else { return false }
+        let call = intake.withLock {
+            $0.add(entry, limit: settings.queueLimit, gatherLimit: settings.gatherLimit)
+        }
+        guard let call else { return false }
         switch call {
         case .none: break
         case .soon: loop.post { [session] in session.assumeIsolated { $0.changesGather() } }

@@ -4,8 +4,13 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var batchLimit = 2000
     /// How many changes may wait. Beyond it ``StoreWriter/commit(_:for:)`` refuses.
     package var queueLimit = 50_000
-    /// How long changes that nobody waits for gather before they are written.
-    package var gatherInterval: Duration = .milliseconds(20)
+    /// How long changes that nobody waits for gather before they are written, and how many of them at most.
+    package var gatherInterval: Duration = .milliseconds(200)
+    package var gatherLimit = 250
+    /// How far apart commits begin under load, that is while at least as many as ``companyLimit`` have waited for the one
+    /// before.
+    package var commitInterval: Duration = .microseconds(1500)
+    package var companyLimit = 4
     /// How long lazy rows may wait.
     package var lazyInterval: Duration = .seconds(5)
     /// How many lazy rows may wait. Beyond it ``StoreWriter/refresh(_:)`` refuses.
