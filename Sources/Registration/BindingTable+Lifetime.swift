@@ -62,12 +62,8 @@ extension BindingTable {
     ///
     /// - Returns: false when the binding is not in force any more, or cannot be read: the row is to be deleted.
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Bool {
-        guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = ContactText.read(row.contact) else {
-            return false
-        }
-        var provider: UInt8 = 0
-        let push = PushParameters(contact: contact, settings: settings)
-        if row.isPush, case .push(let token) = push { provider = token.provider.number }
+        guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
+        else { return false }
         // After the wall clock was set back, a date may lie further ahead than was ever granted.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
@@ -75,7 +71,7 @@ extension BindingTable {
             // No connection outlives the process that had it, and the next process counts anew.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
-            q: contact.q, provider: provider, marks: contact.marks(needsReview: provider == 0 && push != .none))
+            q: contact.q, provider: contact.provider, marks: contact.marks)
         guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
             // Its id must not come again: the bucket may still name it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
@@ -84,6 +80,28 @@ extension BindingTable {
         }
         insert(binding, for: row.aor)
         return true
+    }
+}
+
+/// What a row's contact says of the binding.
+private struct RestoredContact {
+    var q: UInt16 = 1000
+    var provider: UInt8 = 0
+    var marks: Binding.Marks = []
+
+    /// - Returns: `nil` when the contact cannot be read.
+    init?(_ row: StoredBinding, settings: RegistrarSettings) {
+        if let summary = ContactSummary(row.contact) {
+            if row.isPush { provider = summary.provider?.number ?? 0 }
+            if provider == 0, summary.provider != nil { marks.insert(.needsReview) }
+            if summary.refreshesItself { marks.insert(.refreshesItself) }
+            return
+        }
+        guard let contact = ContactText.read(row.contact) else { return nil }
+        let push = PushParameters(contact: contact, settings: settings)
+        if row.isPush, case .push(let token) = push { provider = token.provider.number }
+        q = contact.q
+        marks = contact.marks(needsReview: provider == 0 && push != .none)
     }
 }
 

@@ -86,12 +86,14 @@ struct StoreIntakeTests {
         // It looks for itself when the while is over that it was told of first.
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Call.none)
-        #expect(intake.gatheringEnded())
+        let hasMore = intake.gatheringEnded()
+        #expect(hasMore)
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(8, notes(1), isAwaited: false), limit: 100) == .soon)
         #expect(intake.add(entry(9, notes(1)), limit: 100) == .now)
         _ = intake.take(limit: 100, withLazyRows: false)
-        #expect(!intake.gatheringEnded())
+        let hasMoreAgain = intake.gatheringEnded()
+        #expect(!hasMoreAgain)
     }
 
     @Test mutating func `changes that nobody waits for gather until there are many`() {
@@ -105,8 +107,10 @@ struct StoreIntakeTests {
     @Test mutating func `what did not fit is left, and nobody has to call for it`() {
         _ = intake.add(entry(1, notes(2)), limit: 100)
         _ = intake.add(entry(2, notes(2), isAwaited: false), limit: 100)
-        #expect(intake.take(limit: 3, withLazyRows: false).leavesEntries)
-        #expect(!intake.take(limit: 3, withLazyRows: false).leavesEntries)
+        let first = intake.take(limit: 3, withLazyRows: false)
+        #expect(first.leavesEntries)
+        let second = intake.take(limit: 3, withLazyRows: false)
+        #expect(!second.leavesEntries)
     }
 
     @Test mutating func `of a binding's lazy rows the newest counts, and the writer is called for the first of all`() {
