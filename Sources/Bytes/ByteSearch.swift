@@ -20,6 +20,23 @@ extension Span<UInt8> {
         }
     }
 
+    /// Whether there is an ASCII letter in upper case.
+    var hasUppercase: Bool {
+        unsafe withUnsafeBytes { raw in
+            var index = 0
+            while index + 8 <= raw.count {
+                let word = unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                if word != word.asciiLowercased { return true }
+                index += 8
+            }
+            while index < raw.count {
+                if unsafe raw[index] != raw[index].asciiLowercased { return true }
+                index += 1
+            }
+            return false
+        }
+    }
+
     /// Whether the bytes in `range` are that lower-case ASCII text, their letters in either case.
     package func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }

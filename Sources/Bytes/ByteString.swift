@@ -194,11 +194,7 @@ extension ByteString {
 
     /// ASCII letters in lower case; the same slice when there is nothing to change.
     package func lowercased() -> ByteString {
-        let hasUpper = withSpan { span in
-            for index in 0..<span.count where span[index] != span[index].asciiLowercased { return true }
-            return false
-        }
-        return hasUpper ? ByteString(array.map(\.asciiLowercased)) : self
+        withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
 
     /// The bytes with each `%HH` replaced by its byte, `%00` included. A `%` without two hex digits stays as it is.

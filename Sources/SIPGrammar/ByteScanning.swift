@@ -77,12 +77,9 @@ extension Span<UInt8> {
     /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
-        while index < end {
-            switch self[index] {
-            case UInt8(ascii: "\\"): index += 2
-            case UInt8(ascii: "\""): return index + 1
-            default: index += 1
-            }
+        while index < end, let quote = firstIndex(of: UInt8(ascii: "\""), in: index..<end) {
+            guard let escape = firstIndex(of: UInt8(ascii: "\\"), in: index..<quote) else { return quote + 1 }
+            index = escape + 2
         }
         return nil
     }

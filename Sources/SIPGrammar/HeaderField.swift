@@ -1,6 +1,7 @@
 package import Bytes
 
 /// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
+@usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
     case other
     case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, diversion, event
@@ -11,6 +12,10 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
+
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
     /// There are fewer than 64.
     var bit: UInt64 { 1 &<< UInt64(rawValue) }

@@ -5,30 +5,44 @@ package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// The known methods with their names, for reading and for writing.
-    private static let names: [(Method, StaticString)] = [
-        (.invite, "INVITE"), (.ack, "ACK"), (.bye, "BYE"), (.cancel, "CANCEL"), (.register, "REGISTER"),
-        (.options, "OPTIONS"), (.prack, "PRACK"), (.update, "UPDATE"), (.info, "INFO"), (.refer, "REFER"),
-        (.message, "MESSAGE"), (.subscribe, "SUBSCRIBE"), (.notify, "NOTIFY"), (.publish, "PUBLISH"),
-    ]
-
     package init(_ name: ByteString) {
-        for (method, text) in Self.names where name == text {
-            self = method
-            return
-        }
-        self = .other(name)
+        self =
+            switch name.count {
+            case 3: name == "ACK" ? .ack : name == "BYE" ? .bye : .other(name)
+            case 4: name == "INFO" ? .info : .other(name)
+            case 5: name == "PRACK" ? .prack : name == "REFER" ? .refer : .other(name)
+            case 6:
+                name == "INVITE"
+                    ? .invite
+                    : name == "CANCEL"
+                        ? .cancel : name == "UPDATE" ? .update : name == "NOTIFY" ? .notify : .other(name)
+            case 7:
+                name == "OPTIONS"
+                    ? .options : name == "MESSAGE" ? .message : name == "PUBLISH" ? .publish : .other(name)
+            case 8: name == "REGISTER" ? .register : .other(name)
+            case 9: name == "SUBSCRIBE" ? .subscribe : .other(name)
+            default: .other(name)
+            }
     }
 
     /// Appends the name as it stands in a start line or CSeq.
     package func append(to out: inout [UInt8]) {
-        if case .other(let name) = self {
-            out.append(name)
-            return
-        }
-        for (method, text) in Self.names where method == self {
-            out.append(text)
-            return
+        switch self {
+        case .invite: out.append("INVITE")
+        case .ack: out.append("ACK")
+        case .bye: out.append("BYE")
+        case .cancel: out.append("CANCEL")
+        case .register: out.append("REGISTER")
+        case .options: out.append("OPTIONS")
+        case .prack: out.append("PRACK")
+        case .update: out.append("UPDATE")
+        case .info: out.append("INFO")
+        case .refer: out.append("REFER")
+        case .message: out.append("MESSAGE")
+        case .subscribe: out.append("SUBSCRIBE")
+        case .notify: out.append("NOTIFY")
+        case .publish: out.append("PUBLISH")
+        case .other(let name): out.append(name)
         }
     }
 }

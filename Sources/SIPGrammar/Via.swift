@@ -7,6 +7,7 @@ package struct Via: Sendable {
     /// Whether protocol, transport and sent-by are of the simple form that nearly all have.
     package let isPlain: Bool
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
+    private let branchStart, branchEnd: UInt32
 
     /// The transport as it was received (`UDP`, `tls-sctp`, ...).
     package var transport: ByteString { text[Int(transportStart)..<Int(transportEnd)] }
@@ -16,10 +17,10 @@ package struct Via: Sendable {
     }
     /// Where the first `;` stands, or the end.
     package var parametersStart: Int { Int(parametersPlace) }
-    package var branch: ByteString? { parameters.value(of: "branch") }
+    package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
     /// Whether there is an `rport` parameter, with or without a value (RFC 3581 section 4).
-    package var wantsResponsePort: Bool { parameters.contains("rport") }
+    package let wantsResponsePort: Bool
 
     /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
     ///
@@ -35,6 +36,9 @@ package struct Via: Sendable {
         hostStart = UInt32(parts.host.lowerBound)
         hostEnd = UInt32(parts.host.upperBound)
         parametersPlace = UInt32(parts.end)
+        branchStart = UInt32(parts.branch?.lowerBound ?? 0)
+        branchEnd = UInt32(parts.branch?.upperBound ?? 0)
+        wantsResponsePort = parts.hasResponsePort
     }
 }
 
@@ -45,6 +49,8 @@ private struct ViaParts {
     /// Where the parameters begin.
     var end: Int
     var isPlain = false
+    var branch: Range<Int>?
+    var hasResponsePort = false
     private var index = 0
 
     init?(_ bytes: Span<UInt8>) {
@@ -62,6 +68,16 @@ private struct ViaParts {
         guard index > start, index < end, bytes[index].isLinearSpace else { return nil }
         transport = start..<index
         guard readSentBy(bytes, bytes.trimmed(index..<end)) else { return nil }
+        index = end
+        var hasBranch = false
+        while let parameter = ParameterPlace(bytes, from: &index) {
+            if !hasBranch, bytes.equalsIgnoringCase(parameter.name, "branch") {
+                hasBranch = true
+                branch = parameter.value
+            } else if bytes.equalsIgnoringCase(parameter.name, "rport") {
+                hasResponsePort = true
+            }
+        }
     }
 
     private mutating func skip(_ bytes: Span<UInt8>, _ text: StaticString) -> Bool {

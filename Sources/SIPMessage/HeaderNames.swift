@@ -84,7 +84,12 @@ extension HeaderName {
     }
 
     /// Whether it stands for one name, and not for any that this program does not know or that begins in some way.
-    var isWhole: Bool { self != .other && self != .pCharging }
+    var isWhole: Bool {
+        switch self {
+        case .other, .pCharging: false
+        default: true
+        }
+    }
 
     /// Whether a second row of it makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {

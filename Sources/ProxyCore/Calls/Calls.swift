@@ -116,7 +116,8 @@ struct Calls {
 
     /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.
     mutating func finish(_ call: Call) {
-        if let offer = call.offer { offers[offer.key] = nil }
+        // It may be told again when a CANCEL comes late: the same call may be offered anew by then.
+        if let offer = call.offer, offers[offer.key] === call { offers[offer.key] = nil }
         if !call.request.isEmpty {
             shares.giveBack(call.share, for: call.accounts)
             call.request = .empty

@@ -46,6 +46,18 @@ struct CallsTests {
         #expect(calls[call.id] == nil && call.isForgotten && calls.count == 0)
     }
 
+    @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
+        var calls = Calls()
+        let before = calls.begin(try MachineScene.invite(), server, branches: [], offer: scene.offer())
+        calls.finish(before)
+        let after = calls.begin(
+            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], offer: scene.offer())
+        calls.finish(before)
+        #expect(calls.isOffered(scene.offer().key) && calls.offered == 1)
+        calls.finish(after)
+        #expect(!calls.isOffered(scene.offer().key))
+    }
+
     @Test func `a call whose transaction is over stays while a phone has it`() throws {
         var calls = Calls()
         let call = calls.begin(try MachineScene.invite(), server, branches: [ForkBranch(device: nil)])
