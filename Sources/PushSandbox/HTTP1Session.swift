@@ -38,7 +38,8 @@ final class HTTP1Session: SandboxSession {
         var position = 0
         defer { pending.removeFirst(position) }
         while answering == nil, connection.isOpen {
-            switch reader.next(in: pending.span, from: &position) {
+            let bytes = pending
+            switch reader.next(in: bytes.span, from: &position) {
             case .needsMore: return true
             case .wantsContinue: connection.send(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8))
             case .fault(let fault): return refuse(fault.status)
