@@ -115,6 +115,15 @@ struct SQLiteStoreTests {
         #expect(try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 5).next == nil)
     }
 
+    @Test func `what nobody waits for is found by whoever asks at once`() async throws {
+        let store = try open()
+        defer { store.close() }
+        for number in 1...3 as ClosedRange<UInt64> {
+            store.trace([.record(.sample(number, at: UnixTime(seconds: 1)))])
+            #expect(try await store.timeline(of: [.push(.sample(number))], limit: 9).map(\.code) == [.sample(number)])
+        }
+    }
+
     @Test func `records are those of the first subject that has any`() async throws {
         let store = try open()
         store.trace([1, 2].map { .record(.sample($0, at: UnixTime(seconds: 1))) })

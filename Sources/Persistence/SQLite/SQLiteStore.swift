@@ -116,6 +116,9 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
+    // Where the answer is made of what nobody waits for, what gathers is written first: who has just seen a call asks for
+    // its record at once.
+
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int
     ) async throws(StoreError) -> [String] {
@@ -125,7 +128,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func timeline(
         of subjects: [TimelineSubject], limit: Int
     ) async throws(StoreError) -> [TimelineRecord] {
-        try await reader.read { connection in
+        await writer.writeWaiting()
+        return try await reader.read { connection in
             for subject in subjects {
                 let records = try connection.timeline(of: subject, limit: limit)
                 if !records.isEmpty { return records }
@@ -135,13 +139,15 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow> {
-        try await reader.read { try $0.statistics(question) }
+        await writer.writeWaiting()
+        return try await reader.read { try $0.statistics(question) }
     }
 
     package func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) async throws(StoreError) -> Page<DeadToken> {
-        try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit) }
+        await writer.writeWaiting()
+        return try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit) }
     }
 
     package func mobileDevices(

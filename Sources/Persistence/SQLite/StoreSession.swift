@@ -108,6 +108,14 @@ actor StoreSession {
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
+    /// Writes what waits, without gathering and turns. While the disk takes no changes they go on waiting.
+    func writeWaiting() {
+        for _ in 0...settings.queueLimit / settings.batchLimit {
+            guard intake.withLock({ $0.count > 0 }) else { return }
+            writeNext()
+        }
+    }
+
     /// To be called when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }

@@ -80,6 +80,9 @@ package final class StoreWriter: Sendable {
         return true
     }
 
+    /// Returns when all that was queued before was written, or could not be: who reads then finds it.
+    package func writeWaiting() async { await session.writeWaiting() }
+
     /// Queues rows that may be lost in a crash, such as a refreshed expiry; written within seconds, the newest of each
     /// binding. A later ``commit(_:for:)`` or ``record(_:)`` of the same binding takes their place.
     ///
