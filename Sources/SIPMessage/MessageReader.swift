@@ -3,9 +3,9 @@ package import SIPGrammar
 
 /// Bytes to messages. It keeps nothing between messages: any thread may use it.
 ///
-/// Start line and rows are found by ``HeadIndex``; libosip2 is the grammar of the values, one by one
-/// (``ValueReader``), and never sees a body. All slices of one message share one allocation, in which libosip2's own
-/// memory lies too.
+/// Start line and rows are found by ``HeadIndex``. Plain values are read in place; of others libosip2 is the judge, one by
+/// one (``ValueReader``), and it never sees a body. All slices of one message share one allocation, in which libosip2's
+/// own memory lies too, where it is needed.
 package struct MessageReader: Sendable {
     private let limits: ReaderLimits
 

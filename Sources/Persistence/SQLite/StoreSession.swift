@@ -10,9 +10,10 @@ import Timekeeping
 /// results.
 ///
 /// While one commit is on its way to the disk the next changes gather, and under load a commit begins some time after the
-/// one before: so the more there is to do, the more a sync carries. After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is
-/// reported as not stored, and the database is opened anew for the next batch. What nobody waits for stays, in its
-/// order. Until a probe has found room the store counts as failing, which is said once, and its end is.
+/// one before: so the more there is to do, the more a sync carries.
+///
+/// After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is reported as not
+/// stored, and the database is opened anew for the next batch. What nobody waits for stays, in its order. Until a probe has found room the store counts as failing, which is said once, and its end is.
 actor StoreSession {
     private let loop: EventLoop  // stored: the executor reference below is unowned
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
