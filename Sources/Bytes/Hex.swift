@@ -50,15 +50,20 @@ extension Array<UInt8> {
     }
 }
 
-extension ByteString {
-    /// The sixteen digits of a number.
-    package init(hex number: UInt64) {
+extension UInt64 {
+    /// The number's sixteen digits.
+    package var hexDigits: [16 of UInt8] {
         var digits: [16 of UInt8] = .init(repeating: 0)
         for place in 0..<16 {
-            digits[place] = (UInt8(truncatingIfNeeded: number >> UInt64(60 - 4 * place)) & 15).hexDigit
+            digits[place] = (UInt8(truncatingIfNeeded: self >> UInt64(60 - 4 * place)) & 15).hexDigit
         }
-        self.init(copying: digits.span)
+        return digits
     }
+}
+
+extension ByteString {
+    /// The sixteen digits of a number.
+    package init(hex number: UInt64) { self.init(copying: number.hexDigits.span) }
 }
 
 extension UInt8 {

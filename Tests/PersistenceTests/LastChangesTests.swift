@@ -15,7 +15,7 @@ struct LastChangesTests {
     private func written(_ changes: [RowChange]...) -> [Bool] {
         let entries = changes.map { StoreIntake.Entry(ticket: nil, changes: $0) }
         var last = LastChanges(of: [], entries)
-        return changes.joined().map { last.counts($0) }
+        return changes.joined().map { _ in last.nextCounts() }
     }
 
     private func record(_ id: UInt64, isOver: Bool) -> TimelineRecord {
@@ -40,6 +40,18 @@ struct LastChangesTests {
                 [.timeline(.callOpened(record(1, isOver: false))), .timeline(.callOpened(record(2, isOver: false)))],
                 [.timeline(.record(record(1, isOver: true)))], [.timeline(.record(record(3, isOver: true)))])
                 == [false, true, true, true])
+    }
+
+    @Test func `a record is written whatever follows it, and its opening stays where another call's record comes`() {
+        #expect(
+            written([.timeline(.record(record(1, isOver: true))), .timeline(.callOpened(record(1, isOver: false)))])
+                == [true, true])
+        #expect(
+            written([.timeline(.callOpened(record(1, isOver: false))), .timeline(.record(record(2, isOver: true)))])
+                == [true, true])
+        #expect(
+            written([.timeline(.record(record(1, isOver: true))), .timeline(.record(record(1, isOver: true)))])
+                == [true, true])
     }
 
     @Test func `contacts, and what services change, are written each time`() {

@@ -9,6 +9,7 @@ import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
+import Timekeeping
 
 @testable import Persistence
 
@@ -202,6 +203,27 @@ struct StoreWriterTests {
         #expect(entry.caller == ByteString("103"))
     }
 
+    @Test func `missed calls keep their numbers when these become numbers`() throws {
+        do {
+            let old = try Connection(path: folder.path)
+            try old.migrate(Array(StoreSchema.scripts.prefix(8)), applicationID: StoreSchema.applicationID)
+            try old.execute(
+                """
+                INSERT INTO bucket_entry VALUES ('fedcba9876543210', 'bob', 'example.net', '103', 1000, '7', 1, '8,9'),
+                ('0123456789abcdef', 'eve', 'example.net', '104', 1001, '5,6', 0, ''),
+                ('odd', 'eve', 'example.net', '105', 1002, '5', 0, '')
+                """)
+        }
+        try ObservedWriter(folder.path).writer.stop()
+        let entries = try folder.read().entries
+        let (first, second) = (CallRef(rawValue: 0xfedc_ba98_7654_3210), CallRef(rawValue: 0x0123_4567_89ab_cdef))
+        #expect(Set(entries.keys) == [first, second])
+        let entry = try #require(entries[first])
+        #expect(entry.aor.user == ByteString("bob") && entry.entry.caller == ByteString("103"))
+        #expect(entry.entry.devices == [7] && entry.entry.told == [8, 9] && entry.entry.isOver)
+        #expect(entries[second]?.entry.devices == [5, 6])
+    }
+
     @Test func `a store of the first version gets the new tables and keeps its rows`() throws {
         do {
             let old = try Connection(path: folder.path)
@@ -269,6 +291,25 @@ struct StoreLazyTests {
         #expect(try folder.read().bindings.first?.cseq == 1)
         store.writer.stop()
         #expect(try folder.read().bindings.first?.cseq == 6)
+    }
+
+    @Test func `they change what a refresh changes, and bring nobody back`() async throws {
+        let store = try writer(interval: .seconds(3600))
+        #expect(
+            await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@old>")))))]) == true)
+        var row = StoredBinding.sample(1, cseq: 5)
+        row = StoredBinding(
+            id: row.id, aor: row.aor, contact: row.contact, callID: ByteString("other"), cseq: 5, path: row.path,
+            flow: row.flow, granted: 60, freshUntil: UnixTime(milliseconds: 7), registeredAt: UnixTime(milliseconds: 6),
+            isPush: true)
+        #expect(store.writer.refresh([row, .sample(2)]))
+        store.writer.stop()
+        let stored = try folder.read().bindings
+        #expect(stored.count == 1)
+        let first = try #require(stored.first)
+        #expect(first.contact == ByteString("<sip:bob@old>"))
+        #expect(first.callID == ByteString("other") && first.cseq == 5 && first.granted == 60)
+        #expect(first.freshUntil == UnixTime(milliseconds: 7) && first.registeredAt == UnixTime(milliseconds: 6))
     }
 
     @Test func `they never come back over a later change of the same binding`() async throws {

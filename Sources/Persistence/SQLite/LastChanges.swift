@@ -4,37 +4,58 @@ import PushDelivery
 /// Which changes of one transaction need not be written, because a later one of it takes their row away or writes it anew:
 /// a call that is over soon costs one row, however much happened to it.
 struct LastChanges {
-    /// How many changes of each call's row in the bucket are still to come.
-    private var bucketRows: [CallRef: Int] = [:]
-    /// Calls that are under way and over within the transaction.
-    private var brief: Set<RecordID> = []
+    /// The places of these changes among all, the last one first.
+    private var needless: [Int] = []
+    /// The place of the change that is asked for next.
+    private var place = 0
 
     init(of parts: [StoreIntake.Entry]...) {
-        var opened: Set<RecordID> = []
+        var (bucket, calls, place) = ([Write](), [Write](), 0)
         for entries in parts {
             for entry in entries {
                 for change in entry.changes {
                     switch change {
-                    case .engine(.bucket(let change)): bucketRows[change.change.callRef, default: 0] += 1
-                    case .timeline(.callOpened(let record)): opened.insert(record.id)
-                    case .timeline(.record(let record)) where opened.contains(record.id): brief.insert(record.id)
+                    case .engine(.bucket(let change)):
+                        bucket.append(Write(row: change.change.callRef.rawValue, place: place, isNeeded: false))
+                    case .timeline(.callOpened(let record)):
+                        calls.append(Write(row: record.id.rawValue, place: place, isNeeded: false))
+                    case .timeline(.record(let record)) where record.hasOpening:
+                        calls.append(Write(row: record.id.rawValue, place: place, isNeeded: true))
                     case .engine, .timeline, .service, .callsClosed, .pruneTimeline: break
                     }
+                    place += 1
                 }
             }
         }
+        noteFollowed(&bucket)
+        noteFollowed(&calls)
+        needless.sort(by: >)
     }
 
-    /// Whether the change is to be written. It is asked once for each, in their order.
-    mutating func counts(_ change: RowChange) -> Bool {
-        switch change {
-        case .engine(.bucket(let change)):
-            let left = (bucketRows[change.change.callRef] ?? 1) - 1
-            bucketRows[change.change.callRef] = left
-            return left == 0
-        case .timeline(.callOpened(let record)): return !brief.contains(record.id)
-        case .engine, .timeline, .service, .callsClosed, .pruneTimeline: return true
+    /// A change of a row.
+    private struct Write: Comparable {
+        let row: UInt64
+        let place: Int
+        /// It writes more than that row.
+        let isNeeded: Bool
+
+        static func < (left: Write, right: Write) -> Bool { (left.row, left.place) < (right.row, right.place) }
+    }
+
+    private mutating func noteFollowed(_ writes: inout [Write]) {
+        guard writes.count > 1 else { return }
+        writes.sort()
+        for index in 1..<writes.count where writes[index].row == writes[index - 1].row {
+            if !writes[index - 1].isNeeded { needless.append(writes[index - 1].place) }
         }
+    }
+
+    /// Whether the next change, in their order, is to be written.
+    mutating func nextCounts() -> Bool {
+        defer { place += 1 }
+        guard needless.last == place else { return true }
+        needless.removeLast()
+        return false
     }
 }
 

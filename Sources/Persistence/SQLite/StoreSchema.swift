@@ -1,6 +1,6 @@
 /// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
 ///
-/// Except for the timeline and what apps say of their pushes, only keys are indexed: while the daemon runs, everything
+/// Except for the codes of pushes and those that were not read, only keys are indexed: while the daemon runs, everything
 /// else is looked up in memory, and rows are written by their numbers.
 enum StoreSchema {
     /// "SPPD", so that `file` and a foreign program can tell.
@@ -194,6 +194,33 @@ enum StoreSchema {
         """
         -- keep-alive, request or response: what let the call out in place of a REGISTER.
         ALTER TABLE push_record ADD COLUMN sign TEXT;
+        """,
+        """
+        DROP INDEX push_record_user;
+        DROP INDEX push_record_call;
+
+        ALTER TABLE bucket_entry RENAME TO old_entry;
+        CREATE TABLE bucket_entry (
+            call_ref INTEGER PRIMARY KEY,   -- printf('%016x', call_ref) is what logs and lists show
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            caller TEXT NOT NULL,
+            date INTEGER NOT NULL,
+            devices TEXT NOT NULL,          -- numbers of bindings, with commas
+            is_over INTEGER NOT NULL,
+            told TEXT NOT NULL              -- devices that have learnt of the call
+        ) STRICT;
+        WITH RECURSIVE number (text, place, value) AS (
+            SELECT call_ref, 1, 0 FROM old_entry
+            UNION ALL
+            SELECT text, place + 1, value << 4 | instr('0123456789abcdef', substr(text, place, 1)) - 1
+            FROM number WHERE place <= 16
+        )
+        INSERT INTO bucket_entry
+        SELECT value, user, domain, caller, date, devices, is_over, told
+        FROM number JOIN old_entry ON call_ref = text
+        WHERE place = 17 AND length(text) = 16 AND text NOT GLOB '*[^0-9a-f]*';
+        DROP TABLE old_entry;
         """,
     ]
 }

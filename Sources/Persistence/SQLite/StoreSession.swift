@@ -222,13 +222,13 @@ actor StoreSession {
                     var changes = LastChanges(of: waiting, batch.entries)
                     for entries in [waiting, batch.entries] {
                         for entry in entries {
-                            for change in entry.changes where changes.counts(change) {
+                            for change in entry.changes where changes.nextCounts() {
                                 guard !(try connection.apply(change)), let ticket = entry.ticket else { continue }
                                 missing.insert(ticket)
                             }
                         }
                     }
-                    for row in batch.lazyRows { _ = try connection.apply(.engine(.binding(.upsert(row)))) }
+                    for row in batch.lazyRows { try connection.refresh(row) }
                     return missing
                 }
             }

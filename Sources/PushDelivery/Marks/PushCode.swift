@@ -1,3 +1,5 @@
+import Bytes
+
 /// The name of one push towards providers and apps, in all its tries and for all its devices. It is the `apns-id`, and
 /// the `id` of a payload.
 ///
@@ -40,20 +42,18 @@ package struct PushCode: Hashable, Sendable {
 
 extension PushCode: CustomStringConvertible {
     /// A version 4 UUID in lower case.
-    package var description: String {
-        var text: [UInt8] = []
-        text.reserveCapacity(Self.length)
-        append(to: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
+    package var description: String { ByteString(copying: text.span).string }
 
-    /// Appends the description.
-    package func append(to text: inout [UInt8]) {
+    /// The bytes of the description.
+    package var text: [36 of UInt8] {
+        var text: [36 of UInt8] = .init(repeating: UInt8(ascii: "-"))
+        let (first, last) = (high.hexDigits, low.hexDigits)
+        var place = 0
         for digit in 0..<32 {
-            if Self.isDash(text.count) { text.append(UInt8(ascii: "-")) }
-            let half = digit < 16 ? high : low
-            let value = UInt8(truncatingIfNeeded: half >> UInt64(60 - 4 * (digit & 15))) & 15
-            text.append(value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10)
+            if Self.isDash(place) { place += 1 }
+            text[place] = digit < 16 ? first[digit] : last[digit - 16]
+            place += 1
         }
+        return text
     }
 }

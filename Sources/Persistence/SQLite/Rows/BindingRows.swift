@@ -7,10 +7,37 @@ import Timekeeping
 /// Bindings as SQL.
 extension Connection {
     func write(_ row: StoredBinding) throws(SQLError) {
+        try run("INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)") { values in
+            values.add(row.id)
+            values.add(row.aor.user)
+            values.add(row.aor.host)
+            values.add(row.contact)
+            values.add(row.callID)
+            values.add(row.cseq)
+            values.add(row.path.joinedLines)
+            values.add(row.flow.transport.parameterName)
+            values.add(row.flow.listener)
+            values.add(row.flow.remote)
+            values.add(row.granted)
+            values.add(row.freshUntil)
+            values.add(row.registeredAt)
+            values.add(row.isPush)
+        }
+    }
+
+    /// Writes what a refresh changes, if the row is still there.
+    func refresh(_ row: StoredBinding) throws(SQLError) {
         try run(
-            "INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row.id, row.aor.user, row.aor.host,
-            row.contact, row.callID, row.cseq, row.path.joinedLines, row.flow.transport.parameterName,
-            row.flow.listener, row.flow.remote, row.granted, row.freshUntil, row.registeredAt, row.isPush)
+            "UPDATE binding SET call_id = ?, cseq = ?, granted = ?, fresh_until = ?, registered_at = ? WHERE id = ?"
+        ) {
+            values in
+            values.add(row.callID)
+            values.add(row.cseq)
+            values.add(row.granted)
+            values.add(row.freshUntil)
+            values.add(row.registeredAt)
+            values.add(row.id)
+        }
     }
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }

@@ -5,10 +5,18 @@ import Timekeeping
 /// Calls under way as SQL, and what becomes of them when the daemon ended without being stopped.
 extension Connection {
     func writeOpenCall(_ record: TimelineRecord) throws(SQLError) {
-        try run(
-            "INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)", record.id.rawValue, record.user,
-            record.host, record.callID, record.callRef, record.device, record.requestedAt,
-            NullableWord(record.omission), record.app, record.code)
+        try run("INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)") { values in
+            values.add(record.id.rawValue)
+            values.add(record.user)
+            values.add(record.host)
+            values.add(record.callID)
+            values.add(orNull: record.callRef)
+            values.add(record.device)
+            values.add(record.requestedAt)
+            values.add(word: record.omission)
+            values.add(record.app)
+            values.add(orNull: record.code)
+        }
     }
 
     func removeOpenCall(_ id: RecordID) throws(SQLError) { try run("DELETE FROM open_call WHERE id = ?", id.rawValue) }

@@ -30,11 +30,42 @@ extension Connection {
 
 extension Statement {
     fileprivate func bind<each Parameter: SQLParameter>(_ parameters: repeat each Parameter) {
-        var index = 0
-        for parameter in repeat each parameters {
-            index += 1
-            parameter.bind(to: self, at: index)
-        }
+        var values = ParameterList(self)
+        for parameter in repeat each parameters { values.add(parameter) }
+    }
+}
+
+/// Binds values to a statement's parameters one after the other. Rows that are written for each call and each contact are
+/// written by it: values that come all at once are copied first, and asked for their types.
+struct ParameterList: ~Copyable {
+    private let statement: Statement
+    private var index = 0
+
+    init(_ statement: Statement) { self.statement = statement }
+
+    mutating func add(_ value: some SQLParameter) {
+        index += 1
+        value.bind(to: statement, at: index)
+    }
+
+    // What is not bound is NULL.
+
+    mutating func add(orNull value: (some SQLParameter)?) {
+        if let value { add(value) } else { index += 1 }
+    }
+
+    mutating func add(number value: (some BinaryInteger)?) { add(orNull: value.map { Int64($0) }) }
+
+    mutating func add(word value: (some RawRepresentable<String>)?) { add(orNull: value?.rawValue) }
+}
+
+extension Connection {
+    /// Runs a statement of the program with what `values` binds.
+    func run(_ sql: StaticString, values: (inout ParameterList) -> Void) throws(SQLError) {
+        let statement = try statement(fixed: sql)
+        var list = ParameterList(statement)
+        values(&list)
+        try statement.run()
     }
 }
 
@@ -81,23 +112,11 @@ extension DeviceID: SQLParameter {
 // What is written for each call and each contact is put together from bytes: a `String` costs several times as much.
 
 extension CallRef: SQLParameter {
-    func bind(to statement: Statement, at index: Int) {
-        var text: [UInt8] = []
-        text.reserveCapacity(16)
-        for place in stride(from: 56, through: 0, by: -8) {
-            text.append(hex: UInt8(truncatingIfNeeded: rawValue >> UInt64(place)))
-        }
-        statement.bind(index, text: text.span)
-    }
+    func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }
 }
 
 extension PushCode: SQLParameter {
-    func bind(to statement: Statement, at index: Int) {
-        var text: [UInt8] = []
-        text.reserveCapacity(36)
-        append(to: &text)
-        statement.bind(index, text: text.span)
-    }
+    func bind(to statement: Statement, at index: Int) { statement.bind(index, text: text.span) }
 }
 
 extension Endpoint: SQLParameter {
@@ -133,28 +152,5 @@ struct DeviceNumbers: SQLParameter {
 extension Optional: SQLParameter where Wrapped: SQLParameter {
     func bind(to statement: Statement, at index: Int) {
         if let self { self.bind(to: statement, at: index) } else { statement.bindNull(index) }
-    }
-}
-
-/// A number or NULL, in rows that are written often: an `Optional` has to be asked at run time what it is made of.
-struct NullableInteger: SQLParameter {
-    private let value: Int64?
-
-    init(_ value: (some BinaryInteger)?) { self.value = value.map { Int64($0) } }
-    init(_ date: UnixTime?) { value = date?.milliseconds }
-
-    func bind(to statement: Statement, at index: Int) {
-        if let value { statement.bind(index, integer: value) } else { statement.bindNull(index) }
-    }
-}
-
-/// The word of a case or NULL, for the same reason.
-struct NullableWord: SQLParameter {
-    private let word: String?
-
-    init(_ value: (some RawRepresentable<String>)?) { word = value?.rawValue }
-
-    func bind(to statement: Statement, at index: Int) {
-        if let word { statement.bind(index, text: word) } else { statement.bindNull(index) }
     }
 }

@@ -14,14 +14,39 @@ extension Connection {
             delivery, tries, answer, status, reason, dead_since, provider_id, sent, answered, registered, invited, rang,
             ended, ending, ending_status, received, followed, read, sign)
             VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-            """, record.user, record.host, record.callID, record.callRef, record.kind.rawValue, record.calls,
-            record.device, record.requestedAt, NullableWord(record.omission), record.app, record.code,
-            record.delivery.rawValue, record.tries, NullableWord(record.answer), NullableInteger(record.status),
-            record.reason, NullableInteger(record.deadSince), record.providerID, NullableInteger(steps.sent),
-            NullableInteger(steps.answered), NullableInteger(steps.registered), NullableInteger(steps.invited),
-            NullableInteger(steps.rang), NullableInteger(steps.ended), NullableWord(record.end),
-            NullableInteger(record.endStatus), NullableInteger(marks.received), NullableInteger(marks.followed),
-            NullableInteger(marks.read?.milliseconds ?? (counts ? nil : 0)), NullableWord(record.sign))
+            """
+        ) { values in
+            values.add(record.user)
+            values.add(record.host)
+            values.add(record.callID)
+            values.add(orNull: record.callRef)
+            values.add(record.kind.rawValue)
+            values.add(record.calls)
+            values.add(record.device)
+            values.add(record.requestedAt)
+            values.add(word: record.omission)
+            values.add(record.app)
+            values.add(orNull: record.code)
+            values.add(record.delivery.rawValue)
+            values.add(record.tries)
+            values.add(word: record.answer)
+            values.add(number: record.status)
+            values.add(record.reason)
+            values.add(orNull: record.deadSince)
+            values.add(record.providerID)
+            values.add(number: steps.sent)
+            values.add(number: steps.answered)
+            values.add(number: steps.registered)
+            values.add(number: steps.invited)
+            values.add(number: steps.rang)
+            values.add(number: steps.ended)
+            values.add(word: record.end)
+            values.add(number: record.endStatus)
+            values.add(orNull: marks.received)
+            values.add(orNull: marks.followed)
+            values.add(number: marks.read?.milliseconds ?? (counts ? nil : 0))
+            values.add(word: record.sign)
+        }
     }
 
     private static let columns = """
@@ -30,27 +55,35 @@ extension Connection {
         received, followed, read, sign
         """
 
-    /// Rows are only ever deleted from the front, so their numbers tell how many there are.
+    /// Rows are only ever deleted from the front, so their numbers tell how many there are. The first that is to stay ends
+    /// the look at them, unless it was written while the clock was ahead: its date is later than the newest one's.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
-        try run(
-            """
-            DELETE FROM push_record
-            WHERE id IN (SELECT id FROM push_record ORDER BY id LIMIT ?)
-            AND (requested_at < ? OR id <= (SELECT max(id) FROM push_record) - ?)
-            """, limit, date, count)
+        let last = try statement("SELECT id, requested_at FROM push_record ORDER BY id DESC LIMIT 1")
+        defer { last.reset() }
+        guard try last.step() else { return }
+        let (surplus, newest) = (last.integer(0) - Int64(count), last.integer(1))
+        let rows = try statement("SELECT id, requested_at FROM push_record ORDER BY id LIMIT ?", with: limit)
+        defer { rows.reset() }
+        var old: Int64?
+        while try rows.step() {
+            let (id, requestedAt) = (rows.integer(0), rows.integer(1))
+            if id <= surplus || requestedAt < date.milliseconds { old = id } else if requestedAt <= newest { break }
+        }
+        if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
     }
 
     /// The last records of the subject, the oldest first.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
+        // Calls and users are looked for by reading through the table, from its end: operators ask for them now and then,
+        // and an index would cost something for each call.
         let rows =
             switch subject {
             case .user(let aor):
                 try statement("\(selection) user = ? AND domain = ? \(order)", with: aor.user, aor.host, limit)
             case .callID(let callID):
                 try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
-            // There is no index for that, as each call would have to be written into it: this reads through the table.
             case .call(let callRef): try statement("\(selection) call_ref = ? \(order)", with: callRef, limit)
             case .push(let code): try statement("\(selection) code = ? \(order)", with: code, limit)
             }
