@@ -44,19 +44,24 @@ package enum Base64: Sendable {
         }
         guard count % 4 != 1 else { return false }
         var bits: UInt32 = 0
-        for index in 0..<count {
+        var index = 0
+        while index < count {
             guard let value = value(of: text[index]) else { return false }
             bits = bits << 6 | UInt32(value)
-            switch index % 4 {
-            case 1: bytes.append(UInt8(truncatingIfNeeded: bits >> 4))
-            case 2: bytes.append(UInt8(truncatingIfNeeded: bits >> 2))
-            case 3: bytes.append(UInt8(truncatingIfNeeded: bits))
-            default: break
-            }
+            index += 1
+            // Four characters are three bytes.
+            if index % 4 == 0 { bytes.append(big: UInt64(bits & 0xff_ffff), count: 3) }
         }
         // Bits that belong to no byte must be zero, or two texts would mean the same bytes.
-        let unused: UInt32 = count % 4 == 2 ? 15 : count % 4 == 3 ? 3 : 0
-        return bits & unused == 0
+        switch count % 4 {
+        case 2:
+            bytes.append(UInt8(truncatingIfNeeded: bits >> 4))
+            return bits & 15 == 0
+        case 3:
+            bytes.append(big: UInt64(bits >> 2 & 0xffff), count: 2)
+            return bits & 3 == 0
+        default: return true
+        }
     }
 
     package func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }

@@ -1,23 +1,48 @@
 extension Span<UInt8> {
-    /// The first such byte in `range`; looks at eight bytes at a time.
-    package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
+    /// The first place in `range` whose byte `matches`, or the end of the range; looks at sixteen bytes at a time, and may
+    /// show `matches` bytes that stand behind the range, and zeros behind the last byte.
+    @inlinable @inline(__always)
+    package func firstPlace(
+        in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
+    ) -> Int {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "search outside the bytes")
-        let one: UInt64 = 0x0101_0101_0101_0101
-        var index = range.lowerBound
         return unsafe withUnsafeBytes { raw in
-            while index + 8 <= range.upperBound {
-                let word = UInt64(littleEndian: unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                let difference = word ^ (one &* UInt64(byte))
-                let marks = (difference &- one) & ~difference & (one &* 0x80)
-                if marks != 0 { return index + marks.trailingZeroBitCount >> 3 }
-                index += 8
+            guard let base = raw.baseAddress else { return range.upperBound }
+            var index = range.lowerBound
+            while index < range.upperBound, index &+ 16 <= raw.count {
+                let block = unsafe base.loadUnaligned(fromByteOffset: index, as: SIMD16<UInt8>.self)
+                let marks = unsafe unsafeBitCast(matches(block), to: SIMD2<UInt64>.self)
+                if marks[0] != 0 { return Swift.min(index &+ marks[0].trailingZeroBitCount &>> 3, range.upperBound) }
+                if marks[1] != 0 {
+                    return Swift.min(index &+ 8 &+ marks[1].trailingZeroBitCount &>> 3, range.upperBound)
+                }
+                index &+= 16
             }
-            while index < range.upperBound {
-                if unsafe raw[index] == byte { return index }
-                index += 1
-            }
-            return nil
+            guard index < range.upperBound else { return range.upperBound }
+            let marks = unsafe unsafeBitCast(matches(lastBlock(raw, from: index)), to: SIMD2<UInt64>.self)
+            let place = marks[0] != 0 ? marks[0].trailingZeroBitCount : 64 &+ marks[1].trailingZeroBitCount
+            return Swift.min(index &+ place &>> 3, range.upperBound)
         }
+    }
+
+    /// The first such byte in `range`.
+    package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
+        let wanted = SIMD16<UInt8>(repeating: byte)
+        let place = firstPlace(in: range) { $0 .== wanted }
+        return place < range.upperBound ? place : nil
+    }
+
+    /// The first place in `range` of one of the two bytes, or its end.
+    package func firstPlace(of first: UInt8, or second: UInt8, in range: Range<Int>) -> Int {
+        let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
+        return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) }
+    }
+
+    /// The first place in `range` of one of the three bytes, or its end.
+    package func firstPlace(of first: UInt8, _ second: UInt8, or third: UInt8, in range: Range<Int>) -> Int {
+        let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
+        let third = SIMD16<UInt8>(repeating: third)
+        return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) .| ($0 .== third) }
     }
 
     /// Whether there is an ASCII letter in upper case.
@@ -42,29 +67,94 @@ extension Span<UInt8> {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
         return unsafe withUnsafeBytes { raw in
-            var left = range.lowerBound
-            var right = unsafe UnsafeRawPointer(lowercase.utf8Start)
-            while left + 8 <= range.upperBound {
-                let word = unsafe raw.loadUnaligned(fromByteOffset: left, as: UInt64.self)
-                let wanted = unsafe right.loadUnaligned(as: UInt64.self)
+            guard let left = unsafe raw.baseAddress.map({ unsafe $0 + range.lowerBound }) else { return true }
+            let right = unsafe UnsafeRawPointer(lowercase.utf8Start)
+            let count = range.count
+            guard count >= 8 else { return unsafe left.word(count).asciiLowercased == right.word(count) }
+            var place = 0
+            while true {
+                let word = unsafe left.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+                let wanted = unsafe right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
                 if word != wanted, word.asciiLowercased != wanted { return false }
-                left += 8
-                unsafe right += 8
+                guard place &+ 8 < count else { return true }
+                // The last word overlaps the one before it.
+                place = Swift.min(place &+ 8, count &- 8)
             }
-            while left < range.upperBound {
-                let wanted = unsafe right.load(as: UInt8.self)
-                if unsafe raw[left].asciiLowercased != wanted { return false }
-                left += 1
-                unsafe right += 1
-            }
-            return true
+        }
+    }
+}
+
+extension SIMD16<UInt8> {
+    /// Which of the bytes are that ASCII character.
+    @inlinable @inline(__always)
+    package func marks(of character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
+        self .== SIMD16(repeating: UInt8(ascii: character))
+    }
+
+    /// Which of the bytes are that ASCII character or one before it.
+    @inlinable @inline(__always)
+    package func marks(upTo character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
+        self .<= SIMD16(repeating: UInt8(ascii: character))
+    }
+}
+
+extension Span<UInt8> {
+    /// The first eight bytes of the range, or as many as it has, with letters in lower case, the first one lowest.
+    @inlinable
+    package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
+        return unsafe withUnsafeBytes { raw in
+            guard let base = raw.baseAddress else { return 0 }
+            return unsafe (base + range.lowerBound).word(Swift.min(range.count, 8)).asciiLowercased
+        }
+    }
+}
+
+extension StaticString {
+    /// The same of a text, which the compiler makes a number of.
+    @inlinable @inline(__always)
+    package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
+}
+
+/// The bytes from `start` to the end, fewer than sixteen, with zeros behind them.
+@inline(never) @usableFromInline
+func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> {
+    let missing = start &+ 16 &- raw.count
+    if raw.count >= 16 {
+        let end = unsafe raw.loadUnaligned(fromByteOffset: raw.count &- 16, as: UInt128.self)
+        return unsafe unsafeBitCast(UInt128(littleEndian: end) &>> UInt128(8 &* missing), to: SIMD16<UInt8>.self)
+    }
+    guard let base = unsafe raw.baseAddress.map({ unsafe $0 + start }) else { return SIMD16(repeating: 0) }
+    let count = raw.count &- start
+    let first = unsafe base.word(Swift.min(count, 8))
+    let second = unsafe count > 8 ? (base + 8).word(count &- 8) : 0
+    return unsafe unsafeBitCast(SIMD2(first, second), to: SIMD16<UInt8>.self)
+}
+
+extension UnsafeRawPointer {
+    /// That many bytes, at most eight, the first one lowest; zeros behind them.
+    @inlinable @inline(__always)
+    func word(_ count: Int) -> UInt64 {
+        switch count {
+        case 8: return unsafe UInt64(littleEndian: loadUnaligned(as: UInt64.self))
+        case 4...7:
+            let low = unsafe UInt64(UInt32(littleEndian: loadUnaligned(as: UInt32.self)))
+            let high = unsafe UInt64(UInt32(littleEndian: loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self)))
+            return low | high &<< UInt64(8 &* (count &- 4))
+        case 2...3:
+            let low = unsafe UInt64(UInt16(littleEndian: loadUnaligned(as: UInt16.self)))
+            let high = unsafe UInt64(load(fromByteOffset: count &- 1, as: UInt8.self))
+            return low | high &<< UInt64(8 &* (count &- 1))
+        case 1: return unsafe UInt64(load(as: UInt8.self))
+        default: return 0
         }
     }
 }
 
 extension UInt64 {
     /// Eight bytes with their ASCII letters in lower case.
-    fileprivate var asciiLowercased: UInt64 {
+    @inlinable
+    var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
         // The highest bit of a byte is set from "A" on, and from behind "Z" on.

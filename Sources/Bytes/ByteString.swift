@@ -289,6 +289,11 @@ extension UInt8 {
 }
 
 extension Array<UInt8> {
+    @inlinable
+    package mutating func append(_ bytes: Span<UInt8>) {
+        unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
+    }
+
     /// Appends the slice's bytes in one copy.
     @inlinable
     package mutating func append(_ bytes: ByteString) {
@@ -315,18 +320,19 @@ extension Array<UInt8> {
     @inlinable
     package mutating func append(decimal value: some BinaryInteger) {
         if value < 0 { append(UInt8(ascii: "-")) }
-        let first = count
-        var rest = UInt64(truncatingIfNeeded: value.magnitude)
+        append(digitsOf: UInt64(truncatingIfNeeded: value.magnitude))
+    }
+
+    @usableFromInline
+    mutating func append(digitsOf number: UInt64) {
+        var digits: [20 of UInt8] = .init(repeating: 0)
+        var first = 20
+        var rest = number
         repeat {
-            append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            first -= 1
+            digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
         } while rest > 0
-        var low = first
-        var high = count - 1
-        while low < high {
-            swapAt(low, high)
-            low += 1
-            high -= 1
-        }
+        append(digits.span.extracting(first...))
     }
 }

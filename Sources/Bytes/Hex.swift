@@ -44,9 +44,8 @@ extension Array<UInt8> {
 
     /// Appends the lowest `count` bytes of a number, the highest of them first.
     package mutating func append(big number: UInt64, count: Int = 8) {
-        for place in stride(from: count - 1, through: 0, by: -1) {
-            append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8)))
-        }
+        let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
+        append(bytes.span.extracting((8 - count)...))
     }
 }
 

@@ -7,7 +7,8 @@ import SIPGrammar
 /// It is a class because it is looked at many times, and a copy of the value would retain twenty slices of the message.
 final class AskedContact {
     let address: NameAddress
-    let uri: ComparableURI
+    /// Made when there is something to compare with.
+    private(set) lazy var uri = ComparableURI(address.uri)
     /// The contact, in the form of ``ContactText``.
     let text: ByteString
     /// How many seconds it asks for, before they are clamped. With 0 the binding ends.
@@ -35,7 +36,6 @@ final class AskedContact {
         guard let text = ContactText.canonical(address) else { return nil }
         let triple = PushParameters.Triple(contact: address)
         self.address = address
-        uri = ComparableURI(address.uri)
         self.text = text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard

@@ -19,25 +19,28 @@ package enum ContactText {
         var out: [UInt8] = []
         out.reserveCapacity(uri.text.count + 96)
         out.append("<")
-        let moved = contact.parameters.filter { parameter in
-            parameter.isPush && !uri.parameters.contains { $0.name.equalsIgnoringCase(parameter.name) }
+        let fields = contact.parameters
+        var moved: [ParameterPlace] = []
+        fields.forEachPlace { bytes, place in
+            guard place.isPush(in: bytes) else { return }
+            let name = fields.text[place.name]
+            if !uri.parameters.contains(where: { $0.name.equalsIgnoringCase(name) }) { moved.append(place) }
         }
         if moved.isEmpty {
             out.append(uri.text)
         } else {
             out.append(uri.withoutHeaders)
-            for parameter in moved { out.append(asURIParameter: parameter) }
+            for place in moved { out.append(asURIParameter: place, of: fields) }
             out.append(uri.text, uri.withoutHeaders.count..<uri.text.count)
         }
         out.append(">")
-        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("expires") {
-            let isBadQ =
-                parameter.name.equalsIgnoringCase("q")
-                && parameter.value.flatMap(NameAddress.thousandths) == nil
-            if isBadQ { continue }
+        fields.forEachPlace { bytes, place in
+            guard !place.isPush(in: bytes), !bytes.equalsIgnoringCase(place.name, "expires") else { return }
+            let value = place.value.map { fields.text[$0] }
+            if bytes.equalsIgnoringCase(place.name, "q"), value.flatMap(NameAddress.thousandths) == nil { return }
             out.append(";")
-            out.append(parameter.name)
-            guard let value = parameter.value else { continue }
+            out.append(fields.text, place.name)
+            guard let value else { return }
             out.append("=")
             out.append(unfolding: value)
         }
@@ -45,8 +48,11 @@ package enum ContactText {
     }
 
     private static func mayStandInBrackets(_ uri: Span<UInt8>) -> Bool {
-        for index in 0..<uri.count where !uri[index].mayStandInURI { return false }
-        return true
+        let forbidden = uri.firstPlace(in: 0..<uri.count) { block in
+            block.marks(upTo: " ") .| block.marks(of: "\u{7f}") .| block.marks(of: "<")
+                .| block.marks(of: ">") .| block.marks(of: "\"")
+        }
+        return forbidden == uri.count
     }
 
     /// The URI of a stored value, with all its push parameters.
@@ -66,8 +72,10 @@ package enum ContactText {
         var out: [UInt8] = []
         out.reserveCapacity(contact.text.count)
         out.append(contact.address)
-        for parameter in contact.parameters where !parameter.isPush && !parameter.name.equalsIgnoringCase("method") {
-            out.append(parameter)
+        let parameters = contact.parameters
+        parameters.forEachPlace { bytes, place in
+            guard !place.isPush(in: bytes), !bytes.equalsIgnoringCase(place.name, "method") else { return }
+            out.append(place, of: parameters)
         }
         return ByteString(copying: out.span)
     }
@@ -87,12 +95,12 @@ extension [UInt8] {
     }
 
     /// Appends a header parameter as a URI parameter: without quotes, and with what a URI may not hold escaped.
-    fileprivate mutating func append(asURIParameter parameter: Parameter) {
+    fileprivate mutating func append(asURIParameter place: ParameterPlace, of parameters: Parameters) {
         append(";")
-        append(parameter.name)
-        guard let value = parameter.value else { return }
+        append(parameters.text, place.name)
+        guard let value = place.value else { return }
         append("=")
-        append(escapingParameter: value.unquoted().percentDecoded())
+        append(escapingParameter: parameters.text[value].unquoted().percentDecoded())
     }
 
     /// Appends bytes as the value of a URI parameter.
@@ -104,12 +112,5 @@ extension [UInt8] {
                 append(percentEncoded: byte)
             }
         }
-    }
-}
-
-extension UInt8 {
-    fileprivate var mayStandInURI: Bool {
-        self > 0x20 && self != 0x7f && self != UInt8(ascii: "<") && self != UInt8(ascii: ">")
-            && self != UInt8(ascii: "\"")
     }
 }

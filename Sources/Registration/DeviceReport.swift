@@ -259,7 +259,9 @@ extension ContactText {
         var out: [UInt8] = []
         out.append("<")
         out.append(uri.address)
-        for parameter in uri.parameters where !parameter.isPush { out.append(parameter) }
+        uri.parameters.forEachPlace { bytes, place in
+            if !place.isPush(in: bytes) { out.append(place, of: uri.parameters) }
+        }
         out.append(pushParametersOf: token)
         if let headers = uri.headers {
             out.append("?")

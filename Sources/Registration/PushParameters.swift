@@ -108,27 +108,38 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    package init(contact: NameAddress) {
-        var provider: ByteString?
-        var singular: ByteString?
-        var plural: ByteString?
-        var prid: ByteString?
-        func note(_ parameter: Parameter, _ value: ByteString) {
-            if prid == nil, parameter.name.equalsIgnoringCase("pn-prid") {
-                prid = value.percentDecoded()
-            } else if provider == nil, parameter.name.equalsIgnoringCase("pn-provider") {
-                provider = value.percentDecoded()
-            } else if singular == nil, parameter.name.equalsIgnoringCase("pn-param") {
-                singular = value.percentDecoded()
-            } else if plural == nil, parameter.name.equalsIgnoringCase("pn-params") {
-                plural = value.percentDecoded()
+    /// Its values as they were found; the first of a name counts.
+    private struct Found {
+        var provider, singular, plural, prid: ByteString?
+
+        /// Looks through parameters of the field, whose values may be quoted, or through those of the URI.
+        mutating func read(_ parameters: Parameters, areOfField: Bool) {
+            parameters.forEachPlace { bytes, place in
+                guard place.isPush(in: bytes) else { return }
+                var value: ByteString {
+                    let text = place.value.map { parameters.text[$0] } ?? .empty
+                    return (areOfField ? text.unquoted() : text).percentDecoded()
+                }
+                if prid == nil, bytes.equalsIgnoringCase(place.name, "pn-prid") {
+                    prid = value
+                } else if provider == nil, bytes.equalsIgnoringCase(place.name, "pn-provider") {
+                    provider = value
+                } else if singular == nil, bytes.equalsIgnoringCase(place.name, "pn-param") {
+                    singular = value
+                } else if plural == nil, bytes.equalsIgnoringCase(place.name, "pn-params") {
+                    plural = value
+                }
             }
         }
-        // The first of a name counts, and those of the URI come before those of the field.
-        for parameter in contact.uri.parameters where parameter.isPush { note(parameter, parameter.value ?? .empty) }
-        for parameter in contact.parameters where parameter.isPush {
-            note(parameter, (parameter.value ?? .empty).unquoted())
-        }
+    }
+
+    package init(contact: NameAddress) {
+        var found = Found()
+        // Those of the URI come before those of the field.
+        found.read(contact.uri.parameters, areOfField: false)
+        found.read(contact.parameters, areOfField: true)
+        let (provider, singular, plural) = (found.provider, found.singular, found.plural)
+        var prid = found.prid
         if provider == nil, prid == nil, let legacy = Self(legacyOf: contact) {
             self = legacy
             return

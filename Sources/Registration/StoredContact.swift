@@ -11,7 +11,8 @@ final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    let uri: ComparableURI
+    /// Made when there is something to compare with.
+    private(set) lazy var uri = ComparableURI(address.uri)
     /// The token that the contact names, whether it is used or not.
     let token: PushToken?
     /// It stays until rule R8 ends it.
@@ -36,7 +37,6 @@ final class StoredContact {
         id = binding.id
         self.binding = binding
         self.address = address
-        uri = ComparableURI(address.uri)
         self.isPush = isPush
         if case .push(let token) = PushParameters(contact: address, settings: settings) {
             self.token = token

@@ -48,15 +48,16 @@ struct ComparableURI {
         headers = SIPURI.headerSet(uri.headers)
         var hashed: [Hashed] = []
         hashed.reserveCapacity(8)
-        for parameter in uri.parameters {
-            let isPush = parameter.isPush
+        let all = uri.parameters
+        all.forEachPlace { bytes, place in
+            let isPush = place.isPush(in: bytes)
             // A token is compared as bytes, everything else without case; no value is not an empty one.
-            let value = parameter.value?.withEscapesNormalized()
+            let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
-                    name: Self.hash(parameter.name, ignoringCase: true),
+                    name: Self.hash(all.text[place.name], ignoringCase: true),
                     value: value.map { Self.hash($0, ignoringCase: !isPush) } ?? 0, isPush: isPush,
-                    mustBeInBoth: parameter.mustBeInBoth))
+                    mustBeInBoth: place.mustBeInBoth(in: bytes)))
         }
         // Parameters of the same name keep their order.
         parameters = hashed.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }
@@ -110,31 +111,31 @@ struct ComparableURI {
     }
 }
 
-extension Parameter {
+extension ParameterPlace {
     /// `pn-*`, and `app-id` of the set that Linphone sent before RFC 8599: what must never leave toward a peer, be its
     /// name escaped or not. `pn-purr` is made to be seen by peers (RFC 8599 section 9.3).
-    var isPush: Bool {
-        // Nearly all are told apart by their first letter.
-        guard !name.isEmpty else { return false }
-        let first = name[0] | 0x20
-        guard first == UInt8(ascii: "p") || first == UInt8(ascii: "a") || name.contains(UInt8(ascii: "%")) else {
-            return false
+    func isPush(in bytes: Span<UInt8>) -> Bool {
+        if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
+            let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
+            return plain.withSpan { Self.isPush($0, 0..<$0.count) }
         }
-        let plain = name.contains(UInt8(ascii: "%")) ? name.percentDecoded() : name
-        if plain.count > 3, plain[0..<3].equalsIgnoringCase("pn-") { return !plain.equalsIgnoringCase("pn-purr") }
-        return plain.equalsIgnoringCase("app-id")
+        return Self.isPush(bytes, name)
+    }
+
+    private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
+        guard name.count > 3 else { return false }
+        if bytes.equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-") {
+            return !bytes.equalsIgnoringCase(name, "pn-purr")
+        }
+        return bytes.equalsIgnoringCase(name, "app-id")
     }
 
     /// The parameters that match no URI without them, and the RFC 8599 triple.
-    fileprivate var mustBeInBoth: Bool {
-        for known: StaticString in ["transport", "user", "ttl", "method", "maddr"]
-        where name.equalsIgnoringCase(known) { return true }
-        return isPushTriple
-    }
-
-    private var isPushTriple: Bool {
-        name.equalsIgnoringCase("pn-provider") || name.equalsIgnoringCase("pn-prid")
-            || name.equalsIgnoringCase("pn-param") || name.equalsIgnoringCase("pn-params")
+    fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
+        for known: StaticString in [
+            "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",
+        ] where bytes.equalsIgnoringCase(name, known) { return true }
+        return false
     }
 }
 

@@ -28,58 +28,21 @@ extension UInt8 {
     }
 }
 
-/// A byte below 64 as part of a set for ``Span/next(_:from:to:)``; folded into a constant, which a loop would not be.
-@inline(__always)
-package func bit(_ byte: UInt8) -> UInt64 { 1 &<< UInt64(byte) }
-
 extension Span<UInt8> {
-    /// The next control byte (below 0x20, or 0x7F) at or after `start`, or `end`; looks at eight bytes at a time.
+    /// The next control byte (below 0x20, or 0x7F) at or after `start`, or `end`.
     package func nextControl(from start: Int, to end: Int) -> Int {
-        precondition(start >= 0 && end <= count, "scan outside the bytes")
-        let high: UInt64 = 0x8080_8080_8080_8080
-        let one: UInt64 = 0x0101_0101_0101_0101
-        var index = start
-        unsafe withUnsafeBytes { raw in
-            while index + 8 <= end {
-                let word = UInt64(littleEndian: unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                let delete = word ^ (one &* 0x7f)
-                // The lowest marked byte is right; a borrow can only mark bytes above it.
-                let marks = ((word &- (one &* 0x20)) & ~word | (delete &- one) & ~delete) & high
-                if marks != 0 {
-                    index += marks.trailingZeroBitCount >> 3
-                    return
-                }
-                index += 8
-            }
-            while index < end {
-                let byte = unsafe raw[index]
-                if byte < 0x20 || byte == 0x7f { return }
-                index += 1
-            }
-        }
-        return index
-    }
-
-    /// The next byte below 64 at or after `start` whose bit is set, or `end`.
-    package func next(_ below64: UInt64, from start: Int, to end: Int) -> Int {
-        precondition(start >= 0 && end <= count, "scan outside the bytes")
-        var index = start
-        unsafe withUnsafeBytes { raw in
-            while index < end {
-                let byte = unsafe raw[index]
-                if byte < 64, below64 &>> UInt64(byte) & 1 != 0 { return }
-                index += 1
-            }
-        }
-        return index
+        let (space, delete) = (SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x7f))
+        return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
     /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
-        while index < end, let quote = firstIndex(of: UInt8(ascii: "\""), in: index..<end) {
-            guard let escape = firstIndex(of: UInt8(ascii: "\\"), in: index..<quote) else { return quote + 1 }
-            index = escape + 2
+        while index < end {
+            index = firstPlace(of: UInt8(ascii: "\""), or: UInt8(ascii: "\\"), in: index..<end)
+            guard index < end else { return nil }
+            if self[index] == UInt8(ascii: "\"") { return index + 1 }
+            index += 2
         }
         return nil
     }

@@ -12,7 +12,7 @@ extension MessageFrame {
             var index = 0
             while index < span.count {
                 if span[index] == UInt8(ascii: "\"") {
-                    index = RawParameters.quoteEnd(span, from: index + 1)
+                    index = span.quoteEnd(from: index + 1, to: span.count) ?? span.count
                     continue
                 }
                 guard let (value, end) = Self.realmValue(span, at: index) else {
@@ -41,7 +41,7 @@ extension MessageFrame {
         while index < span.count, isBlank(span[index]) { index += 1 }
         guard index < span.count else { return nil }
         if span[index] == UInt8(ascii: "\"") {
-            let end = RawParameters.quoteEnd(span, from: index + 1)
+            let end = span.quoteEnd(from: index + 1, to: span.count) ?? span.count
             let isClosed = end > index + 1 && span[end - 1] == UInt8(ascii: "\"")
             return (index + 1..<max(index + 1, isClosed ? end - 1 : end), end)
         }

@@ -25,12 +25,13 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
 ///
 /// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value;
 /// of all other fields one entry stands for the whole row.
+@usableFromInline
 package struct HeaderField: Hashable, Sendable {
-    package let name: HeaderName
+    @usableFromInline package let name: HeaderName
     // A message has dozens of these, and is kept for as long as a call is held. So each place has only four bytes.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
-    package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
+    @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
         self.name = name
         rowStart = UInt32(row.lowerBound)
         rowEnd = UInt32(row.upperBound)

@@ -6,6 +6,7 @@ package struct NameAddress: Sendable {
     package let uri: SIPURI
     private let value: ByteString
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
+    private let tagStart, tagEnd: UInt32
 
     /// As on the wire, quotes included; `nil` when absent.
     package var displayName: ByteString? {
@@ -15,7 +16,10 @@ package struct NameAddress: Sendable {
     package var parameters: Parameters {
         parametersStart < value.count ? Parameters(value[parametersStart..<value.count]) : .none
     }
-    package var tag: ByteString? { parametersStart < value.count ? parameters.value(of: "tag") : nil }
+    /// The tag of a From or To that was read as such.
+    package var tag: ByteString? { tagStart < tagEnd ? value[Int(tagStart)..<Int(tagEnd)] : nil }
+    /// Whether there is a `tag` parameter without a value.
+    package var hasEmptyTag: Bool { tagStart > tagEnd }
 
     /// Where the URI and the header parameters begin in the value.
     package var uriStart: Int { Int(uriPlace) }
@@ -29,13 +33,17 @@ package struct NameAddress: Sendable {
         displayEnd = 0
         uriPlace = 0
         parametersPlace = 0
+        tagStart = 0
+        tagEnd = 0
     }
 
-    /// Finds the parts of a whole value (RFC 3261 section 20.10). Whether URI and parameters are well-formed is the
-    /// message reader's business.
+    /// Finds the parts of a whole value (RFC 3261 section 20.10), or none when it is not clear what is the URI. Whether URI
+    /// and parameters are well-formed is the message reader's business.
     ///
-    /// - Returns: `nil` when it is not clear what is the URI.
-    package init?(_ value: ByteString) {
+    /// - Parameters:
+    ///   - value: The text.
+    ///   - isTagged: Whether it is a From or To, whose tag is wanted.
+    package init?(_ value: ByteString, isTagged: Bool = false) {
         guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
         self.uri = uri
         self.value = value
@@ -43,6 +51,21 @@ package struct NameAddress: Sendable {
         displayEnd = UInt32(places.display.upperBound)
         uriPlace = UInt32(places.uri.lowerBound)
         parametersPlace = UInt32(places.parametersStart)
+        var tag = 0..<0
+        var hasEmptyTag = false
+        if isTagged, places.parametersStart < value.count {
+            value.withSpan { bytes in
+                var index = places.parametersStart
+                while let place = ParameterPlace(bytes, from: &index) {
+                    guard bytes.equalsIgnoringCase(place.name, "tag") else { continue }
+                    tag = place.value ?? tag
+                    hasEmptyTag = place.value == nil
+                    return
+                }
+            }
+        }
+        tagStart = hasEmptyTag ? 1 : UInt32(tag.lowerBound)
+        tagEnd = UInt32(tag.upperBound)
     }
 
     private struct Places {

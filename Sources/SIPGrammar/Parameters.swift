@@ -15,6 +15,15 @@ extension [UInt8] {
         append("=")
         append(value)
     }
+
+    /// Appends a semicolon and the parameter that stands there.
+    package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
+        append(";")
+        append(parameters.text, place.name)
+        guard let value = place.value else { return }
+        append("=")
+        append(parameters.text, value)
+    }
 }
 
 /// The parameters of a URI or of a header field value: the text that they stand in, from the first `;` to the end.
@@ -50,6 +59,16 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
+    /// Shows each parameter where it stands in the bytes, for readers that look at many and keep few.
+    @inlinable
+    package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
+        guard !text.isEmpty else { return }
+        text.withSpan { bytes in
+            var index = 0
+            while let place = ParameterPlace(bytes, from: &index) { body(bytes, place) }
+        }
+    }
+
     package func makeIterator() -> Iterator { Iterator(text: text) }
 
     package struct Iterator: IteratorProtocol {
@@ -65,13 +84,16 @@ package struct Parameters: Sequence, Sendable {
     }
 }
 
-/// Where one parameter stands.
-struct ParameterPlace {
-    let name: Range<Int>
-    let value: Range<Int>?
+/// Where one parameter stands in the bytes of its ``Parameters``.
+@usableFromInline
+package struct ParameterPlace {
+    package let name: Range<Int>
+    /// `nil` without a value, and for an empty one.
+    package let value: Range<Int>?
 
     /// The next parameter at or behind `index`, which moves behind it. Parameters without a name are passed over;
     /// a value in quotes is kept whole.
+    @usableFromInline
     init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
             let start = index
@@ -87,18 +109,18 @@ struct ParameterPlace {
         return nil
     }
 
-    /// Where the parameter ends that begins at `start`, and where its first `=` stands.
+    /// Where the parameter ends that begins at `start`, and where its first `=` stands, if it stands before any quote.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
-        let end = bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<bytes.count) ?? bytes.count
-        let equals = bytes.firstIndex(of: UInt8(ascii: "="), in: start..<end)
-        guard bytes.firstIndex(of: UInt8(ascii: "\""), in: start..<end) != nil else { return (equals, end) }
-        var index = start
+        var equals: Int?
+        var index = bytes.firstPlace(
+            of: UInt8(ascii: ";"), UInt8(ascii: "="), or: UInt8(ascii: "\""), in: start..<bytes.count)
+        if index < bytes.count, bytes[index] == UInt8(ascii: "=") {
+            equals = index
+            index = bytes.firstPlace(of: UInt8(ascii: ";"), or: UInt8(ascii: "\""), in: index..<bytes.count)
+        }
         while index < bytes.count, bytes[index] != UInt8(ascii: ";") {
-            if bytes[index] == UInt8(ascii: "\"") {
-                index = bytes.quoteEnd(from: index + 1, to: bytes.count) ?? bytes.count
-            } else {
-                index += 1
-            }
+            index = bytes.quoteEnd(from: index + 1, to: bytes.count) ?? bytes.count
+            index = bytes.firstPlace(of: UInt8(ascii: ";"), or: UInt8(ascii: "\""), in: index..<bytes.count)
         }
         return (equals, index)
     }

@@ -36,7 +36,7 @@ extension [UInt8] {
 }
 
 /// Walks once over a value and stops at its `pn-*` parameters.
-private struct PushParameterSearch {
+struct PushParameterSearch {
     private enum Place { case beforeBrackets, inBrackets, behindBrackets }
 
     private var position = 0
@@ -47,7 +47,9 @@ private struct PushParameterSearch {
     /// The next `;pn-...` outside of quotes, up to the delimiter that ends it.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
-        while position < span.count {
+        while true {
+            position = Self.nextMark(span, from: position)
+            guard position < span.count else { return nil }
             switch span[position] {
             case UInt8(ascii: ";"):
                 let start = position
@@ -59,7 +61,7 @@ private struct PushParameterSearch {
                     return start..<position
                 }
             case UInt8(ascii: "\"") where place != .inBrackets:
-                position = RawParameters.quoteEnd(span, from: position + 1)
+                position = span.quoteEnd(from: position + 1, to: span.count) ?? span.count
             case UInt8(ascii: "<") where place == .beforeBrackets:
                 place = .inBrackets
                 position += 1
@@ -70,7 +72,13 @@ private struct PushParameterSearch {
             default: position += 1
             }
         }
-        return nil
+    }
+
+    private static func nextMark(_ span: Span<UInt8>, from start: Int) -> Int {
+        return span.firstPlace(in: start..<span.count) { block in
+            block.marks(of: ";") .| block.marks(of: "\"")
+                .| block.marks(of: "<") .| block.marks(of: ">")
+        }
     }
 
     /// Where the parameter ends. A comma does not end it, because values were told apart before.
@@ -83,7 +91,7 @@ private struct PushParameterSearch {
                 if place != .behindBrackets { return index }
                 index += 1
             case UInt8(ascii: "\"") where place != .inBrackets:
-                index = RawParameters.quoteEnd(span, from: index + 1)
+                index = span.quoteEnd(from: index + 1, to: span.count) ?? span.count
             default: index += 1
             }
         }
@@ -111,13 +119,10 @@ private struct PushParameterSearch {
 
     /// The place of the `@` of the URI that begins at or after `start`, or `start`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
-        for index in start..<span.count {
-            switch span[index] {
-            case UInt8(ascii: "@"): return index
-            case UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\""): return start
-            default: break
-            }
+        let place = span.firstPlace(in: start..<span.count) { block in
+            block.marks(of: "@") .| block.marks(of: "\"")
+                .| block.marks(of: "<") .| block.marks(of: ">")
         }
-        return start
+        return place < span.count && span[place] == UInt8(ascii: "@") ? place : start
     }
 }

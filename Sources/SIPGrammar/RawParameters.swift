@@ -6,27 +6,10 @@ enum RawParameters {
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
-            index = span.next(stops, from: index, to: span.count)
+            index = span.firstPlace(of: UInt8(ascii: ";"), or: UInt8(ascii: "\""), in: index..<span.count)
             guard index < span.count, span[index] != UInt8(ascii: ";") else { return index }
-            index = min(quoteEnd(span, from: index + 1), span.count)
+            index = span.quoteEnd(from: index + 1, to: span.count) ?? span.count
         }
-    }
-
-    private static let stops = bit(UInt8(ascii: ";")) | bit(UInt8(ascii: "\""))
-
-    /// The place after the closing quote; `start` stands after the opening one.
-    static func quoteEnd(_ span: Span<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index < span.count {
-            if span[index] == UInt8(ascii: "\\") {
-                index += 2
-            } else if span[index] == UInt8(ascii: "\"") {
-                return index + 1
-            } else {
-                index += 1
-            }
-        }
-        return span.count
     }
 
     /// Whether the parameter whose `;` stands at `semicolon` has that lower-case name.

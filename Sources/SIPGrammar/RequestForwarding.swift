@@ -88,47 +88,56 @@ private struct RequestCopy {
     }
 
     mutating func appendRows(of frame: MessageFrame, _ edits: RequestEdits) {
+        var rows = RowRun(frame.bytes)
         for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
             guard edits.removed.isEmpty || !edits.removed.contains(field.name) else { continue }
             if let filter = edits.filter, filter.removes(field, of: frame.bytes) { continue }
-            let start = out.count
+            let start = out.count + rows.count
             switch field.name {
             case .contentLength: break
-            case .maxForwards: append(maxForwards: edits.maxForwards)
+            case .maxForwards:
+                rows.end(&out)
+                append(maxForwards: edits.maxForwards)
             case .via where isTopVia:
                 isTopVia = false
-                frame.append(viaRow: field, addition: edits.topViaAddition, to: &out)
+                frame.append(viaRow: field, addition: edits.topViaAddition, in: &rows, to: &out)
             case .route where edits.routes != nil: break
             case .maxBreadth where edits.maxBreadth != nil: break
             case .proxyAuthorization where frame.credentials(field, areFor: edits.ownRealms): break
             case .authorization where frame.credentials(field, areFor: edits.ownRealms): break
-            case .contact where !edits.keepsPushParameters: frame.append(contactRowAt: index, to: &out)
-            default: out.append(frame.bytes, field.row)
+            case .contact where !edits.keepsPushParameters: frame.append(contactRowAt: index, in: &rows, to: &out)
+            default: rows.append(field.row, to: &out)
             }
+            let end = out.count + rows.count
             switch field.name {
-            case .from: fromRow = start..<out.count
-            case .to: toRow = start..<out.count
-            case .callID: callIDRow = start..<out.count
-            case .route where edits.routes == nil: routeRows.append(start..<out.count)
+            case .from: fromRow = start..<end
+            case .to: toRow = start..<end
+            case .callID: callIDRow = start..<end
+            case .route where edits.routes == nil: routeRows.append(start..<end)
             default: break
             }
         }
+        rows.end(&out)
     }
 }
 
 extension MessageFrame {
     /// Appends the Contact row whose first value is `fields[index]`, without `pn-*` parameters.
-    func append(contactRowAt index: Int, to out: inout [UInt8]) {
+    func append(contactRowAt index: Int, in rows: inout RowRun, to out: inout [UInt8]) {
         let row = fields[index].row
         var from = row.lowerBound
         var next = index
         repeat {
             let value = fields[next].value
-            out.append(bytes, from..<value.lowerBound)
-            out.append(withoutPushParameters: bytes[value])
-            from = value.upperBound
+            bytes[value].withSpan { span in
+                var search = PushParameterSearch()
+                while let found = search.next(span) {
+                    rows.append(from..<value.lowerBound + found.lowerBound, to: &out)
+                    from = value.lowerBound + found.upperBound
+                }
+            }
             next += 1
         } while next < fields.count && fields[next].row.isEmpty && fields[next].name == .contact
-        out.append(bytes, from..<row.upperBound)
+        rows.append(from..<row.upperBound, to: &out)
     }
 }

@@ -17,7 +17,8 @@ extension SIPResponse {
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
         out.reserveCapacity(size)
-        out.append(frame.bytes, 0..<frame.headersStart)
+        var rows = RowRun(frame.bytes)
+        rows.append(0..<frame.headersStart, to: &out)
         var isTopVia = true
         var hasLength = false
         for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
@@ -28,15 +29,16 @@ extension SIPResponse {
                 let next = index + 1
                 // Further values of the same row have no row of their own.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
-                    out.append(frame.bytes, field.row.lowerBound..<field.value.lowerBound)
-                    out.append(frame.bytes, frame.fields[next].value.lowerBound..<field.row.upperBound)
+                    rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
+                    rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)
                 }
-            case .contact: frame.append(contactRowAt: index, to: &out)
+            case .contact: frame.append(contactRowAt: index, in: &rows, to: &out)
             default:
                 if field.name == .contentLength { hasLength = true }
-                out.append(frame.bytes, field.row)
+                rows.append(field.row, to: &out)
             }
         }
+        rows.end(&out)
         for field in added { out.append(field) }
         if hasLength {
             out.append("\r\n")
@@ -56,21 +58,25 @@ extension SIPResponse {
         out.reserveCapacity(frame.bytes.count + request.bytes.count)
         out.append(frame.bytes, 0..<frame.headersStart)
         var isTopVia = true
+        var vias = RowRun(request.bytes)
         for field in request.fields where field.name == .via && !field.row.isEmpty {
             if isTopVia {
-                request.append(viaRow: field, addition: topViaAddition, to: &out)
+                request.append(viaRow: field, addition: topViaAddition, in: &vias, to: &out)
             } else {
-                out.append(request.bytes, field.row)
+                vias.append(field.row, to: &out)
             }
             isTopVia = false
         }
+        vias.end(&out)
+        var rows = RowRun(frame.bytes)
         for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
             switch field.name {
             case .via, .contentLength: break
-            case .contact: frame.append(contactRowAt: index, to: &out)
-            default: out.append(frame.bytes, field.row)
+            case .contact: frame.append(contactRowAt: index, in: &rows, to: &out)
+            default: rows.append(field.row, to: &out)
             }
         }
+        rows.end(&out)
         for field in added { out.append(field) }
         out.append(contentLength: frame.bytes.count - frame.bodyStart)
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)

@@ -42,29 +42,34 @@ extension MessageFrame {
         out.append(phrase)
         out.append("\r\n")
         var written = RowSet()
+        var rows = RowRun(bytes)
         for field in fields where !field.row.isEmpty && field.name.isRepeated(in: status) {
             let isFirst = written.insert(field.name)
             switch field.name {
-            case .via where isFirst: append(viaRow: field, addition: viaAddition, to: &out)
-            case .via: out.append(bytes, field.row)
+            case .via where isFirst: append(viaRow: field, addition: viaAddition, in: &rows, to: &out)
+            case .via: rows.append(field.row, to: &out)
             case .to where isFirst && toTag != nil:
-                out.append(bytes, field.row.lowerBound..<field.value.upperBound)
+                rows.append(field.row.lowerBound..<field.value.upperBound, to: &out)
+                rows.end(&out)
                 out.append(";tag=")
                 if let toTag { out.append(toTag) }
-                out.append(bytes, field.value.upperBound..<field.row.upperBound)
-            default: if isFirst { out.append(bytes, field.row) }
+                rows.append(field.value.upperBound..<field.row.upperBound, to: &out)
+            default: if isFirst { rows.append(field.row, to: &out) }
             }
         }
+        rows.end(&out)
         appendFields(&out)
         out.append(contentLength: 0)
         return out
     }
 
     /// Appends the row of the topmost Via with the addition behind its first value.
-    func append(viaRow field: HeaderField, addition: ViaAddition, to out: inout [UInt8]) {
-        out.append(bytes, field.row.lowerBound..<field.value.lowerBound)
+    func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout [UInt8]) {
+        guard addition != .none else { return rows.append(field.row, to: &out) }
+        rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
+        rows.end(&out)
         out.append(viaValue: bytes[field.value], addition: addition)
-        out.append(bytes, field.value.upperBound..<field.row.upperBound)
+        rows.append(field.value.upperBound..<field.row.upperBound, to: &out)
     }
 }
 
@@ -87,6 +92,32 @@ extension SIPRequest {
 }
 
 // MARK: Pieces
+
+/// Copies parts of a message; those that follow each other in one piece.
+struct RowRun {
+    private let bytes: ByteString
+    private var waiting = 0..<0
+
+    init(_ bytes: ByteString) { self.bytes = bytes }
+
+    /// How many bytes are copied later.
+    var count: Int { waiting.count }
+
+    mutating func append(_ part: Range<Int>, to out: inout [UInt8]) {
+        if part.lowerBound == waiting.upperBound {
+            waiting = waiting.lowerBound..<part.upperBound
+        } else {
+            end(&out)
+            waiting = part
+        }
+    }
+
+    /// Before something else is written.
+    mutating func end(_ out: inout [UInt8]) {
+        out.append(bytes, waiting)
+        waiting = waiting.upperBound..<waiting.upperBound
+    }
+}
 
 /// Which header fields have been written already.
 private struct RowSet {

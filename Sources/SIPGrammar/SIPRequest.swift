@@ -40,6 +40,12 @@ package struct MessageFrame: Sendable {
     }
 
     package func contains(_ name: HeaderName) -> Bool { names & name.bit != 0 }
+
+    package func count(of name: HeaderName) -> Int {
+        var count = 0
+        for field in fields where field.name == name { count += 1 }
+        return count
+    }
 }
 
 /// A request that passed the reader: mandatory fields present and well-formed, CSeq method equal to the method.

@@ -73,14 +73,18 @@ private struct URIParts {
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        guard let colon = Self.schemeEnd(bytes) else { return nil }
-        if bytes.equalsIgnoringCase(0..<colon, "sip") {
+        // Nearly all are of this scheme, so it is looked for first.
+        var colon = 3
+        if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
-        } else if bytes.equalsIgnoringCase(0..<colon, "sips") {
-            scheme = .sips
         } else {
-            readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-            return
+            guard let end = Self.schemeEnd(bytes) else { return nil }
+            colon = end
+            guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
+                readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
+                return
+            }
+            scheme = .sips
         }
         readUser(bytes, from: colon + 1)
         readHost(bytes)
@@ -176,7 +180,7 @@ private struct URIParts {
         var index = addressEnd
         var count = 0
         while true {
-            index = bytes.next(Self.telling, from: index, to: bytes.count)
+            index = Self.nextTelling(bytes, from: index)
             guard index < bytes.count else { break }
             if bytes[index] == UInt8(ascii: "?") {
                 if headersStart == nil { headersStart = index + 1 }
@@ -192,10 +196,14 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// What separates, and what must not be there: white space and control bytes among them.
-    private static let telling =
-        bit(UInt8(ascii: ";")) | bit(UInt8(ascii: "?")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ">"))
-        | bit(UInt8(ascii: "\"")) | 0x1_ffff_ffff
+    /// The next byte that separates, or that must not be there: white space and control bytes among them.
+    private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
+        return bytes.firstPlace(in: start..<bytes.count) { block in
+            block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")
+                .| block.marks(of: "<") .| block.marks(of: ">")
+                .| block.marks(of: "?")
+        }
+    }
     private static let plainParameters = 32
 }
 

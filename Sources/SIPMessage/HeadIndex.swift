@@ -146,14 +146,10 @@ struct HeadIndex {
         return !range.isEmpty
     }
 
-    private static let listBytes = bit(UInt8(ascii: "\"")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ","))
-
     /// Splits at commas outside of quotes and angle brackets.
     private mutating func readList(_ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
         // Most rows have one value, and most values no quotes.
-        if bytes.firstIndex(of: UInt8(ascii: ","), in: value) == nil,
-            bytes.firstIndex(of: UInt8(ascii: "\""), in: value) == nil
-        {
+        if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value)
             return
         }
@@ -161,7 +157,8 @@ struct HeadIndex {
         var index = start
         var row = row
         while true {
-            index = bytes.next(Self.listBytes, from: index, to: value.upperBound)
+            index = bytes.firstPlace(
+                of: UInt8(ascii: "\""), UInt8(ascii: "<"), or: UInt8(ascii: ","), in: index..<value.upperBound)
             guard index < value.upperBound else { break }
             switch bytes[index] {
             case UInt8(ascii: "\""):

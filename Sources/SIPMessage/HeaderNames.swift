@@ -5,55 +5,91 @@ import SIPGrammar
 enum HeaderNames {
     /// The name in `range`, in any case. Length and first letter leave at most two to compare with.
     static func name(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
-        func isName(_ lowercase: StaticString) -> Bool { bytes.equalsIgnoringCase(range, lowercase) }
+        let word = bytes.lowercasedWord(range)
+        // A name of up to eight bytes is that word.
+        func isName(_ lowercase: StaticString) -> Bool {
+            word == lowercase.word && (range.count <= 8 || bytes.equalsIgnoringCase(range, lowercase))
+        }
         guard let first = range.isEmpty ? nil : bytes[range.lowerBound].asciiLowercased else { return .other }
         if range.count > 11, first == UInt8(ascii: "p"),
             bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-")
         {
             return .pCharging
         }
-        switch (range.count, first) {
-        case (1, _): return compact(first)
-        case (2, UInt8(ascii: "t")): return isName("to") ? .to : .other
-        case (3, UInt8(ascii: "v")): return isName("via") ? .via : .other
-        case (4, UInt8(ascii: "f")): return isName("from") ? .from : .other
-        case (4, UInt8(ascii: "c")): return isName("cseq") ? .cseq : .other
-        case (4, UInt8(ascii: "d")): return isName("date") ? .date : .other
-        case (4, UInt8(ascii: "p")): return isName("path") ? .path : .other
-        case (5, UInt8(ascii: "r")): return isName("route") ? .route : .other
-        case (5, UInt8(ascii: "a")): return isName("allow") ? .allow : .other
-        case (5, UInt8(ascii: "e")): return isName("event") ? .event : .other
-        case (6, UInt8(ascii: "a")): return isName("accept") ? .accept : .other
-        case (6, UInt8(ascii: "r")): return isName("reason") ? .reason : .other
-        case (7, UInt8(ascii: "c")): return isName("contact") ? .contact : isName("call-id") ? .callID : .other
-        case (7, UInt8(ascii: "e")): return isName("expires") ? .expires : .other
-        case (7, UInt8(ascii: "r")): return isName("require") ? .require : .other
-        case (7, UInt8(ascii: "p")): return isName("privacy") ? .privacy : .other
-        case (8, UInt8(ascii: "r")): return isName("replaces") ? .replaces : .other
-        case (9, UInt8(ascii: "s")): return isName("supported") ? .supported : .other
-        case (9, UInt8(ascii: "t")): return isName("timestamp") ? .timestamp : .other
-        case (9, UInt8(ascii: "d")): return isName("diversion") ? .diversion : .other
-        case (10, UInt8(ascii: "u")): return isName("user-agent") ? .userAgent : .other
-        case (11, UInt8(ascii: "m")):
-            return isName("max-breadth") ? .maxBreadth : isName("min-expires") ? .minExpires : .other
-        case (11, UInt8(ascii: "r")): return isName("retry-after") ? .retryAfter : .other
-        case (11, UInt8(ascii: "u")): return isName("unsupported") ? .unsupported : .other
-        case (12, UInt8(ascii: "m")): return isName("max-forwards") ? .maxForwards : .other
-        case (12, UInt8(ascii: "c")): return isName("content-type") ? .contentType : .other
-        case (12, UInt8(ascii: "r")): return isName("record-route") ? .recordRoute : .other
-        case (12, UInt8(ascii: "f")): return isName("feature-caps") ? .featureCaps : .other
-        case (12, UInt8(ascii: "h")): return isName("history-info") ? .historyInfo : .other
-        case (13, UInt8(ascii: "a")): return isName("authorization") ? .authorization : .other
-        case (13, UInt8(ascii: "p")): return isName("proxy-require") ? .proxyRequire : .other
-        case (14, UInt8(ascii: "c")): return isName("content-length") ? .contentLength : .other
-        case (15, UInt8(ascii: "r")): return isName("remote-party-id") ? .remotePartyID : .other
-        case (16, UInt8(ascii: "w")): return isName("www-authenticate") ? .wwwAuthenticate : .other
-        case (18, UInt8(ascii: "p")): return isName("proxy-authenticate") ? .proxyAuthenticate : .other
-        case (19, UInt8(ascii: "p")):
+        switch range.count {
+        case 1: return compact(first)
+        case 2: return isName("to") ? .to : .other
+        case 3: return isName("via") ? .via : .other
+        case 4:
+            switch first {
+            case UInt8(ascii: "f"): return isName("from") ? .from : .other
+            case UInt8(ascii: "c"): return isName("cseq") ? .cseq : .other
+            case UInt8(ascii: "d"): return isName("date") ? .date : .other
+            case UInt8(ascii: "p"): return isName("path") ? .path : .other
+            default: return .other
+            }
+        case 5:
+            switch first {
+            case UInt8(ascii: "r"): return isName("route") ? .route : .other
+            case UInt8(ascii: "a"): return isName("allow") ? .allow : .other
+            case UInt8(ascii: "e"): return isName("event") ? .event : .other
+            default: return .other
+            }
+        case 6:
+            switch first {
+            case UInt8(ascii: "a"): return isName("accept") ? .accept : .other
+            case UInt8(ascii: "r"): return isName("reason") ? .reason : .other
+            default: return .other
+            }
+        case 7:
+            switch first {
+            case UInt8(ascii: "c"): return isName("contact") ? .contact : isName("call-id") ? .callID : .other
+            case UInt8(ascii: "e"): return isName("expires") ? .expires : .other
+            case UInt8(ascii: "r"): return isName("require") ? .require : .other
+            case UInt8(ascii: "p"): return isName("privacy") ? .privacy : .other
+            default: return .other
+            }
+        case 8: return isName("replaces") ? .replaces : .other
+        case 9:
+            switch first {
+            case UInt8(ascii: "s"): return isName("supported") ? .supported : .other
+            case UInt8(ascii: "t"): return isName("timestamp") ? .timestamp : .other
+            case UInt8(ascii: "d"): return isName("diversion") ? .diversion : .other
+            default: return .other
+            }
+        case 10: return isName("user-agent") ? .userAgent : .other
+        case 11:
+            switch first {
+            case UInt8(ascii: "m"):
+                return isName("max-breadth") ? .maxBreadth : isName("min-expires") ? .minExpires : .other
+            case UInt8(ascii: "r"): return isName("retry-after") ? .retryAfter : .other
+            case UInt8(ascii: "u"): return isName("unsupported") ? .unsupported : .other
+            default: return .other
+            }
+        case 12:
+            switch first {
+            case UInt8(ascii: "m"): return isName("max-forwards") ? .maxForwards : .other
+            case UInt8(ascii: "c"): return isName("content-type") ? .contentType : .other
+            case UInt8(ascii: "r"): return isName("record-route") ? .recordRoute : .other
+            case UInt8(ascii: "f"): return isName("feature-caps") ? .featureCaps : .other
+            case UInt8(ascii: "h"): return isName("history-info") ? .historyInfo : .other
+            default: return .other
+            }
+        case 13:
+            switch first {
+            case UInt8(ascii: "a"): return isName("authorization") ? .authorization : .other
+            case UInt8(ascii: "p"): return isName("proxy-require") ? .proxyRequire : .other
+            default: return .other
+            }
+        case 14: return isName("content-length") ? .contentLength : .other
+        case 15: return isName("remote-party-id") ? .remotePartyID : .other
+        case 16: return isName("www-authenticate") ? .wwwAuthenticate : .other
+        case 18: return isName("proxy-authenticate") ? .proxyAuthenticate : .other
+        case 19:
             return isName("p-asserted-identity")
                 ? .pAssertedIdentity : isName("proxy-authorization") ? .proxyAuthorization : .other
-        case (20, UInt8(ascii: "p")): return isName("p-preferred-identity") ? .pPreferredIdentity : .other
-        case (21, UInt8(ascii: "p")): return isName("p-access-network-info") ? .pAccessNetworkInfo : .other
+        case 20: return isName("p-preferred-identity") ? .pPreferredIdentity : .other
+        case 21: return isName("p-access-network-info") ? .pAccessNetworkInfo : .other
         default: return .other
         }
     }

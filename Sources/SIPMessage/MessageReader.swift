@@ -169,8 +169,8 @@ private struct ReadAttempt {
 
     /// Reads From or To. A tag without a value is refused, because ours would be a second one.
     private func address(_ name: HeaderName) -> NameAddress? {
-        guard let address = first(name).flatMap({ values.nameAddress($0, growing: true) }) else { return nil }
-        if let tag = address.parameters.first(named: "tag"), tag.value == nil { return nil }
+        guard let address = first(name).flatMap({ values.nameAddress($0, isTagged: true) }), !address.hasEmptyTag
+        else { return nil }
         return address
     }
 

@@ -38,22 +38,27 @@ extension ValueReader {
         return true
     }
 
-    private static let uriNameEnds = bit(UInt8(ascii: ";")) | bit(UInt8(ascii: "="))
-    private static let uriValueEnds = bit(UInt8(ascii: ";"))
-    private static let fieldValueEnds =
-        bit(UInt8(ascii: ";")) | bit(UInt8(ascii: ",")) | bit(UInt8(ascii: "<")) | bit(UInt8(ascii: ">"))
-        | bit(UInt8(ascii: "\"")) | bit(UInt8(ascii: " ")) | bit(0x09) | bit(0x0d) | bit(0x0a)
-
     private static func nameEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, _ place: ParameterPlace) -> Int {
-        if place == .ofURI { return bytes.next(uriNameEnds, from: start, to: end) }
+        if place == .ofURI {
+            return bytes.firstPlace(of: UInt8(ascii: ";"), or: UInt8(ascii: "="), in: start..<end)
+        }
         var index = start
         while index < end, bytes[index].isToken { index += 1 }
         return index
     }
 
     private static func valueEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, _ place: ParameterPlace) -> Int? {
-        if place == .ofURI { return bytes.next(uriValueEnds, from: start, to: end) }
+        if place == .ofURI { return bytes.firstIndex(of: UInt8(ascii: ";"), in: start..<end) ?? end }
         if start < end, bytes[start] == UInt8(ascii: "\"") { return bytes.quoteEnd(from: start + 1, to: end) }
-        return bytes.next(fieldValueEnds, from: start, to: end)
+        return fieldValueEnd(bytes, from: start, to: end)
+    }
+
+    private static func fieldValueEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        return bytes.firstPlace(in: start..<end) { block in
+            block.marks(of: ";") .| block.marks(of: ",")
+                .| block.marks(of: "<") .| block.marks(of: ">")
+                .| block.marks(of: "\"") .| block.marks(of: " ") .| block.marks(of: "\u{09}")
+                .| block.marks(of: "\u{0d}") .| block.marks(of: "\u{0a}")
+        }
     }
 }

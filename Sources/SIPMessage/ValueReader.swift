@@ -59,14 +59,14 @@ struct ValueReader {
     ///
     /// - Parameters:
     ///   - range: Where the value stands.
-    ///   - growing: Whether parameters of ours will be written behind it.
+    ///   - isTagged: Whether it is a From or To, behind which parameters of ours may be written.
     /// - Returns: `nil` when it is malformed.
-    func nameAddress(_ range: Range<Int>, growing: Bool = false) -> NameAddress? {
-        guard let address = NameAddress(memory.slice(range)) else { return nil }
+    func nameAddress(_ range: Range<Int>, isTagged: Bool = false) -> NameAddress? {
+        guard let address = NameAddress(memory.slice(range), isTagged: isTagged) else { return nil }
         let uri = range.lowerBound + address.uriStart
         guard address.uri.isPlain || isAcceptable(address.uri, uri..<uri + address.uri.text.count) else { return nil }
         let parameters = range.lowerBound + address.parametersStart..<range.upperBound
-        return memory.withBytes { Self.areWellFormed($0, parameters, growing ? .growing : .ofField) } ? address : nil
+        return memory.withBytes { Self.areWellFormed($0, parameters, isTagged ? .growing : .ofField) } ? address : nil
     }
 
     // MARK: Via

@@ -31,18 +31,22 @@ struct ViaBranch: Equatable, Sendable {
     private static let length = 7 + 8 + 13 + 13
 
     func append(to out: inout [UInt8], _ key: BranchKey) {
+        var digits: [34 of UInt8] = .init(repeating: 0)
+        Self.write(seal(key), at: 0..<8, of: &digits)
+        Self.write(id.rawValue, at: 8..<21, of: &digits)
+        Self.write(loopHash, at: 21..<34, of: &digits)
         out.append(Self.cookie)
-        Self.append(seal(key), digits: 8, to: &out)
-        Self.append(id.rawValue, digits: 13, to: &out)
-        Self.append(loopHash, digits: 13, to: &out)
+        out.append(digits.span)
     }
 
     private func seal(_ key: BranchKey) -> UInt64 { sipHash(id.rawValue, loopHash, key) >> 24 }
 
-    private static func append(_ number: UInt64, digits: Int, to out: inout [UInt8]) {
-        for index in stride(from: digits - 1, through: 0, by: -1) {
-            let value = UInt8(truncatingIfNeeded: number >> UInt64(index * 5)) & 31
-            out.append(value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10)
+    private static func write(_ number: UInt64, at places: Range<Int>, of digits: inout [34 of UInt8]) {
+        var rest = number
+        for place in places.reversed() {
+            let value = UInt8(truncatingIfNeeded: rest) & 31
+            digits[place] = value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+            rest >>= 5
         }
     }
 

@@ -29,4 +29,54 @@ struct ByteSearchTests {
             }
         }
     }
+
+    @Test func `a search in any part of any text finds what a look at each byte finds`() {
+        let marks = Array("a:;\"".utf8)
+        for length in 0..<52 {
+            // Few marks in a long text, at places that differ from text to text; zeros are not taken for the end.
+            let text = (0..<length).map { place in (place * 7 + length * 5) % 23 < 4 ? marks[(place + length) % 4] : 0 }
+            for start in 0...length {
+                for end in start...length {
+                    func first(_ wanted: [UInt8]) -> Int { text[start..<end].firstIndex(where: wanted.contains) ?? end }
+                    let (span, range) = (text.span, start..<end)
+                    let colon = UInt8(ascii: ":")
+                    let places = [
+                        span.firstIndex(of: colon, in: range) ?? end,
+                        span.firstPlace(of: colon, or: UInt8(ascii: ";"), in: range),
+                        span.firstPlace(of: colon, UInt8(ascii: "a"), or: UInt8(ascii: ";"), in: range),
+                        span.firstPlace(in: range) { $0 .== SIMD16(repeating: 0) },
+                    ]
+                    let expected = [":", ":;", ":a;", "\0"].map { first(Array($0.utf8)) }
+                    if places != expected { Issue.record("\(text) in \(range): \(places), not \(expected)") }
+                }
+            }
+        }
+    }
+
+    @Test func `words of any length are compared to their last byte`() {
+        let word: StaticString = "record-route-or-more"
+        for length in 0...20 {
+            let text = Array("xRECORD-route-OR-MORE:".utf8)
+            let range = 1..<1 + length
+            let isSame = text.span.equalsIgnoringCase(range, word)
+            #expect(isSame == (length == 20))
+            let lowercase = Array("record-route-or-more".utf8.prefix(min(length, 8)))
+            let expected = lowercase.reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let found = text.span.lowercasedWord(range)
+            #expect(found == expected, "\(length) bytes")
+        }
+        #expect(word.word == Array("record-r".utf8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+        let short: [StaticString] = ["a", "to", "via", "from", "route", "accept", "contact", "replaces", "supported"]
+        for name in short {
+            let text = Array(name.description.utf8)
+            let isSame = text.span.equalsIgnoringCase(0..<text.count, name)
+            #expect(isSame)
+            for place in text.indices {
+                var other = text
+                other[place] ^= 2
+                let isDifferent = !other.span.equalsIgnoringCase(0..<text.count, name)
+                #expect(isDifferent, "\(name) at \(place)")
+            }
+        }
+    }
 }

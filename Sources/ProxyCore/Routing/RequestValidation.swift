@@ -61,8 +61,8 @@ enum RequestValidation {
     private static func isLooped(
         _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
+        guard request.frame.count(of: .via) > 1 else { return false }
         let vias = request.frame.values(of: .via)
-        guard vias.count > 1 else { return false }
         let hash = loopHash(request, fromTrusted: fromTrusted)
         return vias.contains { via in
             guard let branch = branch(in: via) else { return false }
