@@ -53,8 +53,20 @@ extension Array<UInt8> {
 extension Span<UInt8> {
     /// Where the run of ASCII characters ends that begins at `start` and that JSON writes as they are.
     fileprivate func plainEnd(from start: Int) -> Int {
-        let special: UInt64 = 1 << UInt64(UInt8(ascii: "\"")) | 0xffff_ffff
+        let one: UInt64 = 0x0101_0101_0101_0101
         var index = start
+        unsafe withUnsafeBytes { bytes in
+            while index + 8 <= count {
+                let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
+                let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
+                // The top bit of a byte tells that one is not plain, perhaps one before it.
+                let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
+                guard marks & (one &* 0x80) == 0 else { break }
+                index += 8
+            }
+        }
+        let special: UInt64 = 1 << UInt64(UInt8(ascii: "\"")) | 0xffff_ffff
         while index < count {
             let byte = self[index]
             if byte < 64 ? special &>> UInt64(byte) & 1 != 0 : byte == UInt8(ascii: "\\") || byte >= 0x80 { break }

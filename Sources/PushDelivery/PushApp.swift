@@ -2,7 +2,9 @@ package import Bytes
 package import Timekeeping
 
 /// One app at one provider: where its pushes go, how they are worded, and how many are sent at a time.
-package struct PushApp: Sendable {
+///
+/// A class, because it is looked at for each push, and never changes.
+package final class PushApp: Sendable {
     /// Its place in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
 
@@ -22,6 +24,37 @@ package struct PushApp: Sendable {
     package let name: String
     package let service: Service
     let payload: PayloadSettings
+    private let form: Form
+
+    /// What the requests have in common, made once.
+    private enum Form {
+        case apns(APNsRequest)
+        case fcm(FCMRequest)
+        case fcmLegacy(FCMLegacyRequest)
+        case webPush(WebPushSettings)
+        case acrobits(AcrobitsSettings)
+        case http(HTTPPushAppSettings)
+    }
+
+    init(id: ID, provider: PushProvider, name: String, service: Service, payload: PayloadSettings) {
+        self.id = id
+        self.provider = provider
+        self.name = name
+        self.service = service
+        self.payload = payload
+        form =
+            switch service {
+            case .apns(let settings): .apns(APNsRequest(settings, provider))
+            case .fcm(let settings):
+                switch settings.bodyFormat {
+                case .v1: .fcm(FCMRequest(settings))
+                case .legacy: .fcmLegacy(FCMLegacyRequest(settings))
+                }
+            case .webPush(let settings): .webPush(settings)
+            case .acrobits(let settings): .acrobits(settings)
+            case .http(let settings): .http(settings)
+            }
+    }
 
     /// Writes the request of one try.
     ///
@@ -32,13 +65,10 @@ package struct PushApp: Sendable {
     /// - Returns: the request, or the outcome of the push if there can be none.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
         let context = PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now)
-        switch service {
-        case .apns(let settings): return APNsRequest.make(context, settings)
-        case .fcm(let settings):
-            switch settings.bodyFormat {
-            case .v1: return FCMRequest.make(context, settings)
-            case .legacy: return FCMLegacyRequest.make(context, settings)
-            }
+        switch form {
+        case .apns(let requests): return requests.make(context)
+        case .fcm(let requests): return requests.make(context)
+        case .fcmLegacy(let requests): return requests.make(context)
         case .webPush(let settings): return WebPushRequest.make(context, settings)
         case .acrobits(let settings): return AcrobitsRequest.make(context, settings)
         case .http(let settings): return HTTPPushRequest.make(context, settings)
@@ -65,13 +95,10 @@ package struct PushApp: Sendable {
     /// - Returns: the outcome of this try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
         let retryAfter = answer.retryAfter.flatMap { RetryAfter.duration($0, now: now) }
-        switch service {
+        switch form {
         case .apns: return APNsReason.outcome(of: answer, retryAfter, isProven: isProven)
-        case .fcm(let settings):
-            switch settings.bodyFormat {
-            case .v1: return FCMReason.outcome(of: answer, retryAfter, isProven: isProven)
-            case .legacy: return FCMLegacyReason.outcome(of: answer, retryAfter, isProven: isProven)
-            }
+        case .fcm: return FCMReason.outcome(of: answer, retryAfter, isProven: isProven)
+        case .fcmLegacy: return FCMLegacyReason.outcome(of: answer, retryAfter, isProven: isProven)
         case .webPush: return WebPushReason.outcome(of: answer, retryAfter)
         case .acrobits: return AcrobitsReason.outcome(of: answer, retryAfter)
         case .http(let settings):

@@ -25,6 +25,20 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         default: return nil
         }
     }
+
+    /// Hashed by its place. Otherwise it would be by its name, for each token.
+    package func hash(into hasher: inout Hasher) {
+        let place: UInt8 =
+            switch self {
+            case .apns: 0
+            case .apnsDevelopment: 1
+            case .fcm: 2
+            case .webPush: 3
+            case .acrobits: 4
+            case .http: 5
+            }
+        hasher.combine(place)
+    }
 }
 
 /// The three parameters of RFC 8599 that let a provider reach one installation of an app, compared as decoded bytes.

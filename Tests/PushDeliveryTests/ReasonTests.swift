@@ -178,6 +178,23 @@ struct FCMLegacyReasonTests {
     }
 
     @Test(arguments: [
+        #"{"results":[{"error":"NotRegistered"}]"#, #"{"results":[{"error":"NotRegistered"}]} x"#,
+        #"{"results":{"error":"NotRegistered"}}"#, #"[{"error":"NotRegistered"}]"#, #"{"results":"NotRegistered"}"#,
+        #"{"results":[["NotRegistered"]]}"#, #"{"results":[{"error":"NotRegistered"}],"results":[]}"#,
+        #"{"a":[{"error":"NotRegistered"}],"results":[{},{"error":"NotRegistered"}]}"#,
+    ])
+    func `a gateway that says something else has accepted`(body: String) {
+        #expect(legacy(200, body) == .accepted(nil))
+    }
+
+    @Test func `members of other kinds are passed over, and the last of a name counts`() {
+        let fields = #""error":{"error":["NotRegistered"]},"x":[{"error":"New"}],"message_id":"0:1","message_id":"0:2""#
+        #expect(legacy(200, result(fields)) == .accepted(ByteString("0:2")))
+        #expect(
+            legacy(200, #"{"results":1,"results":[{"error":"NotRegistered"},{}],"y":[]}"#) == .tokenDead(since: nil))
+    }
+
+    @Test(arguments: [
         ("NotRegistered", PushOutcome.tokenDead(since: nil)), ("InvalidRegistration", .tokenDead(since: nil)),
         ("MissingRegistration", .payloadRefused("MissingRegistration")),
         ("MessageTooBig", .payloadRefused("MessageTooBig")),

@@ -51,7 +51,8 @@ enum AcrobitsRequest {
         body.append("{")
         (all + members).append(membersTo: &body)
         body.append("}")
-        return .request(ProviderRequest(url: "\(settings.baseURL)/pnm2/send", headers: [.json], body: body))
+        return .request(
+            ProviderRequest(url: "\(settings.baseURL)/pnm2/send", headers: ProviderRequest.Header.onlyJSON, body: body))
     }
 
     private static let messageLimit = 2048

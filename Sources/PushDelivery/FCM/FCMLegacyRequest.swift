@@ -1,18 +1,24 @@
 import Bytes
 import JSON
 
-/// A push exactly as ECSS-10 sends it (R12, R24), for gateways that still take FCM's old messages.
-enum FCMLegacyRequest {
-    static func make(_ context: PayloadContext, _ settings: FCMSettings) -> PushRendering {
-        let fields = settings.payload.fields(context, room: FCMRequest.dataLimit)
-        let size = fields.size
-        guard size <= FCMRequest.dataLimit else { return .impossible(.payloadRefused("\(size) bytes of data")) }
-        var body: [UInt8] = []
+/// The pushes of one app exactly as ECSS-10 sends them (R12, R24), for gateways that still take FCM's old messages.
+final class FCMLegacyRequest: Sendable {
+    private let url: String
+    private let profile: PayloadProfile
+
+    init(_ settings: FCMSettings) {
+        url = "\(settings.baseURL)/fcm/send"
+        profile = settings.payload
+    }
+
+    func make(_ context: PayloadContext) -> PushRendering {
+        var body = FCMRequest.emptyBody(for: context)
         body.append("{\"to\":")
         body.append(jsonString: context.push.token.prid)
         body.append(context.isSilentNotification ? ",\"priority\":5" : ",\"priority\":10")
         body.append(",\"data\":{")
-        fields.append(membersTo: &body)
+        let size = profile.fields(context, room: FCMRequest.dataLimit).append(membersTo: &body)
+        guard size <= FCMRequest.dataLimit else { return .impossible(.payloadRefused("\(size) bytes of data")) }
         body.append("}")
         switch context.push.message {
         case .incomingCall:
@@ -25,6 +31,6 @@ enum FCMLegacyRequest {
         case .silent: body.append(",\"dry_run\":true")
         }
         body.append("}")
-        return .request(ProviderRequest(url: "\(settings.baseURL)/fcm/send", headers: [.json], body: body))
+        return .request(ProviderRequest(url: url, headers: ProviderRequest.Header.onlyJSON, body: body))
     }
 }

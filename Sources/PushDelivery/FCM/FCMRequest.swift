@@ -1,29 +1,39 @@
 import Bytes
 import JSON
 
-/// A push as FCM's HTTP v1 interface wants it (A27): the data of any profile, with all values as strings.
-enum FCMRequest {
+/// The pushes of one app as FCM's HTTP v1 interface wants them (A27): the data of any profile, with all values as strings.
+final class FCMRequest: Sendable {
     /// How many bytes the keys and values of `data` may have together.
     static let dataLimit = 4096
 
-    static func make(_ context: PayloadContext, _ settings: FCMSettings) -> PushRendering {
-        guard let project = settings.projectID else {
+    /// `nil` as long as no project is known.
+    private let url: String?
+    private let profile: PayloadProfile
+
+    init(_ settings: FCMSettings) {
+        url = settings.projectID.map { "\(settings.baseURL)/v1/projects/\($0)/messages:send" }
+        profile = settings.payload
+    }
+
+    /// Room for a push of the usual length.
+    static func emptyBody(for context: PayloadContext) -> [UInt8] {
+        var body: [UInt8] = []
+        body.reserveCapacity(context.push.token.prid.count + 480)
+        return body
+    }
+
+    func make(_ context: PayloadContext) -> PushRendering {
+        guard let url else {
             return .impossible(
                 .payloadRefused("no project: neither the service account nor push.fcm.project-id names one"))
         }
-        let url = "\(settings.baseURL)/v1/projects/\(project)/messages:send"
+        var body = Self.emptyBody(for: context)
         if case .silent = context.push.message {
-            var body: [UInt8] = []
             body.append("{\"validate_only\":true,\"message\":{\"token\":")
             body.append(jsonString: context.push.token.prid)
             body.append("}}")
-            return .request(ProviderRequest(url: url, headers: [.json], body: body))
+            return .request(ProviderRequest(url: url, headers: ProviderRequest.Header.onlyJSON, body: body))
         }
-        let fields = settings.payload.fields(context, room: dataLimit)
-        let size = fields.size
-        guard size <= dataLimit else { return .impossible(.payloadRefused("\(size) bytes of data")) }
-        var body: [UInt8] = []
-        body.reserveCapacity(size + 512)
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
         // The priority is high for all that rings or shows something. Google counts high ones that show nothing.
@@ -46,12 +56,15 @@ enum FCMRequest {
             body.append(jsonString: key)
         }
         body.append("},\"data\":{")
-        fields.append(stringMembersTo: &body)
+        let size = profile.fields(context, room: Self.dataLimit).append(membersTo: &body, asStrings: true)
+        guard size <= Self.dataLimit else { return .impossible(.payloadRefused("\(size) bytes of data")) }
         body.append("}}}")
-        return .request(ProviderRequest(url: url, headers: [.json], body: body))
+        return .request(ProviderRequest(url: url, headers: ProviderRequest.Header.onlyJSON, body: body))
     }
 }
 
 extension ProviderRequest.Header {
     static let json = ProviderRequest.Header("content-type", "application/json")
+    /// One array for all requests, so that it is seen at once that they agree.
+    static let onlyJSON = [json]
 }

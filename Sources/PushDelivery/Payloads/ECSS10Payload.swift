@@ -11,11 +11,11 @@ enum ECSS10Payload {
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch context.push.message {
         case .incomingCall(let call):
-            return [PayloadField("type", "invite"), PayloadField("date", call.receivedAt.seconds)]
+            return [PayloadField("type", word: "invite"), PayloadField("date", call.receivedAt.seconds)]
         case .missedCalls(let calls):
-            let head = [PayloadField("type", "missed_calls"), PayloadField("date", context.now.seconds)]
+            let head = [PayloadField("type", word: "missed_calls"), PayloadField("date", context.now.seconds)]
             return head + [PayloadField("calls", json: CallList.json(calls, atMost: room - head.size - 5))]
-        case .silent: return [PayloadField("type", "silent")]
+        case .silent: return [PayloadField("type", word: "silent")]
         case .notification(let notification): return Self.fields(notification, context, room: room)
         }
     }

@@ -6,6 +6,8 @@ struct PayloadField {
     enum Value {
         /// A text, which is cut between two characters if it is longer than so many bytes.
         case text(ByteString, atMost: Int)
+        /// A text of the program's own.
+        case word(StaticString)
         case number(Int64)
         /// JSON text of an array or object.
         case json([UInt8])
@@ -21,6 +23,11 @@ struct PayloadField {
 
     init(_ name: String, _ text: String) { self.init(name, ByteString(text)) }
 
+    init(_ name: String, word: StaticString) {
+        self.name = name
+        value = .word(word)
+    }
+
     init(_ name: String, _ number: Int64) {
         self.name = name
         value = .number(number)
@@ -35,49 +42,44 @@ struct PayloadField {
 extension Array<PayloadField> {
     /// How many bytes all keys and values have. Texts are counted as they are after escaping.
     var size: Int {
-        reduce(0) { size, field in
-            switch field.value {
-            case .text(let text, let limit):
-                var escaped: [UInt8] = []
-                escaped.append(jsonString: text, atMost: limit)
-                return size + field.name.utf8.count + escaped.count - 2
-            case .number(let number): return size + field.name.utf8.count + String(number).utf8.count
-            case .json(let bytes): return size + field.name.utf8.count + bytes.count
-            }
-        }
+        var members: [UInt8] = []
+        return append(membersTo: &members)
     }
 
-    /// Members of a JSON object, without its braces.
-    func append(membersTo body: inout [UInt8]) {
-        write(to: &body) { value, body in
-            switch value {
-            case .text(let text, let limit): body.append(jsonString: text, atMost: limit)
-            case .number(let number): body.append(decimal: number)
-            case .json(let json): body.append(contentsOf: json)
-            }
-        }
-    }
-
-    /// Members of a JSON object with all values as strings, as Firebase wants them.
-    func append(stringMembersTo body: inout [UInt8]) {
-        write(to: &body) { value, body in
-            switch value {
-            case .text(let text, let limit): body.append(jsonString: text, atMost: limit)
-            case .number(let number):
-                body.append("\"")
-                body.append(decimal: number)
-                body.append("\"")
-            case .json(let json): body.append(jsonString: json.span)
-            }
-        }
-    }
-
-    private func write(to body: inout [UInt8], _ writeValue: (PayloadField.Value, inout [UInt8]) -> Void) {
+    /// Appends the members of a JSON object, without its braces.
+    ///
+    /// - Parameters:
+    ///   - body: what they are appended to.
+    ///   - asStrings: whether numbers and JSON are written as strings, too, as Firebase wants them.
+    /// - Returns: their ``size``.
+    @discardableResult
+    func append(membersTo body: inout [UInt8], asStrings: Bool = false) -> Int {
+        var size = 0
         for (index, field) in enumerated() {
             if index > 0 { body.append(",") }
             body.append(jsonString: field.name)
             body.append(":")
-            writeValue(field.value, &body)
+            let start = body.count
+            size += field.name.utf8.count
+            switch field.value {
+            case .text(let text, let limit):
+                body.append(jsonString: text, atMost: limit)
+                size += body.count - start - 2
+            case .word(let word):
+                body.append("\"")
+                body.append(word)
+                body.append("\"")
+                size += word.utf8CodeUnitCount
+            case .number(let number):
+                if asStrings { body.append("\"") }
+                body.append(decimal: number)
+                if asStrings { body.append("\"") }
+                size += body.count - start - (asStrings ? 2 : 0)
+            case .json(let json):
+                if asStrings { body.append(jsonString: json.span) } else { body.append(contentsOf: json) }
+                size += json.count
+            }
         }
+        return size
     }
 }
