@@ -67,7 +67,7 @@ let package = Package(
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2"]),
-        module("HTTPClient", ["Resolver", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
         module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 

@@ -13,6 +13,8 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
+    // As in the daemon, since it is what is measured.
+    .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
 /// A module of the main package; its dependencies are those that it has there.
@@ -51,7 +53,7 @@ let package = Package(
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2"]),
-        module("HTTPClient", ["Resolver", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
         module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module(

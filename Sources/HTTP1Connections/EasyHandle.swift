@@ -9,6 +9,8 @@ import HTTPClient
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
+    /// The URL, taken apart once for all requests that have the same.
+    private let url: OpaquePointer
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var connectList: UnsafeMutablePointer<curl_slist>?
 
@@ -22,62 +24,60 @@ final class EasyHandle {
     private static let keepAliveIdle = 60
 
     init?() {
-        guard let raw = unsafe curl_easy_init() else { return nil }
+        guard let url = unsafe curl_url() else { return nil }
+        guard let raw = unsafe curl_easy_init() else {
+            unsafe curl_url_cleanup(url)
+            return nil
+        }
         unsafe self.raw = raw
+        unsafe self.url = url
     }
 
     deinit {
         unsafe curl_easy_cleanup(raw)
+        unsafe curl_url_cleanup(url)
         unsafe curl_slist_free_all(headerList)
         unsafe curl_slist_free_all(connectList)
     }
 
     // MARK: Request
 
-    /// What stays set in the handle from one request to the next: most requests of a group agree on it.
-    private struct Profile: Equatable {
-        let method: String
-        let hasBody: Bool
-        let connectTimeout: Duration
-        let authorityFile: String?
-        let certificateFile: String?
-        let keyFile: String?
-        let unixSocketPath: String?
-        let address: IPAddress?
-
-        init(_ request: HTTPClientRequest) {
-            method = request.method
-            hasBody = !request.body.isEmpty
-            connectTimeout = request.connectTimeout
-            authorityFile = request.authorityFile
-            certificateFile = request.certificateFile
-            keyFile = request.keyFile
-            unixSocketPath = request.unixSocketPath
-            address = request.address
-        }
-    }
-
-    /// The profile that is set; `nil` for a handle that is new or half set.
-    private var profile: Profile?
+    /// The request that is set, without its body; `nil` in a handle that is new or half set. Most requests of a group
+    /// agree in nearly all, and only what differs is set.
+    private var last: HTTPClientRequest?
+    private var hadBody = false
+    private var connectMilliseconds = 0
 
     /// Sets everything the request says; `false` when libcurl refuses a part of it.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
         head.removeAll(keepingCapacity: true)
-        let wanted = Profile(request)
-        if profile != wanted {
-            profile = nil
+        var last = last.take()
+        let hasBody = !request.body.isEmpty
+        if let known = last, known.method == request.method, hadBody == hasBody, known.hasRoute(of: request) {
+            // All is set that does not differ from request to request.
+        } else {
+            last = nil
             unsafe curl_easy_reset(raw)
-            guard setCallbacks(), setFixedOptions(), set(wanted) else { return false }
-            profile = wanted
+            connectMilliseconds = 0
+            guard setCallbacks(), setFixedOptions(), set(request.method, hasBody: hasBody), set(request.route) else {
+                return false
+            }
         }
-        return set(CURLOPT_URL, request.url) && setBody(request) && setHeaders(request)
+        guard last?.url == request.url || setURL(request.url), setPatience(request), setBody(request),
+            last?.headers == request.headers || setHeaders(request)
+        else { return false }
+        self.last = request
+        self.last?.body = []
+        hadBody = hasBody
+        return true
     }
 
     private func setCallbacks() -> Bool {
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         return unsafe easy_set_pointer(raw, CURLOPT_PRIVATE, context) == CURLE_OK
+            && easy_set_url(raw, url) == CURLE_OK
             && easy_set_sink(raw, CURLOPT_WRITEFUNCTION, bodyArrived) == CURLE_OK
             && easy_set_pointer(raw, CURLOPT_WRITEDATA, context) == CURLE_OK
             && easy_set_sink(raw, CURLOPT_HEADERFUNCTION, headArrived) == CURLE_OK
@@ -90,22 +90,39 @@ final class EasyHandle {
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
             // What the environment says about proxies is meant for interactive tools.
-            && set(CURLOPT_PROXY, "")
+            && set(CURLOPT_NOPROXY, "*")
     }
 
-    private func set(_ profile: Profile) -> Bool {
-        switch profile.method {
-        case "GET" where !profile.hasBody: break
-        case "HEAD": guard set(CURLOPT_NOBODY, 1) else { return false }
-        case "POST": break
-        default: guard set(CURLOPT_CUSTOMREQUEST, profile.method) else { return false }
+    private func set(_ method: String, hasBody: Bool) -> Bool {
+        switch method {
+        case "GET" where !hasBody: true
+        case "HEAD": set(CURLOPT_NOBODY, 1)
+        case "POST": true
+        default: set(CURLOPT_CUSTOMREQUEST, method)
         }
-        if let file = profile.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
-        if let file = profile.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
-        if let file = profile.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
-        if let path = profile.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
-        if let address = profile.address { guard connect(to: address) else { return false } }
-        return set(CURLOPT_CONNECTTIMEOUT_MS, profile.connectTimeout.milliseconds)
+    }
+
+    private func set(_ route: HTTPRoute) -> Bool {
+        if let file = route.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
+        if let file = route.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
+        if let file = route.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if let path = route.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
+        if let address = route.address { guard connect(to: address) else { return false } }
+        return true
+    }
+
+    private func setURL(_ text: String) -> Bool {
+        // Emptied first, or a URL without a server would be taken as one beside the former.
+        unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
+            && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
+    }
+
+    /// How long connecting may take. Where the whole request may not take longer, its own deadline is enough.
+    private func setPatience(_ request: HTTPClientRequest) -> Bool {
+        let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
+        guard wanted != connectMilliseconds else { return true }
+        connectMilliseconds = wanted
+        return set(CURLOPT_CONNECTTIMEOUT_MS, wanted)
     }
 
     private func connect(to address: IPAddress) -> Bool {

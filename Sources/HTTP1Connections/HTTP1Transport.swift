@@ -7,8 +7,10 @@ import Timekeeping
 ///
 /// libcurl calls back only from within the calls made here, all on the loop's thread. Completions of requests are never
 /// called from within libcurl. It looks names up by itself.
+///
+/// - `@unchecked Sendable` because every use is on the loop's thread.
 @safe
-package final class HTTP1Transport: HTTPTransport {
+package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let loop: EventLoop
     private let raw: UnsafeMutableRawPointer
     private var timer: LoopTimer?
@@ -16,6 +18,8 @@ package final class HTTP1Transport: HTTPTransport {
     /// Requests under way, which keeps their handles alive while libcurl has them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
+    /// Whether libcurl is called at the end of this turn of the loop, since requests have come.
+    private var isStartDue = false
 
     /// Handles kept for later requests.
     private static let idleLimit = 256
@@ -32,7 +36,7 @@ package final class HTTP1Transport: HTTPTransport {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // libcurl begins to send when its timer comes: before more to send is read.
+            // What libcurl has to do now is done before more to send is read.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -91,6 +95,16 @@ package final class HTTP1Transport: HTTPTransport {
 
     // MARK: Driving libcurl
 
+    /// Has libcurl begin with the requests of this turn, all at once.
+    private func startSoon() {
+        guard !isStartDue else { return }
+        isStartDue = true
+        loop.post { [weak self] in
+            self?.isStartDue = false
+            self?.advance(CURL_SOCKET_BAD, 0)
+        }
+    }
+
     private func advance(_ descriptor: Int32, _ events: Int32) {
         var running: Int32 = 0
         unsafe curl_multi_socket_action(raw, descriptor, events, &running)
@@ -119,17 +133,17 @@ package final class HTTP1Transport: HTTPTransport {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // Neither stays set when libcurl has done with the socket.
-        var interest: FileWatch.Interest = []
-        if what & CURL_POLL_IN != 0 { interest.insert(.read) }
-        if what & CURL_POLL_OUT != 0 { interest.insert(.write) }
-        watches?.watch(descriptor, for: interest)
+        // Nothing is asked for when libcurl has done with the socket. It may soon use it again.
+        let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
+        let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
+        watches?.watch(descriptor, for: reads.union(writes))
     }
 
     fileprivate func timerChanged(_ milliseconds: Int) {
-        if milliseconds < 0 {
-            timer?.disarm()
-        } else {
+        if milliseconds <= 0 { timer?.disarm() }
+        if milliseconds == 0 {
+            startSoon()
+        } else if milliseconds > 0 {
             timer?.arm(at: loop.now + .milliseconds(milliseconds))
         }
     }

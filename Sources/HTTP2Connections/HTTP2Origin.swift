@@ -21,21 +21,17 @@ final class HTTP2Origin: @unchecked Sendable {
         init?(_ request: HTTPClientRequest) {
             guard let target = RequestTarget(request.url), target.isSecure, !target.hasUser else { return nil }
             self.target = target
-            address = request.address
-            authorityFile = request.authorityFile
-            certificateFile = request.certificateFile
-            keyFile = request.keyFile
-        }
-
-        /// Whether the request has this key. This costs less than making the request's own key.
-        func fits(_ request: HTTPClientRequest) -> Bool {
-            target.begins(request.url) && authorityFile == request.authorityFile
-                && certificateFile == request.certificateFile && keyFile == request.keyFile
-                && address == request.address
+            let route = request.route
+            address = route.address
+            authorityFile = route.authorityFile
+            certificateFile = route.certificateFile
+            keyFile = route.keyFile
         }
     }
 
     let key: Key
+    /// The request that the origin was made for.
+    private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
@@ -72,8 +68,9 @@ final class HTTP2Origin: @unchecked Sendable {
     private static let outputLimit = 1 << 20
 
     /// `nil` for lack of memory.
-    init?(_ key: Key, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
+    init?(_ key: Key, of request: HTTPClientRequest, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
+        model = request
         self.loop = loop
         self.limits = limits
         self.names = names
@@ -91,6 +88,11 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     // MARK: Requests
+
+    /// Whether the request has the key. This costs less than making the request's own key.
+    func fits(_ request: HTTPClientRequest) -> Bool {
+        key.target.begins(request.url) && request.hasRoute(of: model)
+    }
 
     func send(_ exchange: HTTPExchange) {
         waiting.append(exchange)

@@ -35,8 +35,8 @@ package final class HTTP2Transport: HTTPTransport {
     }
 
     private func origin(for request: HTTPClientRequest) -> HTTP2Origin? {
-        guard request.version == .http2, request.unixSocketPath == nil else { return nil }
-        if let recent, recent.key.fits(request) { return recent }
+        guard request.mayUseHTTP2 else { return nil }
+        if let recent, recent.fits(request) { return recent }
         guard let key = HTTP2Origin.Key(request) else { return nil }
         if let origin = origins[key] {
             recent = origin
@@ -44,7 +44,7 @@ package final class HTTP2Transport: HTTPTransport {
         }
         if origins.count >= limits.connections { origins = origins.filter { !$0.value.isForgettable } }
         guard origins.count < limits.connections,
-            let origin = HTTP2Origin(key, on: loop, limits: limits, names: names)
+            let origin = HTTP2Origin(key, of: request, on: loop, limits: limits, names: names)
         else { return nil }
         origins[key] = origin
         recent = origin

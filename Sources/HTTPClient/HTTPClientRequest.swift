@@ -11,26 +11,15 @@ package struct HTTPHeader: Hashable, Sendable {
     }
 }
 
-/// Everything about one HTTP request.
-package struct HTTPClientRequest: Sendable {
+/// How a server is reached, and as whom: what the requests of one group have in common.
+package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
         /// HTTP/2 over TLS when the server offers it, else HTTP/1.1. Without TLS: HTTP/1.1.
         case http2
     }
 
-    package var method: String
-    /// Absolute, `http` or `https`, percent-encoded by whoever made it.
-    package var url: String
-    package var headers: [HTTPHeader]
-    package var body: [UInt8]
     package var version = Version.http2
-    /// How long the whole exchange may take, from the call to the last byte of the answer.
-    package var timeout: Duration = .seconds(10)
-    package var connectTimeout = HTTPClientRequest.standardConnectTimeout
-    package static let standardConnectTimeout: Duration = .seconds(5)
-    /// How many bytes the response's body may have; a longer one fails the request.
-    package var responseLimit = 1 << 20
     /// Certificate authorities in a PEM file, instead of the system's.
     package var authorityFile: String?
     /// The certificate that the server is shown, and its key: PEM files.
@@ -43,11 +32,53 @@ package struct HTTPClientRequest: Sendable {
     /// Requests share connections, and limits on them, within their group only.
     package var group = ""
 
+    package init() {}
+}
+
+/// Everything about one HTTP request.
+package struct HTTPClientRequest: Sendable {
+    package var method: String
+    /// Absolute, `http` or `https`, percent-encoded by whoever made it.
+    package var url: String
+    package var headers: [HTTPHeader]
+    package var body: [UInt8]
+    /// How long the whole exchange may take, from the call to the last byte of the answer.
+    package var timeout: Duration = .seconds(10)
+    package var connectTimeout = HTTPClientRequest.standardConnectTimeout
+    package static let standardConnectTimeout: Duration = .seconds(5)
+    /// How many bytes the response's body may have; a longer one fails the request.
+    package var responseLimit = 1 << 20
+    package var route: HTTPRoute {
+        get { shared.route }
+        set { shared = SharedRoute(newValue) }
+    }
+    private var shared = SharedRoute.standard
+
+    /// Copies of a request have the same one, so that it is known without a comparison that they go the same way.
+    private final class SharedRoute: Sendable {
+        let route: HTTPRoute
+
+        static let standard = SharedRoute(HTTPRoute())
+
+        init(_ route: HTTPRoute) { self.route = route }
+    }
+
     package init(method: String = "GET", url: String, headers: [HTTPHeader] = [], body: [UInt8] = []) {
         self.method = method
         self.url = url
         self.headers = headers
         self.body = body
+    }
+
+    package func hasRoute(of other: HTTPClientRequest) -> Bool {
+        shared === other.shared || shared.route == other.shared.route
+    }
+
+    func isOf(_ group: String) -> Bool { shared.route.group == group }
+
+    /// Whether HTTP/2 is to be tried.
+    package var mayUseHTTP2: Bool {
+        shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
     /// Whether method, URL and header fields hold only what may be sent. A line end in them would begin another header
@@ -60,23 +91,39 @@ package struct HTTPClientRequest: Sendable {
 
 extension Span<UInt8> {
     /// Whether all bytes are visible ASCII, without blanks and controls.
-    fileprivate var areVisible: Bool {
-        var isGood = true
-        for index in indices { isGood = isGood && self[index] &- 0x21 < 0x5e }
-        return isGood
-    }
+    fileprivate var areVisible: Bool { isASCII(from: 0x21) }
 
     fileprivate var isFieldName: Bool {
         guard !isEmpty else { return false }
-        for index in indices where self[index] &- 0x21 >= 0x5e || self[index] == UInt8(ascii: ":") { return false }
-        return true
+        for index in indices where self[index] == UInt8(ascii: ":") { return false }
+        return areVisible
     }
 
     fileprivate var isFieldValue: Bool {
+        if isASCII(from: 0x20) { return true }
         for index in indices {
             let byte = self[index]
             guard byte >= 0x20 && byte != 0x7f || byte == UInt8(ascii: "\t") else { return false }
         }
         return true
+    }
+
+    /// Whether all bytes lie in `low...0x7e`. They are looked at eight at a time.
+    private func isASCII(from low: UInt8) -> Bool {
+        let one: UInt64 = 0x0101_0101_0101_0101
+        return unsafe withUnsafeBytes { bytes in
+            var index = 0
+            while index + 8 <= bytes.count {
+                let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                // The top bit of a byte is set if it was, or if the sum exceeds 0x7f, or if the difference is negative.
+                guard (word | (word &+ one) | (word &- one &* UInt64(low))) & (one &* 0x80) == 0 else { return false }
+                index += 8
+            }
+            while index < bytes.count {
+                guard unsafe (low...0x7e).contains(bytes[index]) else { return false }
+                index += 1
+            }
+            return true
+        }
     }
 }

@@ -1,7 +1,9 @@
+import Bytes
+
 /// An answer, complete: also those with status 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
     package let status: Int
-    package let version: HTTPClientRequest.Version
+    package let version: HTTPRoute.Version
     package let body: [UInt8]
     /// From the start of the request, with all waiting, to the last byte.
     package let duration: Duration
@@ -14,7 +16,7 @@ package struct HTTPClientResponse: Sendable {
     package static let headLimit = 16 << 10
 
     package init(
-        status: Int, version: HTTPClientRequest.Version, head: [UInt8], body: [UInt8], duration: Duration,
+        status: Int, version: HTTPRoute.Version, head: [UInt8], body: [UInt8], duration: Duration,
         isNewConnection: Bool
     ) {
         self.status = status
@@ -27,23 +29,24 @@ package struct HTTPClientResponse: Sendable {
 
     /// The value of the first header field of that name, in any case, without white space around it.
     package func header(_ name: String) -> String? {
-        let wanted = Array(name.utf8)
+        let (head, name) = (head.span, name.utf8.span)
         var start = 0
         while start < head.count {
-            let end = head[start...].firstIndex(of: UInt8(ascii: "\n")) ?? head.count
-            if let value = value(in: head[start..<end], of: wanted) { return value }
+            let end = head.firstIndex(of: UInt8(ascii: "\n"), in: start..<head.count) ?? head.count
+            if let value = Self.value(in: head.extracting(start..<end), of: name) { return value }
             start = end + 1
         }
         return nil
     }
 
-    private func value(in line: ArraySlice<UInt8>, of name: [UInt8]) -> String? {
-        guard line.count > name.count, line[line.startIndex + name.count] == UInt8(ascii: ":") else { return nil }
-        for (byte, wanted) in zip(line, name) where byte.lowercased != wanted.lowercased { return nil }
+    private static func value(in line: Span<UInt8>, of name: Span<UInt8>) -> String? {
+        guard line.count > name.count, line[name.count] == UInt8(ascii: ":") else { return nil }
+        for index in name.indices where line[index].lowercased != name[index].lowercased { return nil }
         let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }
-        let value = line[(line.startIndex + name.count + 1)...].drop(while: isBlank)
-        let end = value.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? value.startIndex
-        return String(decoding: value[..<end], as: UTF8.self)
+        var value = name.count + 1..<line.count
+        while let first = value.first, isBlank(line[first]) { value.removeFirst() }
+        while let last = value.last, isBlank(line[last]) { value.removeLast() }
+        return unsafe line.extracting(value).withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
     }
 }
 

@@ -102,8 +102,9 @@ package final class HTTPSession: @unchecked Sendable {
         guard request.isWellFormed else {
             throw HTTPClientError(.invalidRequest, detail: "malformed method, URL or header")
         }
-        if let recent, recent.name == request.group { return recent.group }
-        let name = groups.count < Self.groupLimit || groups[request.group] != nil ? request.group : ""
+        if let recent, request.isOf(recent.name) { return recent.group }
+        let wanted = request.route.group
+        let name = groups.count < Self.groupLimit || groups[wanted] != nil ? wanted : ""
         let group =
             if let known = groups[name] { known } else {
                 try RequestGroup(on: loop, limits: limits, names: names, transports)

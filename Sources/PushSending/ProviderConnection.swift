@@ -8,7 +8,7 @@ import Timekeeping
 struct ProviderConnections {
     private let directory: PushDirectory
     /// The connection of each app, by the app's place in the directory.
-    private let own: [ProviderConnection]
+    private var own: [ProviderConnection]
     /// The connections to servers that tokens name, by the servers' numbers, which are used again.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
@@ -22,13 +22,14 @@ struct ProviderConnections {
         for push: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
         guard let number = push.server else { return try own[push.app.index].request(for: push, now: now) }
-        if let known = others[number], known.app == push.app {
-            return try known.connection.request(for: push, now: now)
+        if others[number]?.app != push.app {
+            let app = directory.apps[push.app.index]
+            others[number] = (push.app, ProviderConnection(to: app, group: "\(app.name) \(number)"))
         }
-        let app = directory.apps[push.app.index]
-        let connection = ProviderConnection(to: app, group: "\(app.name) \(number)")
-        others[number] = (push.app, connection)
-        return try connection.request(for: push, now: now)
+        guard let request = try others[number]?.connection.request(for: push, now: now) else {
+            preconditionFailure("the connection was made above")
+        }
+        return request
     }
 
     /// A request that goes the way of all the app's requests, so that there is a connection before the first push.
@@ -37,64 +38,71 @@ struct ProviderConnections {
 
 /// What is the same for all requests to one server: how it is reached, and what shows it who we are.
 struct ProviderConnection {
-    private let group: String
-    private let authorityFile: String?
-    private var certificateFile: String?
-    private var keyFile: String?
+    /// What all requests share, made once.
+    private let model: HTTPClientRequest
     /// The secrets that sign requests: the new one, and the one that it replaces.
     private let secrets: [[UInt8]]
+    /// The header fields of the last request, which are often those of the next.
+    private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPHeader]) = ([], nil, [])
 
     /// Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only on
     /// each.
     init(to app: PushApp, group: String) {
-        self.group = group
+        var route = HTTPRoute()
+        route.group = group
         var secrets: [Secret?] = []
         switch app.service {
         case .apns(let settings):
-            authorityFile = settings.caFile
-            certificateFile = settings.certFile
-            keyFile = settings.certKeyFile
-        case .fcm(let settings): authorityFile = settings.caFile
-        case .webPush(let settings): authorityFile = settings.caFile
-        case .acrobits(let settings): authorityFile = settings.caFile
+            route.authorityFile = settings.caFile
+            route.certificateFile = settings.certFile
+            route.keyFile = settings.certKeyFile
+        case .fcm(let settings): route.authorityFile = settings.caFile
+        case .webPush(let settings): route.authorityFile = settings.caFile
+        case .acrobits(let settings): route.authorityFile = settings.caFile
         case .http(let settings):
-            authorityFile = settings.caFile
-            certificateFile = settings.certFile
-            keyFile = settings.certKeyFile
+            route.authorityFile = settings.caFile
+            route.certificateFile = settings.certFile
+            route.keyFile = settings.certKeyFile
             secrets = [settings.secret, settings.previousSecret]
         }
         self.secrets = secrets.compactMap { $0.map { Array($0.reveal().utf8) } }
+        var model = HTTPClientRequest(url: "")
+        model.route = route
+        model.responseLimit = 64 << 10
+        self.model = model
     }
 
     /// The request as it leaves: encrypted and signed where that is wanted.
-    func request(
+    mutating func request(
         for transmission: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
         let push = transmission.request
-        let timeout = transmission.end - now.instant
-        var headers: [HTTPHeader] = []
-        headers.reserveCapacity(push.headers.count + 1)
-        for header in push.headers { headers.append(HTTPHeader(header.name, header.value)) }
-        if let credential = transmission.credential { headers.append(HTTPHeader("authorization", credential)) }
-        var request = request(to: push.url)
+        var request = model
         request.method = push.method
-        request.headers = headers
+        request.url = push.url
+        request.headers = headers(push.headers, transmission.credential)
         request.body = push.body
         request.protect(push.protection)
         if !secrets.isEmpty { try request.sign(with: secrets, at: now.date) }
-        request.timeout = timeout
-        request.connectTimeout = timeout
-        request.responseLimit = 64 << 10
+        request.timeout = transmission.end - now.instant
+        request.connectTimeout = request.timeout
         return request
     }
 
-    /// What all requests share, to tell which connections they can use.
+    private mutating func headers(_ own: [ProviderRequest.Header], _ credential: String?) -> [HTTPHeader] {
+        if own == last.own, credential == last.credential { return last.headers }
+        var headers: [HTTPHeader] = []
+        headers.reserveCapacity(own.count + 1)
+        for header in own { headers.append(HTTPHeader(header.name, header.value)) }
+        if let credential { headers.append(HTTPHeader("authorization", credential)) }
+        last = (own, credential, headers)
+        return headers
+    }
+
+    /// A request that goes the way of all others.
     func request(to url: String) -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: url)
-        request.authorityFile = authorityFile
-        request.certificateFile = certificateFile
-        request.keyFile = keyFile
-        request.group = group
+        var request = model
+        request.url = url
         return request
     }
 }

@@ -95,8 +95,8 @@ package struct ServiceAccount {
         var request = HTTPClientRequest(
             method: "POST", url: endpoint ?? tokenURI,
             headers: [HTTPHeader("content-type", "application/x-www-form-urlencoded")], body: body)
-        request.authorityFile = authorityFile
-        request.group = "oauth"
+        request.route.authorityFile = authorityFile
+        request.route.group = "oauth"
         return request
     }
 

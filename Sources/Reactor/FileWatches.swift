@@ -7,6 +7,10 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
+    /// How many watches are kept for sockets that nothing is to be known of, since that often changes soon. Such a
+    /// watch does nothing, and serves as well the next socket with the same number.
+    private static let idleLimit = 64
+
     package init(
         on loop: EventLoop, turn: LoopTurn = .usual,
         handler: @escaping (_ descriptor: Int32, _ ready: FileWatch.Interest) -> Void
@@ -16,9 +20,9 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Replaces what the socket is watched for; with nothing it is forgotten.
+    /// Replaces what the socket is watched for, also with nothing, as it must be before the socket is closed.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
-        guard !interest.isEmpty else {
+        if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
             return
         }

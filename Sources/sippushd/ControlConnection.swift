@@ -105,8 +105,8 @@ struct ControlConnection {
 
     private func request(_ method: String, _ resource: String, body: [UInt8] = []) -> HTTPClientRequest {
         var request = HTTPClientRequest(method: method, url: "http://localhost\(resource)", body: body)
-        request.unixSocketPath = path
-        request.version = .http1
+        request.route.unixSocketPath = path
+        request.route.version = .http1
         return request
     }
 }

@@ -53,8 +53,8 @@ private struct Station {
 
     func get(_ target: String) async throws -> HTTPClientResponse {
         var request = HTTPClientRequest(url: "http://localhost\(target)")
-        request.unixSocketPath = socket
-        request.version = .http1
+        request.route.unixSocketPath = socket
+        request.route.version = .http1
         return try await session.response(to: request)
     }
 

@@ -49,8 +49,8 @@ struct KeyRoutesTests {
     private func status(_ method: String, _ path: String, _ body: some Encodable, _ socket: String) throws -> Int {
         var request = HTTPClientRequest(
             method: method, url: "http://localhost\(path)", body: Array(try JSONEncoder().encode(body)))
-        request.unixSocketPath = socket
-        request.version = .http1
+        request.route.unixSocketPath = socket
+        request.route.version = .http1
         return try HTTPSession.wait(for: request).status
     }
 
@@ -95,8 +95,8 @@ struct KeyRoutesTests {
         try await withControl { _, socket, _ in
             var request = HTTPClientRequest(
                 method: "PUT", url: "http://localhost/v1/apikeys", body: Array(body.utf8))
-            request.unixSocketPath = socket
-            request.version = .http1
+            request.route.unixSocketPath = socket
+            request.route.version = .http1
             let status = try HTTPSession.wait(for: request).status
             #expect(status == 400)
         }

@@ -155,7 +155,7 @@ struct HTTP2MessageTests {
             #expect(unknown.code == .resolve)
             fixture.send("") {
                 $0.url = $0.url.replacing("127.0.0.1", with: "no-such-host.invalid")
-                $0.address = .loopbackV4
+                $0.route.address = .loopbackV4
             }
             // Found, but the certificate is for another name.
             let misnamed = try await fixture.failed()
@@ -165,10 +165,10 @@ struct HTTP2MessageTests {
 
     @Test func `servers that cannot be reached or trusted`() async throws {
         try await HTTP2Fixture.with(answersAll: true) { fixture in
-            fixture.send("") { $0.authorityFile = nil }
+            fixture.send("") { $0.route.authorityFile = nil }
             let untrusted = try await fixture.failed()
             #expect(untrusted.code == .tls)
-            fixture.send("") { $0.authorityFile = "/no/such/file" }
+            fixture.send("") { $0.route.authorityFile = "/no/such/file" }
             let unreadable = try await fixture.failed()
             #expect(unreadable.code == .invalidRequest)
             await fixture.server.close()
@@ -193,12 +193,12 @@ struct HTTP2MessageTests {
                 let url = try await server.listen(identity.context(protocols: ["h2"], clientAuthority: ours))
                 let session = HTTPSession(on: loop)
                 var request = HTTPClientRequest(url: url + "/")
-                request.authorityFile = identity.certificateFile
+                request.route.authorityFile = identity.certificateFile
                 let stranger = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
                 // The alert, unless the end of TCP is noticed first.
                 #expect(stranger?.code == .tls || stranger?.code == .connect)
-                request.certificateFile = ours.certificateFile
-                request.keyFile = ours.keyFile
+                request.route.certificateFile = ours.certificateFile
+                request.route.keyFile = ours.keyFile
                 let response = try await session.response(to: request)
                 #expect(response.status == 200)
                 loop.post { session.close() }
@@ -218,7 +218,7 @@ struct HTTP2MessageTests {
                 let url = try await server.listen(tls: identity.context(protocols: ["http/1.1"]))
                 let session = HTTPSession(on: loop)
                 var request = HTTPClientRequest(url: url + "/")
-                request.authorityFile = identity.certificateFile
+                request.route.authorityFile = identity.certificateFile
                 for _ in 0..<2 {
                     let response = try await session.response(to: request)
                     #expect(response.version == .http1)
@@ -226,7 +226,7 @@ struct HTTP2MessageTests {
                 // Ours, which found out, and libcurl's, which was kept.
                 let count = await server.connectionCount
                 #expect(count == 2)
-                request.group = "another that finds out"
+                request.route.group = "another that finds out"
                 request.timeout = .milliseconds(50)
                 let late = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
                 #expect(late?.code == .timeout)

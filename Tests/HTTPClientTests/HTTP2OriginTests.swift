@@ -29,7 +29,7 @@ struct HTTP2Fixture {
                 let url = try await server.listen(identity.context(protocols: ["h2"]))
                 let session = HTTPSession(on: loop, limits: limits)
                 var request = HTTPClientRequest(method: "POST", url: url + "/", body: Array("{}".utf8))
-                request.authorityFile = identity.certificateFile
+                request.route.authorityFile = identity.certificateFile
                 try await body(HTTP2Fixture(session: session, server: server, request: request))
                 loop.post { session.close() }
                 await server.close()

@@ -21,7 +21,7 @@ struct HTTP2Tests {
             var request = HTTPClientRequest(
                 method: "POST", url: server.url + "/file", headers: [HTTPHeader("apns-topic", "a.b.voip")],
                 body: Array("{}".utf8))
-            request.authorityFile = server.authorityFile
+            request.route.authorityFile = server.authorityFile
             try await body(session, request)
             loop.post { session.close() }
         }

@@ -38,7 +38,7 @@ struct HTTPSessionTests {
                 method: "POST", url: url + "/3/device/ab%2Fcd?x=1",
                 headers: [HTTPHeader("apns-topic", "a.b.voip"), HTTPHeader("x-empty", "")],
                 body: Array("{\"a\":1}".utf8))
-            request.version = .http1
+            request.route.version = .http1
             let response = try await session.response(to: request)
             #expect(response.status == 429)
             #expect(response.version == .http1)
@@ -102,7 +102,7 @@ struct HTTPSessionTests {
             #expect(first.isNewConnection)
             let second = try await session.response(to: request)
             #expect(!second.isNewConnection)
-            request.group = "other"
+            request.route.group = "other"
             let third = try await session.response(to: request)
             #expect(third.isNewConnection)
             let count = await server.connectionCount
@@ -256,7 +256,7 @@ struct HTTPSessionTests {
         try await with(.answer(200, "ok")) { session, server, url in
             var request = HTTPClientRequest(
                 url: url.replacingOccurrences(of: "127.0.0.1", with: "hooks.example.invalid"))
-            request.address = .loopbackV4
+            request.route.address = .loopbackV4
             let response = try await session.response(to: request)
             #expect(response.status == 200)
             let text = try await server.requests.next().text
@@ -272,10 +272,10 @@ struct HTTPSessionTests {
             let server = FakeProvider(loop) { _, _ in .answer(200, "ok") }
             try await server.listen(unixPath: path)
             var request = HTTPClientRequest(url: "http://sippushd/status")
-            request.unixSocketPath = path
+            request.route.unixSocketPath = path
             let response = try HTTPSession.wait(for: request)
             #expect(response.body == Array("ok".utf8))
-            request.unixSocketPath = path + ".none"
+            request.route.unixSocketPath = path + ".none"
             let error = #expect(throws: HTTPClientError.self) { try HTTPSession.wait(for: request) }
             #expect(error?.code == .connect)
             await server.close()
@@ -293,11 +293,11 @@ struct HTTPSessionTests {
             var request = HTTPClientRequest(url: url)
             let untrusted = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
             #expect(untrusted?.code == .tls)
-            request.authorityFile = file
+            request.route.authorityFile = file
             let response = try await session.response(to: request)
             #expect(response.status == 200)
             request.url = url.replacingOccurrences(of: "127.0.0.1", with: "127.0.0.2")
-            request.address = .loopbackV4
+            request.route.address = .loopbackV4
             let misnamed = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
             #expect(misnamed?.code == .tls)
         }

@@ -297,9 +297,9 @@ struct HTTPListenerTests {
             }
             func status(trusting authority: String) async throws -> Int {
                 var request = HTTPClientRequest(url: "https://\(endpoint)/")
-                request.authorityFile = folder.file(authority)
+                request.route.authorityFile = folder.file(authority)
                 // A connection for each authority.
-                request.group = authority
+                request.route.group = authority
                 return try await session.response(to: request).status
             }
             #expect(try await status(trusting: "first") == 202)
@@ -378,7 +378,7 @@ struct HTTPListenerTests {
                 return listener
             }
             var request = HTTPClientRequest(url: "http://sippushd/held")
-            request.unixSocketPath = path
+            request.route.unixSocketPath = path
             let response = try HTTPSession.wait(for: request)
             let lines = String(decoding: response.body, as: UTF8.self).split(separator: "\n")
             #expect(lines.first == "GET" && lines.last == "0.0.0.0")

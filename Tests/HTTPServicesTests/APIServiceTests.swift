@@ -243,7 +243,7 @@ struct APIServiceTests {
             /// Whether a new connection is served by whoever has that certificate.
             func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
-                request.authorityFile = folder.path + "/" + name
+                request.route.authorityFile = folder.path + "/" + name
                 request.headers = [HTTPHeader("Connection", "close")]
                 return (try? await api.session.response(to: request).status) == 200
             }

@@ -83,7 +83,7 @@ final class PushLoad {
                 HTTPHeader("apns-priority", "10"), HTTPHeader("apns-expiration", "0"),
                 HTTPHeader("authorization", Self.authorization),
             ], body: Array(Self.body.utf8))
-        template.authorityFile = options.authority
+        template.route.authorityFile = options.authority
     }
 
     /// - Returns: how long it took, and the CPU time of this process.

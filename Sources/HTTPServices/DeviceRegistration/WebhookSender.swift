@@ -101,11 +101,11 @@ final class WebhookSender: @unchecked Sendable {
         if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
             request.headers.append(HTTPHeader("Content-Type", "application/json"))
         }
-        request.version = .http1
+        request.route.version = .http1
         request.timeout = timeout
         request.responseLimit = Self.answerLimit
-        request.address = address
-        request.authorityFile = authorityFile
+        request.route.address = address
+        request.route.authorityFile = authorityFile
         http.send(request) { [weak self] result in
             switch result {
             case .success(let response) where (200...299).contains(response.status): self?.ended(nil)

@@ -109,7 +109,7 @@ final class DaemonProgram: Sendable {
     /// The contacts of a user, by the control socket.
     func bindingCount(of user: String) throws -> Int {
         var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
-        request.unixSocketPath = control
+        request.route.unixSocketPath = control
         let response = try HTTPSession.wait(for: request)
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
@@ -117,7 +117,7 @@ final class DaemonProgram: Sendable {
     /// What it answers over its control socket.
     func ask(_ resource: String) throws -> HTTPClientResponse {
         var request = HTTPClientRequest(url: "http://sippushd\(resource)")
-        request.unixSocketPath = control
+        request.route.unixSocketPath = control
         return try HTTPSession.wait(for: request)
     }
 

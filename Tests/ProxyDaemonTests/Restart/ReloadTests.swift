@@ -40,7 +40,7 @@ struct ReloadTests {
             /// Whether a new connection is served by whoever has that certificate.
             func isServed(_ name: String) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
-                request.authorityFile = "\(folder.folder)/\(name)"
+                request.route.authorityFile = "\(folder.folder)/\(name)"
                 request.headers = [HTTPHeader("Connection", "close")]
                 return (try? await session.response(to: request).status) == 200
             }
