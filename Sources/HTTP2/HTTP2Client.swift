@@ -73,7 +73,6 @@ package final class HTTP2Client {
     private var session: OpaquePointer?
     var streams: [Stream] = []
     private var free: [Int] = []
-    private var block = HeaderBlock()
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
@@ -153,20 +152,18 @@ package final class HTTP2Client {
 
     // MARK: Requests
 
-    /// Starts a request; `fill` writes its header fields, those of HTTP/2 (`:method` and so on) first.
+    /// Starts a request.
     ///
     /// - Parameters:
+    ///   - head: its header fields, those of HTTP/2 (`:method` and so on) first.
     ///   - body: its body, kept until it is sent.
     ///   - answerLimit: bytes of the answer's body that are taken.
-    ///   - fill: called once, from within.
     /// - Returns: the stream, a small number; `nil` when there is no room.
-    package func start(body: [UInt8], answerLimit: Int, _ fill: (inout HeaderBlock) -> Void) -> Int? {
+    package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
         guard hasRoom else { return nil }
-        block.removeAll()
-        fill(&block)
         let index = takeStream()
         let context = unsafe UnsafeMutableRawPointer(bitPattern: index + 1)
-        let number = unsafe block.withFields { fields, count in
+        let number = unsafe head.withFields { fields, count in
             guard !body.isEmpty else { return unsafe nghttp2_submit_request(session, nil, fields, count, nil, context) }
             var provider = unsafe nghttp2_data_provider()
             unsafe provider.read_callback = requestBodyWanted
@@ -197,10 +194,11 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of the request has left. `unsentCount` is how many bytes of the output that was taken are not
+    /// Whether any byte of a request that is not finished has left. `unsentCount` is how many bytes of the output that was taken are not
     /// sent yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        guard streams.indices.contains(stream) else { return false }
+        // One that nghttp2 refused, since the connection is ending, has no number any more.
+        guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
 

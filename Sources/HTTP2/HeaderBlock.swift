@@ -1,23 +1,41 @@
 import CNGHTTP2
 
 /// The header fields of one message to be sent, in one piece of memory that is used for one message after another.
+///
+/// What the next message has as well can stay: ``removeRest(behind:)`` leaves the fields up to a mark, with the values that
+/// they had there.
 package struct HeaderBlock {
     private struct Field {
-        let start: Int
-        let nameCount: Int
-        let valueCount: Int
+        let name: Range<Int>
+        var value: Range<Int>
         let isRepeated: Bool
+    }
+
+    /// What a block holds at some time.
+    package struct Mark: Sendable {
+        fileprivate let bytes: Int
+        fileprivate let fields: Int
     }
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
+    /// Values that others stand for now.
+    private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
 
-    package mutating func removeAll() {
-        bytes.removeAll(keepingCapacity: true)
-        fields.removeAll(keepingCapacity: true)
+    package mutating func removeAll() { removeRest(behind: Mark(bytes: 0, fields: 0)) }
+
+    package var mark: Mark { Mark(bytes: bytes.count, fields: fields.count) }
+
+    package mutating func removeRest(behind mark: Mark) {
+        while let (index, value) = replaced.popLast() { fields[index].value = value }
+        bytes.removeLast(bytes.count - mark.bytes)
+        fields.removeLast(fields.count - mark.fields)
     }
+
+    /// How many fields there are.
+    package var count: Int { fields.count }
 
     /// Appends a field. Its name is put in lower case, and white space around the value is left out (RFC 9113 section
     /// 8.2.1).
@@ -31,15 +49,24 @@ package struct HeaderBlock {
         let start = bytes.count
         append(name.utf8.span)
         for index in start..<bytes.count where bytes[index] &- UInt8(ascii: "A") < 26 { bytes[index] |= 0x20 }
-        let nameCount = bytes.count - start
+        let end = bytes.count
+        append(trimmed: value)
+        fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
+    }
+
+    /// Gives a field another value, until what is behind an earlier mark is removed.
+    package mutating func setValue(at index: Int, to value: Span<UInt8>) {
+        let start = bytes.count
+        append(trimmed: value)
+        replaced.append((index, fields[index].value))
+        fields[index].value = start..<bytes.count
+    }
+
+    private mutating func append(trimmed value: Span<UInt8>) {
         var range = 0..<value.count
         while let last = range.last, value[last].isBlank { range = range.dropLast() }
         while let first = range.first, value[first].isBlank { range = range.dropFirst() }
         append(value.extracting(range))
-        fields.append(
-            Field(
-                start: start, nameCount: nameCount, valueCount: bytes.count - start - nameCount, isRepeated: isRepeated)
-        )
     }
 
     private mutating func append(_ span: Span<UInt8>) {
@@ -54,12 +81,12 @@ package struct HeaderBlock {
                 guard let base = bytes.baseAddress else { return body(nil, 0) }
                 for (index, field) in fields.enumerated() {
                     let flags = field.isRepeated ? NGHTTP2_NV_FLAG_NONE : NGHTTP2_NV_FLAG_NO_INDEX
-                    let name = unsafe base + field.start
                     unsafe list.initializeElement(
                         at: index,
                         to: nghttp2_nv(
-                            name: name, value: name + field.nameCount, namelen: field.nameCount,
-                            valuelen: field.valueCount, flags: UInt8(truncatingIfNeeded: flags.rawValue)))
+                            name: base + field.name.lowerBound, value: base + field.value.lowerBound,
+                            namelen: field.name.count, valuelen: field.value.count,
+                            flags: UInt8(truncatingIfNeeded: flags.rawValue)))
                 }
                 return unsafe body(list.baseAddress, fields.count)
             }

@@ -23,6 +23,7 @@ final class HTTP2Connection: @unchecked Sendable {
     private var state = State.opening
     private var stream: StreamConnection?
     private(set) var client: HTTP2Client
+    private var head: RequestHead
     /// Requests under way, each at the number of its stream.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
@@ -62,6 +63,7 @@ final class HTTP2Connection: @unchecked Sendable {
             throw SystemError(call: "nghttp2_session_client_new", code: ENOMEM)
         }
         self.client = client
+        head = RequestHead(to: origin.key.target)
         checkTimer = try LoopTimer(on: loop) { [weak self] in self?.check() }
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
@@ -107,12 +109,10 @@ final class HTTP2Connection: @unchecked Sendable {
 
     /// - Returns: whether the request is on its way.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
-        guard let origin else { return false }
         let request = exchange.request
         let wasIdle = client.openCount == 0
-        let index = client.start(body: request.body, answerLimit: request.responseLimit) { block in
-            request.write(into: &block, to: origin.key.target)
-        }
+        head.write(request)
+        let index = client.start(&head.block, body: request.body, answerLimit: request.responseLimit)
         guard let index else { return false }
         while exchanges.count <= index { exchanges.append(nil) }
         exchanges[index] = exchange
@@ -234,6 +234,10 @@ final class HTTP2Connection: @unchecked Sendable {
     /// Ends the connection; the requests under way fail, and those that had not left are sent again.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
+        // What the server has answered already counts.
+        retire()
+        if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
+        guard state == .open else { return }
         let unsent = stream?.outputCount ?? 0
         let under = exchanges.compactMap { $0 }
         var written: [HTTPExchange] = []

@@ -36,13 +36,13 @@ private final class Pair {
     func start(
         _ path: String = "/", body: String = "", limit: Int = 1000, fields: [(String, String, Bool)] = []
     ) -> Int? {
-        client.start(body: Array(body.utf8), answerLimit: limit) { block in
-            block.append(":method", "POST")
-            block.append(":scheme", "https")
-            block.append(":authority", "example.invalid")
-            block.append(":path", path)
-            for (name, value, isRepeated) in fields { block.append(name, value, isRepeated: isRepeated) }
-        }
+        var head = HeaderBlock()
+        head.append(":method", "POST")
+        head.append(":scheme", "https")
+        head.append(":authority", "example.invalid")
+        head.append(":path", path)
+        for (name, value, isRepeated) in fields { head.append(name, value, isRepeated: isRepeated) }
+        return client.start(&head, body: Array(body.utf8), answerLimit: limit)
     }
 
     func finished() -> [HTTP2Client.Finished] {
@@ -192,6 +192,43 @@ struct HTTP2ClientTests {
         #expect(!pair.client.wasWritten(first, unsentCount: count))
         #expect(!pair.client.wasWritten(second, unsentCount: count - firstCount))
         #expect(pair.client.wasWritten(second, unsentCount: count - firstCount - 1))
+    }
+
+    @Test func `a request that a broken connection does not take is no one that has left`() throws {
+        let pair = try Pair()
+        pair.greet()
+        pair.start()
+        pair.toServer()
+        // DATA on no stream.
+        let goesOn = pair.client.received([0, 0, 0, 0, 0, 0, 0, 0, 0].span)
+        #expect(!goesOn)
+        let late = try #require(pair.start())
+        #expect(!pair.client.wasWritten(late, unsentCount: 0))
+        #expect(pair.finished().map(\.outcome.text) == ["refused"])
+    }
+
+    @Test func `what stays in a block has the values again that it had`() throws {
+        let pair = try Pair()
+        pair.greet()
+        var head = HeaderBlock()
+        for (name, value) in [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "")] {
+            head.append(name, value)
+        }
+        head.append("Kind", "usual")
+        let mark = head.mark
+        for (path, kind) in [("/1", "a longer one"), ("/2", nil), ("/3", "x")] {
+            head.removeRest(behind: mark)
+            head.setValue(at: 3, to: path.utf8.span)
+            if let kind { head.setValue(at: 4, to: kind.utf8.span) }
+            head.append("last", path)
+            #expect(pair.client.start(&head, body: [], answerLimit: 0) != nil)
+        }
+        pair.toServer()
+        let requests = pair.server.takeRequests()
+        #expect(requests.map(\.path) == ["/1", "/2", "/3"])
+        for (request, kind) in zip(requests, ["a longer one", "usual", "x"]) {
+            #expect(request.fields.map(\.value) == [kind, request.path])
+        }
     }
 
     @Test func `fields that repeat are written in a byte or two, and unique ones push nothing out`() throws {
