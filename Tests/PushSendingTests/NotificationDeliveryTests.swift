@@ -17,7 +17,10 @@ struct NotificationDeliveryTests {
                 let provider = FakeProvider(loop, reply: reply)
                 let url = try await provider.listen()
                 let bench = PushBench(loop)
-                try await bench.start(try folder.settings(url))
+                var settings = try folder.settings(url)
+                // Longer than a test may take, however busy the machine is.
+                settings.requestTimeout = .seconds(60)
+                try await bench.start(settings)
                 try await body(bench, provider)
                 await bench.close()
                 await provider.close()
@@ -28,7 +31,7 @@ struct NotificationDeliveryTests {
     @Test func `a call overtakes all but the few that are under way`() async throws {
         try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
             await bench.notify(1...500, at: token(.apns, "AB"))
-            await bench.send(501, to: token(.apns, "CD"))
+            await bench.send(501, to: token(.apns, "CD"), life: .seconds(60))
             var paths: [String] = []
             for _ in 1...9 { paths.append(try await provider.requests.next().path) }
             #expect(paths.count { $0 == "/3/device/ab" } == 8)

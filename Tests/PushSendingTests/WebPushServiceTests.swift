@@ -96,12 +96,14 @@ struct WebPushServiceTests {
             try await withAllProviders(
                 changing: { settings, url in
                     settings.webPush.limits.requests = 1
+                    // Longer than the test may take, however busy the machine is.
+                    settings.requestTimeout = .seconds(60)
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
                 }
             ) { (bench, providers) async throws in
                 let stuck = PushToken(
                     provider: .webPush, param: .empty, prid: ByteString("https://\(authority)/webpush/x"))
-                for number in 1...3 { await bench.send(UInt64(number), to: stuck) }
+                for number in 1...3 { await bench.send(UInt64(number), to: stuck, life: .seconds(60)) }
                 await bench.send(4, to: device(try await providers.subscribe("s1")))
                 let (id, outcome) = try await bench.outcomes.next()
                 #expect(id == PushID(rawValue: 4))
