@@ -44,12 +44,12 @@ extension Daemon {
             engine.restoreDialog(dialog.digest, until: dialog.until, now: now)
         }
         var refused: [EngineChange] = []
-        var lastDevice: DeviceID?
-        while true {
-            let rows = try await store.bindings(after: lastDevice, limit: restoreLimit)
+        var rows = try await store.bindings(after: nil, limit: restoreLimit)
+        while let last = rows.last?.id {
+            // The store's thread reads the next rows meanwhile.
+            async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
-            lastDevice = rows.last?.id
-            if lastDevice == nil { break }
+            rows = try await next.get()
         }
         if !refused.isEmpty { store.record(refused) }
         var lastPush: UnreadPush?
@@ -61,6 +61,16 @@ extension Daemon {
             if lastPush == nil { break }
         }
         engine.restored(now: now)
+    }
+
+    private static func bindings(
+        after device: DeviceID, in store: any ProxyStore
+    ) async -> Result<[StoredBinding], StoreError> {
+        do throws(StoreError) {
+            return .success(try await store.bindings(after: device, limit: restoreLimit))
+        } catch {
+            return .failure(error)
+        }
     }
 
     private static let restoreLimit = 5000

@@ -128,8 +128,10 @@ extension BindingTable {
 
     func slot(of id: DeviceID) -> UInt32? { byID.find(hash: Self.hash(id)) { self[$0].id == id } }
 
-    func firstSlot(of aor: AddressOfRecord) -> UInt32? {
-        byAOR.find(hash: Self.hash(aor)) { self[$0].isOf(aor) }
+    func firstSlot(of aor: AddressOfRecord) -> UInt32? { firstSlot(of: aor, hash: Self.hash(aor)) }
+
+    private func firstSlot(of aor: AddressOfRecord, hash: UInt32) -> UInt32? {
+        byAOR.find(hash: hash) { self[$0].isOf(aor) }
     }
 
     func forEachSlot(of aor: AddressOfRecord, _ body: (UInt32) -> Void) {
@@ -148,11 +150,12 @@ extension BindingTable {
         let slot = takeSlot(for: binding)
         byID.insert(hash: Self.hash(id), slot: slot)
         indexConnection(of: slot)
-        if var last = firstSlot(of: aor) {
+        let hash = Self.hash(aor)
+        if var last = firstSlot(of: aor, hash: hash) {
             while self[last].next != Self.noSlot { last = self[last].next }
             self[last].next = slot
         } else {
-            byAOR.insert(hash: Self.hash(aor), slot: slot)
+            byAOR.insert(hash: hash, slot: slot)
         }
         if id >= nextID { nextID = DeviceID(rawValue: id.rawValue &+ 1) }
         scheduleExpiry(of: slot)

@@ -1,5 +1,6 @@
 import Bytes
 import PushDelivery
+import SIPGrammar
 
 /// What a restart has to know of a stored contact, as far as it is told by a look at the bytes: a start reads a million of
 /// them. Contacts of forms that few phones send are read in full, see ``BindingTable/restore(_:settings:now:)``.
@@ -17,88 +18,57 @@ struct ContactSummary: Hashable {
     }
 
     private init?(text: Span<UInt8>) {
-        guard let address = Self.address(in: text) else { return nil }
-        var push = Push()
-        guard let end = Self.parameters(in: text, from: address, to: UInt8(ascii: ">"), { push.note(text, $0, $1) })
+        guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count),
+            let address = Self.addressEnd(in: text, before: close), Self.isOrdinary(text, from: close + 1)
         else { return nil }
+        var push = Push()
+        let ofURI = text.extracting(address..<close)
+        var index = 0
+        while let parameter = ParameterPlace(ofURI, from: &index) { push.note(ofURI, parameter) }
         guard push.isAbsent || push.isOrdinary else { return nil }
         provider = push.provider
-        var isOrdinary = true
-        var refreshes = false
-        let rest = Self.parameters(in: text, from: end + 1, to: nil) { name, _ in
-            if text.isName(name, "+sip.pnsreg") { refreshes = true }
-            if text.isName(name, "q") || text.isPush(name) { isOrdinary = false }
+        let ofContact = text.extracting((close + 1)...)
+        index = 0
+        while let name = ParameterPlace(ofContact, from: &index)?.name {
+            if ofContact.equalsIgnoringCase(name, "+sip.pnsreg") { refreshesItself = true }
+            if ofContact.equalsIgnoringCase(name, "q") || ofContact.isPush(name) { return nil }
         }
-        guard rest != nil, isOrdinary else { return nil }
-        refreshesItself = refreshes
     }
 
-    /// Where the host of `<sip:user@host` ends.
-    private static func address(in text: Span<UInt8>) -> Int? {
-        let start: StaticString = "<sip:"
-        guard text.count > start.utf8CodeUnitCount else { return nil }
-        for index in 0..<start.utf8CodeUnitCount where text[index] != start.byte(at: index) { return nil }
-        var host = start.utf8CodeUnitCount
-        for index in host..<text.count {
-            switch text[index] {
-            case UInt8(ascii: "@"):
-                guard host == start.utf8CodeUnitCount, index > host else { return nil }
-                host = index + 1
-            case UInt8(ascii: ";"), UInt8(ascii: ">"):
-                guard host < index, text[host] != UInt8(ascii: ":") else { return nil }
-                return index
-            case UInt8(ascii: "?"), UInt8(ascii: "\""), 0...0x20: return nil
-            default: break
-            }
+    /// Where the host of `<sip:user@host` ends, if nothing odd stands between the brackets.
+    private static func addressEnd(in text: Span<UInt8>, before close: Int) -> Int? {
+        let start = 5
+        guard close > start, text.equalsIgnoringCase(0..<start, "<sip:"),
+            text.firstPlace(
+                in: start..<close,
+                where: { $0.marks(upTo: " ") .| $0.marks(of: "\"") .| $0.marks(of: "<") .| $0.marks(of: "?") }) == close
+        else { return nil }
+        var host = start
+        if let at = text.firstIndex(of: UInt8(ascii: "@"), in: start..<close) {
+            host = at + 1
+            guard at > start, text.firstIndex(of: UInt8(ascii: ";"), in: start..<at) == nil,
+                text.firstIndex(of: UInt8(ascii: "@"), in: host..<close) == nil
+            else { return nil }
         }
-        return nil
+        let end = text.firstIndex(of: UInt8(ascii: ";"), in: host..<close) ?? close
+        return host < end && text[host] != UInt8(ascii: ":") ? end : nil
     }
 
-    /// Goes through `;name=value;...`.
-    ///
-    /// - Parameters:
-    ///   - text: the contact.
-    ///   - start: where the first `;` stands, unless there is none.
-    ///   - end: the byte behind the last, or `nil` for the end of the text, where values may be quoted.
-    ///   - note: told of each name and its value, which is empty where there is none.
-    /// - Returns: where the end is; `nil` for what has to be read in full.
-    private static func parameters(
-        in text: Span<UInt8>, from start: Int, to end: UInt8?, _ note: (Range<Int>, Range<Int>) -> Void
-    ) -> Int? {
-        guard start < text.count else { return end == nil ? start : nil }
-        guard text[start] == UInt8(ascii: ";") || text[start] == end else { return nil }
-        var name = start..<start
-        var equals: Int?
-        var isQuoted = false
-        for index in start..<text.count {
-            let byte = text[index]
-            if isQuoted {
-                guard byte != UInt8(ascii: "\\") else { return nil }
-                if byte == UInt8(ascii: "\"") { isQuoted = false }
-                continue
+    /// Whether parameters follow, or nothing; quoted values without escapes among them.
+    private static func isOrdinary(_ text: Span<UInt8>, from start: Int) -> Bool {
+        guard start == text.count || text[start] == UInt8(ascii: ";") else { return false }
+        var index = start
+        while true {
+            index = text.firstPlace(in: index..<text.count) {
+                $0.marks(upTo: " ") .| $0.marks(of: "\"") .| $0.marks(of: ">")
             }
-            switch byte {
-            case UInt8(ascii: "="): if equals == nil { equals = index }
-            case UInt8(ascii: "\""):
-                guard end == nil else { return nil }
-                isQuoted = true
-            case UInt8(ascii: "@"), UInt8(ascii: "?"), UInt8(ascii: "<"): if end != nil { return nil }
-            case 0...0x20: return nil
-            case UInt8(ascii: ";"), UInt8(ascii: ">"):
-                guard byte == UInt8(ascii: ";") || byte == end else { return nil }
-                if index > start {
-                    name = name.lowerBound..<(equals ?? index)
-                    note(name, equals.map { $0 + 1..<index } ?? index..<index)
-                }
-                if byte == end { return index }
-                name = index + 1..<index + 1
-                equals = nil
-            default: break
-            }
+            guard index < text.count else { return true }
+            guard text[index] == UInt8(ascii: "\""),
+                let end = text.firstIndex(of: UInt8(ascii: "\""), in: index + 1..<text.count),
+                text.firstIndex(of: UInt8(ascii: "\\"), in: index..<end) == nil
+            else { return false }
+            index = end + 1
         }
-        guard end == nil, !isQuoted else { return nil }
-        note(name.lowerBound..<(equals ?? text.count), equals.map { $0 + 1..<text.count } ?? text.count..<text.count)
-        return text.count
     }
 
     /// The push parameters of the URI, of which the first of each name counts.
@@ -114,49 +84,38 @@ struct ContactSummary: Hashable {
         /// service.
         var isOrdinary: Bool { !isOdd && provider != nil && hasToken == true && (provider != .apns || hasParam) }
 
-        mutating func note(_ text: Span<UInt8>, _ name: Range<Int>, _ value: Range<Int>) {
+        mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace) {
+            let (name, value) = (parameter.name, parameter.value)
             guard text.isPush(name) else { return }
             isAbsent = false
-            if value.count > PushParameters.longestValue { isOdd = true }
-            if text.isName(name, "pn-provider") {
+            if let value, value.count > PushParameters.longestValue { isOdd = true }
+            if text.equalsIgnoringCase(name, "pn-provider") {
                 // It stands before the others in what phones send; where it does not, those are judged as Apple's.
                 guard !hasProvider else { return }
                 hasProvider = true
-                provider = text.isName(value, "fcm") ? .fcm : text.isName(value, "apns") ? .apns : nil
+                provider = value.flatMap {
+                    text.equalsIgnoringCase($0, "fcm") ? .fcm : text.equalsIgnoringCase($0, "apns") ? .apns : nil
+                }
                 if provider == nil { isOdd = true }
-            } else if text.isName(name, "pn-prid") {
-                if hasToken == nil { hasToken = !value.isEmpty }
-                if provider != .fcm, text.hasSeparator(value) { isOdd = true }
-            } else if text.isName(name, "pn-param") || text.isName(name, "pn-params") {
-                hasParam = !value.isEmpty
-                if provider != .fcm, value.isEmpty || text.hasSeparator(value) { isOdd = true }
+            } else if text.equalsIgnoringCase(name, "pn-prid") {
+                if hasToken == nil { hasToken = value != nil }
+                if provider != .fcm, let value, text.hasSeparator(value) { isOdd = true }
+            } else if text.equalsIgnoringCase(name, "pn-param") || text.equalsIgnoringCase(name, "pn-params") {
+                hasParam = value != nil
+                if provider != .fcm, value.map({ text.hasSeparator($0) }) ?? true { isOdd = true }
             }
         }
     }
 }
 
 extension Span<UInt8> {
-    fileprivate func isName(_ range: Range<Int>, _ word: StaticString) -> Bool {
-        guard range.count == word.utf8CodeUnitCount else { return false }
-        for index in 0..<range.count where self[range.lowerBound + index].asciiLowercased != word.byte(at: index) {
-            return false
-        }
-        return true
-    }
-
     /// Whether there is what separates Apple's tokens and services, or something escaped, which may be one.
     fileprivate func hasSeparator(_ range: Range<Int>) -> Bool {
-        for index in range {
-            switch self[index] {
-            case UInt8(ascii: ":"), UInt8(ascii: "&"), UInt8(ascii: "%"): return true
-            default: break
-            }
-        }
-        return false
+        firstPlace(of: UInt8(ascii: ":"), UInt8(ascii: "&"), or: UInt8(ascii: "%"), in: range) < range.upperBound
     }
 
     /// Whether the name begins as those of push parameters do.
     fileprivate func isPush(_ name: Range<Int>) -> Bool {
-        name.count >= 3 && isName(name.lowerBound..<name.lowerBound + 3, "pn-")
+        name.count >= 3 && equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-")
     }
 }

@@ -94,7 +94,7 @@ package struct ParameterPlace {
     /// The next parameter at or behind `index`, which moves behind it. Parameters without a name are passed over;
     /// a value in quotes is kept whole.
     @usableFromInline
-    init?(_ bytes: Span<UInt8>, from index: inout Int) {
+    package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
             let start = index
             let (equals, end) = Self.end(bytes, from: start)

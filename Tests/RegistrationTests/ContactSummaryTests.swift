@@ -52,7 +52,8 @@ struct ContactSummaryTests {
         var known = 0
         for number in 0..<20_000 {
             settings.requiresAppleParam = number % 2 == 0
-            var text = "<sip:\(addresses.randomElement(using: &random) ?? "")"
+            var text = random.chance(0.1) ? "<SIP:" : "<sip:"
+            text += addresses.randomElement(using: &random) ?? ""
             for _ in 0..<Int.random(in: 0...4, using: &random) {
                 text += ";\(parameters.randomElement(using: &random) ?? "")"
             }
