@@ -44,9 +44,8 @@ struct ContactRegistration {
 
     /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
     mutating func decide(
-        _ start: consuming RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
+        _ plan: RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
-        var plan = start
         if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
         dropRepeated()
         match()
@@ -65,11 +64,11 @@ struct ContactRegistration {
                 nextID = DeviceID(rawValue: id.rawValue &+ 1)
                 added.append(id)
             }
-            install(contact, as: id, in: &plan)
-            supersede(by: contact, id, in: &plan)
-            announce(contact, in: &plan, caps: caps)
+            install(contact, as: id, in: plan)
+            supersede(by: contact, id, in: plan)
+            announce(contact, in: plan, caps: caps)
         }
-        for contact in asked where contact.isSignOut { signOut(contact, in: &plan) }
+        for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
 
         guard added.isEmpty || stored.count - plan.removed.count + added.count <= settings.maxContacts else {
             return .rejected(.forbidden, [])
@@ -173,7 +172,7 @@ struct ContactRegistration {
 
     // MARK: Changes
 
-    private func install(_ contact: AskedContact, as id: DeviceID, in plan: inout RegisterPlan) {
+    private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = min(contact.expires, limits.most)
         // A provider that is off keeps its number, so that the contact becomes a push contact when it is switched on.
         var provider: UInt8 = 0
@@ -218,7 +217,7 @@ struct ContactRegistration {
 
     /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
     /// token or URI than the one it refreshes.
-    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan) {
+    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
@@ -233,7 +232,7 @@ struct ContactRegistration {
     }
 
     /// Removes what an `expires=0` names (rule R8a, reading A7, rule P10).
-    private mutating func signOut(_ contact: AskedContact, in plan: inout RegisterPlan) {
+    private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
             taken[place] = true
@@ -278,7 +277,7 @@ struct ContactRegistration {
 
     // MARK: Answer
 
-    private func announce(_ contact: AskedContact, in plan: inout RegisterPlan, caps: (PushProvider) -> ByteString) {
+    private func announce(_ contact: AskedContact, in plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
         guard contact.notUsed == nil else { return }
         let providers: [PushProvider] =
             switch contact.push {

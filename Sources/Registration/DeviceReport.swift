@@ -84,7 +84,7 @@ extension RegisterProcessor {
         case .none, .query, .unsupported, .invalid: return .rejected(.badRequest, [])
         }
         let known = stored.first { $0.token == token } ?? similar
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         let id = known?.id ?? table.nextID.following { id in stored.contains { id.hasSameName(as: $0.id) } }
         let label = device.label
         guard
@@ -115,7 +115,7 @@ extension RegisterProcessor {
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         for contact in StoredContact.all(of: aor, in: table, settings: settings, now: now.instant) {
             let isMeant =
                 switch selection {

@@ -9,7 +9,9 @@ import Timekeeping
 /// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
 /// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:)``. Each AOR has one plan
 /// at a time.
-package struct RegisterPlan: Sendable {
+///
+/// A class because it goes through many hands, and a copy of the value would retain a dozen arrays.
+package final class RegisterPlan {
     package let aor: AddressOfRecord
     /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
     /// push contact that was only refreshed comes back from its old row just as well.
@@ -19,6 +21,8 @@ package struct RegisterPlan: Sendable {
     package internal(set) var bookkeeping: [DeviceID] = []
     /// The devices that registered. After the 200 their held calls go out, and their missed calls are reported.
     package internal(set) var refreshed: [DeviceID] = []
+    /// Whether the only device in ``refreshed`` is known to have a push contact.
+    package var isRefreshOfPush: Bool { touch?.isPush ?? false }
     /// The devices that this REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
     /// What the log says of it.
@@ -42,6 +46,7 @@ package struct RegisterPlan: Sendable {
         let granted: UInt32
         let freshUntil: Instant
         let registeredAt: UnixTime
+        let isPush: Bool
     }
 
     /// A record to be made or replaced.
@@ -79,7 +84,7 @@ package enum RegistrationFact: Hashable, Sendable {
 }
 
 /// The verdict on a REGISTER.
-package enum RegisterDecision: Sendable {
+package enum RegisterDecision {
     case accepted(RegisterPlan)
     /// Nothing changes, and the answer has this status and these further fields.
     case rejected(Status, [AddedField])

@@ -12,6 +12,8 @@ package struct RegisterProcessor: Sendable {
     private let limits: ExpiryLimits
     /// The Feature-Caps value of each provider, by its number.
     private let featureCaps: [ByteString]
+    /// The same, each by itself, as a plan has them.
+    private let featureCapsAlone: [[ByteString]]
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
@@ -21,6 +23,7 @@ package struct RegisterProcessor: Sendable {
             + PushProvider.allCases.map { provider in
                 FeatureCaps.value(for: provider, vapidKey: settings.push.vapidKey)
             }
+        featureCapsAlone = featureCaps.map { [$0] }
     }
 
     /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
@@ -29,7 +32,7 @@ package struct RegisterProcessor: Sendable {
     ) -> RegisterDecision {
         if let plan = refresh(request, for: aor, on: flow, in: table, now: now) { return .accepted(plan) }
 
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         plan.path = request.frame.values(of: .path)
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
@@ -90,15 +93,16 @@ package struct RegisterProcessor: Sendable {
 
         let granted = min(expires, limits.most)
         let freshUntil = now.instant.adding(seconds: granted)
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         plan.refreshed = [binding.id]
         plan.echoed = plan.refreshed
         plan.touch = RegisterPlan.Touch(
             id: binding.id, slot: refreshed, cseq: request.cseq.number, granted: granted, freshUntil: freshUntil,
-            registeredAt: now.date)
+            registeredAt: now.date, isPush: isPush)
         if isPush {
             plan.bookkeeping = plan.refreshed
-            if let provider = PushProvider(number: binding.provider) { plan.featureCaps = [caps(of: provider)] }
+            let number = Int(binding.provider)
+            if featureCapsAlone.indices.contains(number) { plan.featureCaps = featureCapsAlone[number] }
         } else {
             plan.persist = [
                 .upsert(
@@ -133,7 +137,7 @@ package struct RegisterProcessor: Sendable {
 
     /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and no other contact.
     private func removeAll(
-        _ stored: [StoredContact], _ request: SIPRequest, _ plan: consuming RegisterPlan
+        _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
     ) -> RegisterDecision {
         let values = request.frame.fields.count { $0.name == .contact }
         guard request.expires == 0, request.contacts.isEmpty, values <= 1 else { return .rejected(.badRequest, []) }
@@ -146,7 +150,7 @@ package struct RegisterProcessor: Sendable {
 }
 
 extension RegisterPlan {
-    mutating func remove(_ id: DeviceID) {
+    func remove(_ id: DeviceID) {
         removed.append(id)
         persist.append(.delete(id))
     }

@@ -142,7 +142,7 @@ extension ProxyEngine {
             if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it
             // is.
-            if !registrar.bindings.isPush(device) { contactReturned(device, of: aor, now: now) }
+            if !plan.isRefreshOfPush, !registrar.bindings.isPush(device) { contactReturned(device, of: aor, now: now) }
         }
     }
 
