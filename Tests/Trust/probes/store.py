@@ -1,5 +1,6 @@
 """The store, restarts and secrets: section T18, T20.6, and that what was acknowledged is kept."""
 
+import json
 import os
 import re
 import shutil
@@ -93,6 +94,44 @@ def acknowledged(t):
         check(t.suite.provider.wait(token), f"{name} got 200 and is not known after kill -9")
         caller.send(caller.cancel(request))
     return f"kill -9 among 60 REGISTERs: all {count} phones that had got 200 are woken after the restart"
+
+
+@probe("T21.1", "missed-calls-over-kill")
+def missed(t):
+    """kill -9 while calls wait for their phones: a contact's 200 says that the calls before it are kept, as does half a second."""
+    daemon = own_daemon(t, "missed").start()
+    caller = t.phone(trusted=True)
+
+    def called(contacts):
+        for _, name, _, token in contacts:
+            caller.send(caller.make("INVITE", f"sip:{name}@example.net"))
+        for _, _, _, token in contacts:
+            check(t.suite.provider.wait(token), "control: no push")
+
+    def counted(contacts):
+        """How many of these contacts, and of their calls, the daemon knows."""
+        lists = [[json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/{what}")[1]) for _, name, _, _ in contacts]
+                 for what in ("devices", "bucket")]
+        return tuple(sum(1 for one in some if len(one) == 1) for some in lists)
+
+    early = []
+    for _ in range(10):
+        early.append(registered_now(t))
+        called(early[-1:])
+    late = [registered_now(t) for _ in range(5)]
+    called(late)
+    daemon.kill()
+    daemon.launch()
+    check(counted(early) == (10, 10), f"of 10 contacts and calls from before the last REGISTER {counted(early)} are left")
+    contacts, calls = counted(late)
+    check(contacts == 5, f"of the last 5 contacts {contacts} are left")
+    slow = [registered_now(t) for _ in range(5)]
+    called(slow)
+    time.sleep(0.5)
+    daemon.kill()
+    daemon.launch()
+    check(counted(slow) == (5, 5), f"of 5 contacts and calls from half a second before kill -9 {counted(slow)} are left")
+    return f"kill -9: all 20 contacts and 15 calls that were not of the last moment are kept, and of that {calls} of 5"
 
 
 @probe("T21.2", "second-daemon")
