@@ -1,13 +1,13 @@
-import HTTP2
-import HTTPClient
+package import HTTP2
+package import HTTPClient
 
 /// The head of one request after another, as HTTP/2 wants it (RFC 9113 section 8.3), to one server.
 ///
 /// Most requests say nearly the same as the one before: what is the same stays as it was written.
-struct RequestHead {
+package struct RequestHead {
     private let target: RequestTarget
     /// The head that was written last.
-    var block = HeaderBlock()
+    package var block = HeaderBlock()
     /// The request whose head was written last as a whole, without its body.
     private var model: HTTPClientRequest?
     /// Where in the block each of its header fields stands; `nil` for one that is left out.
@@ -20,9 +20,9 @@ struct RequestHead {
     private static let path = 3
 
     /// For URLs that go to `target`.
-    init(to target: RequestTarget) { self.target = target }
+    package init(to target: RequestTarget) { self.target = target }
 
-    mutating func write(_ request: HTTPClientRequest) {
+    package mutating func write(_ request: HTTPClientRequest) {
         block.removeRest(behind: mark)
         if let model, Self.haveSameFields(model, request) {
             for index in request.headers.indices where request.headers[index].value != model.headers[index].value {
