@@ -2,7 +2,7 @@ import Addressing
 
 /// The devices that calls are offered to, and by which calls: looked at when a device registers, and, while a call waits
 /// for it, when its flow shows life.
-struct CalledDevices {
+struct CalledDevices: ~Copyable {
     /// Their calls, oldest first, as long as the device's branch is not over.
     private var devices: [DeviceID: [Call]] = [:]
     /// The devices that are waited for, by the flow that they registered on. A flow usually has one; further ones, of a phone

@@ -52,7 +52,9 @@ final class Call {
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
-struct Offer {
+///
+/// A class because the call, its branches, its records and what follows its end all hold it.
+final class Offer: Sendable {
     let aor: AddressOfRecord
     let ref: CallRef
     let key: OfferKey
@@ -62,7 +64,20 @@ struct Offer {
     /// The end of the hold by the monotonic clock.
     let holdUntil: Instant
     /// Whether its caller may have phones woken (T11.2).
-    var mayPush = true
+    let mayPush: Bool
+
+    init(
+        aor: AddressOfRecord, ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime,
+        holdUntil: Instant, mayPush: Bool
+    ) {
+        self.aor = aor
+        self.ref = ref
+        self.key = key
+        self.receivedAt = receivedAt
+        self.pushDeadline = pushDeadline
+        self.holdUntil = holdUntil
+        self.mayPush = mayPush
+    }
 }
 
 /// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
@@ -74,7 +89,7 @@ struct OfferKey: Hashable {
 
 /// All requests that are being proxied, and by what they are found: their number, the server transaction that they answer,
 /// the devices they are offered to, and what makes them the same call.
-struct Calls {
+struct Calls: ~Copyable {
     private var calls: [ForkID: Call] = [:]
     /// By the server transaction until that ends, since a CANCEL names the transaction.
     private var byServer: [ServerTransactionID: Call] = [:]

@@ -3,7 +3,7 @@ import SIPGrammar
 import SIPTransactions
 
 /// The core's client transactions, each with what it serves: a branch of a fork, or a farewell to a phone.
-struct ClientLegs {
+struct ClientLegs: ~Copyable {
     enum Owner {
         /// A request on its way to a next hop.
         case branch(BranchLeg)

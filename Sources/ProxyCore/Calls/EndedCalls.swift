@@ -30,7 +30,7 @@ final class EndedCall {
 }
 
 /// The calls that are over, each kept for a minute.
-struct EndedCalls {
+struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
     private var byDevice: [DeviceID: [EndedCall]] = [:]
     /// Bytes of their requests.

@@ -15,7 +15,7 @@ enum Sender: Hashable, Sendable {
 }
 
 /// How much of what the daemon holds belongs to whom: calls, and the bytes of all requests that wait for an answer (T11.3).
-struct HeldShares: Sendable {
+struct HeldShares: ~Copyable, Sendable {
     enum Account: Hashable, Sendable {
         case callee(AddressOfRecord)
         case caller(Sender)
