@@ -55,7 +55,7 @@ struct CallsTests {
         calls.finish(before)
         #expect(calls.isOffered(scene.offer().key) && calls.offered == 1)
         calls.finish(after)
-        #expect(!calls.isOffered(scene.offer().key))
+        #expect(calls.isOffered(scene.offer().key) == false)
     }
 
     @Test func `a call whose transaction is over stays while a phone has it`() throws {
@@ -135,8 +135,8 @@ struct ClientLegsTests {
         #expect(legs.hearsFarewell(device) && legs.branch(ClientTransactionID(rawValue: 1)) == nil)
         #expect(legs.endFarewell(ClientTransactionID(rawValue: 1))?.device == device)
         #expect(legs.endFarewell(ClientTransactionID(rawValue: 1)) == nil)
-        #expect(legs.hearsFarewell(device))
+        #expect(legs.hearsFarewell(device) == true)
         #expect(legs.endFarewell(ClientTransactionID(rawValue: 2)) != nil)
-        #expect(!legs.hearsFarewell(device))
+        #expect(legs.hearsFarewell(device) == false)
     }
 }

@@ -45,7 +45,8 @@ struct MachineScene {
         Offer(
             aor: Self.bob, ref: CallRef(rawValue: 7),
             key: OfferKey(aor: Self.bob, callID: ByteString(callID), fromTag: ByteString("f")),
-            receivedAt: now.date, pushDeadline: now.date + .seconds(30), holdUntil: now.instant + .seconds(30))
+            receivedAt: now.date, pushDeadline: now.date + .seconds(30), holdUntil: now.instant + .seconds(30),
+            mayPush: true)
     }
 
     /// Bob with one push contact for each token.
