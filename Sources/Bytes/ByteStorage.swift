@@ -46,3 +46,41 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 }
+
+/// Puts byte strings together, one behind the other in memory that they share.
+package struct ByteStringWriter: ~Copyable {
+    private var storage: ByteStorage
+    private var start = 0
+    private var end = 0
+
+    /// - Parameter capacity: how many bytes there is room for, all strings together.
+    package init(capacity: Int) { storage = .make(capacity: capacity) }
+
+    /// How many bytes the string has by now.
+    package var count: Int { end - start }
+
+    package mutating func append(_ bytes: Span<UInt8>) {
+        precondition(bytes.count <= storage.capacityInBytes - end, "more bytes than there is room for")
+        unsafe bytes.withUnsafeBufferPointer { source in
+            guard let first = source.baseAddress else { return }
+            unsafe (storage.baseAddress + end).update(from: first, count: source.count)
+        }
+        end += bytes.count
+    }
+
+    /// The string that has been put together. The next one begins.
+    package mutating func finish() -> ByteString {
+        defer { start = end }
+        return ByteString(storage: storage, start: start, count: end - start)
+    }
+
+    /// The bytes as a string of their own. Where there is no room for them, new memory is taken.
+    package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
+        if bytes.count > storage.capacityInBytes - end {
+            storage = .make(capacity: max(storage.capacityInBytes, bytes.count))
+            (start, end) = (0, 0)
+        }
+        append(bytes)
+        return finish()
+    }
+}

@@ -2,33 +2,50 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10).
+/// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10), as it was when ``BindingTable`` was asked.
 ///
-/// There may be a million of them, so all text of a binding is packed into one block, in the order user, host, contact,
-/// Call-ID, Path. The push token is read from the contact when it is needed. The accessors of text make copies.
+/// All its text is one block of memory, which the texts that are read from it share.
 package struct Binding: Sendable {
-    package internal(set) var id: DeviceID
-    var block: [UInt8]
+    package let id: DeviceID
     /// When the granted time ends. A push contact stays beyond that (rule R7, reading A8).
-    package internal(set) var freshUntil: Instant
+    package let freshUntil: Instant
     /// When the device last named this token. What a provider said about the token before that does not count.
-    package internal(set) var registeredAt: UnixTime
+    package let registeredAt: UnixTime
     /// Where its last REGISTER came from, and where requests go.
-    package internal(set) var flow: Flow
-    var userLength: UInt16
-    var hostLength: UInt16
-    var contactLength: UInt16
-    var callIDLength: UInt16
+    package let flow: Flow
     /// The `q` value in thousandths; 1000 when the device gave none.
-    package internal(set) var q: UInt16
+    package let q: UInt16
     /// The number of the push provider in ``ProviderSet``; 0 for an ordinary contact.
-    var provider: UInt8
-    var marks: Marks
-    package internal(set) var cseq: UInt32
+    let provider: UInt8
+    let marks: Marks
+    package let cseq: UInt32
     /// Seconds granted by its last REGISTER.
-    package internal(set) var granted: UInt32
-    /// The slot of the AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
-    var next: UInt32 = BindingTable.noSlot
+    package let granted: UInt32
+    private let block: ByteString
+    private let userLength: UInt16
+    private let pathLength: UInt16
+    private let contactRange: Range<Int>
+
+    /// - Parameters:
+    ///   - record: has everything but the flow and the texts.
+    ///   - flow: where requests go.
+    ///   - text: user, host, contact, Call-ID and Path.
+    ///   - contact: where the contact stands in the text.
+    init(_ record: BindingRecord, flow: Flow, text: ByteString, contact: Range<Int>) {
+        id = record.id
+        freshUntil = record.freshUntil
+        registeredAt = record.registeredAt
+        self.flow = flow
+        q = record.q
+        provider = record.provider
+        marks = record.marks
+        cseq = record.cseq
+        granted = record.granted
+        block = text
+        userLength = record.userLength
+        pathLength = record.pathLength
+        contactRange = contact
+    }
 
     struct Marks: OptionSet {
         let rawValue: UInt8
@@ -46,37 +63,25 @@ package struct Binding: Sendable {
 
 extension Binding {
     package var aor: AddressOfRecord {
-        AddressOfRecord(user: text(userRange), host: text(hostRange))
+        AddressOfRecord(
+            user: block[0..<Int(userLength)], host: block[Int(userLength)..<contactRange.lowerBound])
     }
 
     /// The contact, in the form of ``ContactText``.
-    package var contact: ByteString { text(contactRange) }
-    package var callID: ByteString { text(callIDRange) }
+    package var contact: ByteString { block[contactRange] }
+    package var callID: ByteString { block[contactRange.upperBound..<block.count - Int(pathLength)] }
 
     /// The Path values of the REGISTER, first one topmost (RFC 3327).
     package var path: [ByteString] {
-        let path = text(pathRange)
+        let path = joinedPath
         return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
     }
 
+    /// The Path values as ``joined(_:)`` makes them.
+    var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
+
     /// Stands between Path values. Without its folds no header field value holds a line end.
     static let pathSeparator = UInt8(ascii: "\n")
-
-    var userRange: Range<Int> { 0..<Int(userLength) }
-    var hostRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(hostLength) }
-    var contactRange: Range<Int> { hostRange.upperBound..<hostRange.upperBound + Int(contactLength) }
-    var callIDRange: Range<Int> { contactRange.upperBound..<contactRange.upperBound + Int(callIDLength) }
-    var pathRange: Range<Int> { callIDRange.upperBound..<max(callIDRange.upperBound, block.count) }
-
-    private func text(_ range: Range<Int>) -> ByteString { ByteString(copying: block.span.extracting(range)) }
-
-    func isOf(_ aor: AddressOfRecord) -> Bool { has(aor.user, at: userRange) && has(aor.host, at: hostRange) }
-
-    func has(_ bytes: ByteString, at range: Range<Int>) -> Bool {
-        guard bytes.count == range.count else { return false }
-        let stored = block.span.extracting(range)
-        return bytes.withSpan { $0.hasSameBytes(as: stored) }
-    }
 }
 
 // MARK: Making
@@ -103,30 +108,6 @@ extension Binding {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
             freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
-    }
-
-    /// - Returns: `nil` when a text is too long for the record. The caller has checked all texts that a peer can make long.
-    init?(id: DeviceID, _ content: Content) {
-        let path = Self.joined(content.path)
-        guard let userLength = UInt16(exactly: content.aor.user.count),
-            let hostLength = UInt16(exactly: content.aor.host.count),
-            let contactLength = UInt16(exactly: content.contact.count),
-            let callIDLength = UInt16(exactly: content.callID.count)
-        else { return nil }
-        var block: [UInt8] = []
-        block.reserveCapacity(
-            content.aor.user.count + content.aor.host.count + content.contact.count + content.callID.count
-                + path.count)
-        block.append(content.aor.user)
-        block.append(content.aor.host)
-        block.append(content.contact)
-        block.append(content.callID)
-        block.append(path)
-        self.init(
-            id: id, block: block, freshUntil: content.freshUntil, registeredAt: content.registeredAt,
-            flow: content.flow, userLength: userLength, hostLength: hostLength, contactLength: contactLength,
-            callIDLength: callIDLength, q: content.q, provider: content.provider, marks: content.marks,
-            cseq: content.cseq, granted: content.granted)
     }
 
     /// The Path values as they are kept in the block, with folds replaced by spaces.

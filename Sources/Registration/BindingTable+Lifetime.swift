@@ -23,7 +23,7 @@ extension BindingTable {
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
             } else {
-                ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
+                ended.append(Ended(id: self[slot].id, aor: aor(at: slot)))
                 remove(slot: slot)
             }
         }
@@ -40,7 +40,7 @@ extension BindingTable {
         var ended: [Ended] = []
         for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
             if self[slot].freshUntil <= now, !self[slot].marks.contains(.isBusy) {
-                ended.append(Ended(id: self[slot].id, aor: self[slot].aor))
+                ended.append(Ended(id: self[slot].id, aor: aor(at: slot)))
                 remove(slot: slot)
             } else {
                 scheduleExpiry(of: slot)
@@ -72,13 +72,15 @@ extension BindingTable {
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks)
-        guard let binding = Binding(id: row.id, content), isInForce(binding, now: now.instant) else {
+        guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
+            let record = makeRecord(row.id, content)
+        else {
             // Its id must not come again: the bucket may still name it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return false
         }
-        insert(binding, for: row.aor)
+        insert(record, for: row.aor)
         return true
     }
 }
@@ -102,17 +104,5 @@ private struct RestoredContact {
         if row.isPush, case .push(let token) = push { provider = token.provider.number }
         q = contact.q
         marks = contact.marks(needsReview: provider == 0 && push != .none)
-    }
-}
-
-extension Binding {
-    var isVacant: Bool { id.rawValue == 0 }
-
-    static func vacant(next: UInt32) -> Binding {
-        Binding(
-            id: DeviceID(rawValue: 0), block: [], freshUntil: .distantPast, registeredAt: UnixTime(milliseconds: 0),
-            flow: .nowhere, userLength: 0, hostLength: 0, contactLength: 0, callIDLength: 0, q: 0, provider: 0,
-            marks: [],
-            cseq: 0, granted: 0, next: next)
     }
 }

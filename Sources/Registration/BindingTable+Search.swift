@@ -58,25 +58,30 @@ extension BindingTable {
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
-                guard self[slot].mayHold(words) else { continue }
+                guard mayHold(words, at: slot) else { continue }
             }
             cost += 99
-            let binding = self[slot]
-            guard let token = pushToken(of: binding.id) else { continue }
-            body(PushDevice(id: binding.id, token: token, registeredAt: binding.registeredAt))
+            let (id, date) = (self[slot].id, self[slot].registeredAt)
+            guard let token = pushToken(of: id) else { continue }
+            body(PushDevice(id: id, token: token, registeredAt: date))
         }
         return cursor.slot < slots.upperBound
     }
 }
 
-extension Binding {
-    /// Whether its contact holds one of the words.
+extension BindingTable {
+    /// Whether the contact holds one of the words. No token is cut in parts.
+    private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
+        !allContactParts(at: slot) { part in !part.mayHold(words) }
+    }
+}
+
+extension Span<UInt8> {
     fileprivate func mayHold(_ words: [[UInt8]]) -> Bool {
-        let contact = block.span.extracting(contactRange)
-        for word in words where word.count <= contact.count && !word.isEmpty {
+        for word in words where word.count <= count && !word.isEmpty {
             let first = word[0] | 0x20
-            for start in 0...contact.count - word.count where contact[start] | 0x20 == first {
-                if word.indices.allSatisfy({ contact[start + $0] | 0x20 == word[$0] | 0x20 }) { return true }
+            for start in 0...count - word.count where self[start] | 0x20 == first {
+                if word.indices.allSatisfy({ self[start + $0] | 0x20 == word[$0] | 0x20 }) { return true }
             }
         }
         return false

@@ -15,11 +15,11 @@ extension BindingTable {
     ///   token already, or the contact would grow too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
-        let binding = self[slot]
+        let binding = binding(at: slot)
         guard !binding.marks.contains(.isBusy), let old = pushToken(of: id), old.prid != token,
             let contact = ContactText.replacingPushParameters(
                 in: binding.contact, with: PushToken(provider: old.provider, param: old.param, prid: token)),
-            let changed = Binding(id: id, binding.content(with: contact))
+            let changed = makeRecord(id, binding.content(with: contact))
         else { return nil }
         replace(slot: slot, with: changed)
         return stored(id, now: now).map(BindingChange.upsert)

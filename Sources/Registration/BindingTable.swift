@@ -1,16 +1,20 @@
 package import Addressing
+import Bytes
 import Collections
 package import Timekeeping
 
 /// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.
 ///
 /// Records stand in slots of fixed-size chunks, so that growing never moves them; the bindings of one AOR are a chain
-/// of slots. A REGISTER changes nothing here until its ``RegisterPlan`` is applied.
+/// of slots. Their texts stand beside them, see ``BindingRecord``. A REGISTER changes nothing here until its
+/// ``RegisterPlan`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
 
-    private var chunks: [[Binding]] = []
+    private var chunks: [[BindingRecord]] = []
+    var blocks = ByteSlabs()
+    var frames = ContactFrames()
     private var slotCount: UInt32 = 0
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
@@ -68,21 +72,29 @@ package struct BindingTable: ~Copyable, Sendable {
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
         var found: [Binding] = []
         forEachSlot(of: aor) { slot in
-            if isInForce(self[slot], now: now) { found.append(self[slot]) }
+            if isInForce(self[slot], now: now) { found.append(binding(at: slot)) }
         }
         return found
     }
 
     /// Whether the user has a device that was only reported, so that nothing but a push can be sent to it.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
-        var isFound = false
-        forEachSlot(of: aor) { slot in
-            if self[slot].flow == .nowhere { isFound = true }
-        }
-        return isFound
+        device(of: aor) { $0 == .nowhere } != nil
     }
 
-    package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { self[$0] } }
+    package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { binding(at: $0) } }
+
+    package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
+
+    /// The first of the AOR's bindings, in force or not, with such a flow.
+    package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
+        var slot = firstSlot(of: aor) ?? Self.noSlot
+        while slot != Self.noSlot {
+            if isWanted(flow(at: slot)) { return self[slot].id }
+            slot = self[slot].next
+        }
+        return nil
+    }
 
     /// Whether it is a push contact: it stays beyond its granted time, and calls to it wake the device (rules R7, R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
@@ -90,6 +102,10 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Whether the device's binding is a push contact, without a copy of its record.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
+    }
+
+    func isInForce(_ record: BindingRecord, now: Instant) -> Bool {
+        enabled.contains(number: record.provider) || now < record.freshUntil
     }
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
@@ -119,7 +135,7 @@ package struct BindingTable: ~Copyable, Sendable {
 // MARK: Slots
 
 extension BindingTable {
-    subscript(slot: UInt32) -> Binding {
+    subscript(slot: UInt32) -> BindingRecord {
         _read { yield chunks[Int(slot / Self.chunkSize)][Int(slot % Self.chunkSize)] }
         _modify { yield &chunks[Int(slot / Self.chunkSize)][Int(slot % Self.chunkSize)] }
     }
@@ -131,7 +147,7 @@ extension BindingTable {
     func firstSlot(of aor: AddressOfRecord) -> UInt32? { firstSlot(of: aor, hash: Self.hash(aor)) }
 
     private func firstSlot(of aor: AddressOfRecord, hash: UInt32) -> UInt32? {
-        byAOR.find(hash: hash) { self[$0].isOf(aor) }
+        byAOR.find(hash: hash) { isOf(aor, at: $0) }
     }
 
     func forEachSlot(of aor: AddressOfRecord, _ body: (UInt32) -> Void) {
@@ -143,11 +159,10 @@ extension BindingTable {
     }
 
     /// Adds a binding at the end of its AOR's chain.
-    mutating func insert(_ binding: consuming Binding, for aor: AddressOfRecord) {
-        let id = binding.id
-        binding.next = Self.noSlot
-        countByProvider[Int(binding.provider)] += 1
-        let slot = takeSlot(for: binding)
+    mutating func insert(_ record: BindingRecord, for aor: AddressOfRecord) {
+        let id = record.id
+        countByProvider[Int(record.provider)] += 1
+        let slot = takeSlot(for: record)
         byID.insert(hash: Self.hash(id), slot: slot)
         indexConnection(of: slot)
         let hash = Self.hash(aor)
@@ -162,12 +177,13 @@ extension BindingTable {
     }
 
     /// Puts a new record of the same device and AOR in place.
-    mutating func replace(slot: UInt32, with binding: consuming Binding) {
-        binding.next = self[slot].next
+    mutating func replace(slot: UInt32, with record: consuming BindingRecord) {
+        record.next = self[slot].next
         unindexConnection(of: slot)
         countByProvider[Int(self[slot].provider)] -= 1
-        countByProvider[Int(binding.provider)] += 1
-        self[slot] = binding
+        countByProvider[Int(record.provider)] += 1
+        blocks.remove(self[slot].block)
+        self[slot] = record
         indexConnection(of: slot)
         scheduleExpiry(of: slot)
     }
@@ -175,7 +191,7 @@ extension BindingTable {
     /// Ordinary contacts get the end of their granted time as deadline, push contacts get none.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
-        if !isPush(self[slot]) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
+        if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
     }
 
     mutating func scheduleExpiry(of slot: UInt32, at instant: Instant) {
@@ -190,7 +206,7 @@ extension BindingTable {
     }
 
     mutating func remove(slot: UInt32) {
-        let aor = self[slot].aor
+        let aor = aor(at: slot)
         let next = self[slot].next
         if let first = firstSlot(of: aor) {
             if first != slot {
@@ -208,6 +224,7 @@ extension BindingTable {
         unindexConnection(of: slot)
         cancelExpiry(of: slot)
         countByProvider[Int(self[slot].provider)] -= 1
+        blocks.remove(self[slot].block)
         self[slot] = .vacant(next: freeSlot)
         freeSlot = slot
     }
@@ -215,36 +232,36 @@ extension BindingTable {
     /// A stream connection has ended, so its contacts cannot be reached. They keep the address.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
-        for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self[slot].flow == flow {
+        for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
             unindexConnection(of: slot)
-            self[slot].flow = flow.closed
+            setFlow(flow.closed, at: slot)
         }
     }
 
     private mutating func indexConnection(of slot: UInt32) {
-        let flow = self[slot].flow
+        let flow = flow(at: slot)
         if flow.isConnection { byConnection.insert(hash: Self.hash(connection: flow.connection), slot: slot) }
     }
 
     private mutating func unindexConnection(of slot: UInt32) {
-        let flow = self[slot].flow
+        let flow = flow(at: slot)
         if flow.isConnection { byConnection.remove(hash: Self.hash(connection: flow.connection), slot: slot) }
     }
 
-    private mutating func takeSlot(for binding: consuming Binding) -> UInt32 {
+    private mutating func takeSlot(for record: BindingRecord) -> UInt32 {
         if freeSlot != Self.noSlot {
             let slot = freeSlot
             freeSlot = self[slot].next
-            self[slot] = binding
+            self[slot] = record
             return slot
         }
         let slot = slotCount
         if slot % Self.chunkSize == 0 {
-            var chunk: [Binding] = []
+            var chunk: [BindingRecord] = []
             chunk.reserveCapacity(Int(Self.chunkSize))
             chunks.append(chunk)
         }
-        chunks[chunks.count - 1].append(binding)
+        chunks[chunks.count - 1].append(record)
         slotCount += 1
         return slot
     }

@@ -211,8 +211,8 @@ struct ContactRegistration {
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
-            && binding.flow == content.flow && binding.has(content.contact, at: binding.contactRange)
-            && binding.has(Binding.joined(content.path), at: binding.pathRange)
+            && binding.flow == content.flow && binding.contact == content.contact
+            && binding.joinedPath == Binding.joined(content.path)
     }
 
     /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same

@@ -9,7 +9,7 @@ extension BindingTable {
     /// Devices that were only reported are left out, since for SIP they are no contacts.
     package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout [UInt8]) {
         forEachSlot(of: plan.aor) { slot in
-            guard isInForce(self[slot], now: now.instant), self[slot].flow != .nowhere else { return }
+            guard isInForce(self[slot], now: now.instant), flow(at: slot) != .nowhere else { return }
             out.append("Contact: ")
             appendContact(slot: slot, plan, now: now.instant, to: &out)
             out.append("\r\n")
@@ -28,9 +28,12 @@ extension BindingTable {
     /// the tokens: they would let it wake them.
     private func appendContact(slot: UInt32, _ plan: RegisterPlan, now: Instant, to out: inout [UInt8]) {
         if plan.echoed.contains(self[slot].id) {
-            out.append(contentsOf: self[slot].block[self[slot].contactRange])
+            _ = allContactParts(at: slot) { part in
+                out.append(part)
+                return true
+            }
         } else {
-            out.append(self[slot].contact.withoutPushParameters())
+            out.append(binding(at: slot).contact.withoutPushParameters())
         }
         ContactText.removeMark(from: &out)
         out.append(";expires=")

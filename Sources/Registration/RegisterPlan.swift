@@ -107,11 +107,11 @@ extension BindingTable {
             if let slot = slot(of: id) { remove(slot: slot) }
         }
         for install in plan.installs {
-            guard let binding = Binding(id: install.id, install.content) else { continue }
+            guard let record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
-                replace(slot: slot, with: binding)
+                replace(slot: slot, with: record)
             } else {
-                insert(binding, for: plan.aor)
+                insert(record, for: plan.aor)
             }
         }
     }

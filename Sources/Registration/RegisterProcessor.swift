@@ -78,15 +78,15 @@ package struct RegisterProcessor: Sendable {
         var refreshed: UInt32?
         while slot != BindingTable.noSlot {
             // Another contact under this Call-ID: its CSeq takes part in the order of requests.
-            let hasSameCallID = table[slot].has(request.callID, at: table[slot].callIDRange)
+            let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
-            if hasSameCallID, table[slot].has(contact, at: table[slot].contactRange) { refreshed = slot }
+            if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
             slot = table[slot].next
         }
         guard let refreshed else { return nil }
         let binding = table[refreshed]
-        let isPush = table.isPush(binding)
-        guard binding.flow == flow, binding.pathRange.isEmpty, !binding.marks.contains(.needsReview),
+        let isPush = table.enabled.contains(number: binding.provider)
+        guard table.flow(at: refreshed) == flow, binding.pathLength == 0, !binding.marks.contains(.needsReview),
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
             !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
         else { return nil }

@@ -150,11 +150,6 @@ import CSQLite
         }
     }
 
-    /// Adds the bytes of a text or blob to an array.
-    package func append(_ column: Int, to bytes: inout [UInt8]) {
-        withBytes(column) { span in unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) } }
-    }
-
     /// A text, what is not UTF-8 replaced.
     package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
 }

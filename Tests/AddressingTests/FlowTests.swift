@@ -11,6 +11,28 @@ struct FlowTests {
         #expect(MemoryLayout<Flow>.size == 34)
     }
 
+    @Test(arguments: [IPAddress(v4: 0x7f00_0001), IPAddress(high: 0x2001_0db8_0000_0000, low: 1), .anyV4])
+    func `packed, it is read back`(address: IPAddress) {
+        for transport in Transport.allCases {
+            for connection in [0, 7, UInt64.max] {
+                for holder in [FlowHolder.here, FlowHolder(node: 0xfedc, shard: 9)] {
+                    let flow = Flow(
+                        transport: transport, listener: 0xabcd, connection: connection,
+                        remote: Endpoint(address, 0x1234), holder: holder)
+                    var bytes: [UInt8] = [1]
+                    flow.pack(into: &bytes)
+                    var index = 1
+                    #expect(Flow(packed: bytes.span, from: &index) == flow && index == bytes.count)
+                    index = 1
+                    #expect(Flow(packed: bytes.span.extracting(0..<9), from: &index) != flow)
+                }
+            }
+        }
+        var bytes: [UInt8] = []
+        Flow(transport: .udp, listener: 1, connection: 0, remote: Endpoint(.loopbackV4, 5060)).pack(into: &bytes)
+        #expect(bytes.count == 9)
+    }
+
     @Test func `flows that others hold are others`() {
         let here = Flow(transport: .tcp, listener: 3, connection: 7, remote: flow.remote)
         #expect(here != flow && here.holder == .here)

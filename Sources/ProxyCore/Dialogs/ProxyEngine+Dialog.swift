@@ -107,7 +107,7 @@ extension ProxyEngine {
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
-            let present = registrar.bindings.binding(binding)?.flow
+            let present = registrar.bindings.flow(of: binding)
             // A connection that has ended since is known by the binding alone.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {

@@ -29,7 +29,7 @@ extension ProxyEngine {
             aor = AddressOfRecord(incoming.request.from.uri, home: home)
         }
         guard let aor else { return nil }
-        return registrar.bindings.bindings(for: aor, now: .distantPast).first { $0.flow == incoming.flow }?.id
+        return registrar.bindings.device(of: aor) { $0 == incoming.flow }
     }
 
     /// Six bytes that name an AOR in a token. Nobody gets there by choosing a name: the hash is a cryptographic one, and
@@ -77,11 +77,12 @@ extension ProxyEngine {
         case .upstream: return isPeer(flow.remote) || speaksFor(side.flow.remote, flow.remote)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
-            guard let binding = registrar.bindings.binding(id) else { return false }
-            if isSame(flow, binding.flow) { return true }
+            guard let present = registrar.bindings.flow(of: id) else { return false }
+            if isSame(flow, present) { return true }
             // Behind a trusted edge the edge answers for the phone, at whatever port it sends from.
-            if isTrusted(binding.flow.remote) { return isTrusted(flow.remote) }
+            if isTrusted(present.remote) { return isTrusted(flow.remote) }
             // Wherever else its user is registered, the user has been proved as well.
+            guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
         }

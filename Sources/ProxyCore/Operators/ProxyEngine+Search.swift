@@ -13,7 +13,7 @@ extension ProxyEngine {
         package let registeredAt: UnixTime
     }
 
-    package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.binding(device) != nil }
+    package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
 
     /// The token that a device has now; `nil` when it is gone.
     package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {

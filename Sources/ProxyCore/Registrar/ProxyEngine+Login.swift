@@ -38,9 +38,7 @@ extension ProxyEngine {
 
     /// Whether the user has a contact at that address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
-        registrar.bindings.bindings(for: user, now: .distantPast).contains {
-            $0.flow.remote.address.source == source.source
-        }
+        registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
     // MARK: Digests
@@ -74,7 +72,7 @@ extension ProxyEngine {
     private func digestWait(_ incoming: IncomingRequest, _ user: AddressOfRecord, now: Moment) -> Duration? {
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         guard let wait = loginWait(from: source, for: user, now: now) else { return nil }
-        let isOwnFlow = registrar.bindings.bindings(for: user, now: .distantPast).contains { $0.flow == incoming.flow }
+        let isOwnFlow = registrar.bindings.device(of: user) { $0 == incoming.flow } != nil
         return isOwnFlow && !incoming.isTrusted ? nil : wait
     }
 

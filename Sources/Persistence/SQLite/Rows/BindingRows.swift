@@ -50,39 +50,30 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        return try values(of: rows, limit: limit) { $0.storedBinding }
+        // What is read at once is dropped at once, so it shares its memory.
+        var texts = ByteStringWriter(capacity: 1 << 16)
+        return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }
 }
 
 extension Statement {
     /// The row as a value; `nil` for one that this program cannot have written.
-    fileprivate var storedBinding: StoredBinding? {
+    fileprivate func storedBinding(_ texts: inout ByteStringWriter) -> StoredBinding? {
         guard let transport = withBytes(7, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(8)),
             let remote = withBytes(9, { Endpoint(ascii: $0) }), let cseq = UInt32(exactly: integer(5)),
             let granted = UInt32(exactly: integer(10)), integer(0) != 0
         else { return nil }
-        // One block of memory for all text of the row.
-        var block: [UInt8] = []
-        block.reserveCapacity(1024)
-        append(1, to: &block)
-        let user = 0..<block.count
-        append(2, to: &block)
-        let host = user.upperBound..<block.count
-        append(3, to: &block)
-        let contact = host.upperBound..<block.count
-        append(4, to: &block)
-        let callID = contact.upperBound..<block.count
-        append(6, to: &block)
-        let path = callID.upperBound..<block.count
-        let all = ByteString(copying: block.span)
         return StoredBinding(
-            id: deviceID(0),
-            aor: AddressOfRecord(user: all[user], host: all[host]), contact: all[contact], callID: all[callID],
-            cseq: cseq, path: all[path].lines,
+            id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
+            contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
             // The connection ended with the process that had it; no new one has the number 0.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0)
+    }
+
+    private func text(_ column: Int, _ texts: inout ByteStringWriter) -> ByteString {
+        withBytes(column) { texts.string($0) }
     }
 }
 

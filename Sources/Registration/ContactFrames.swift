@@ -1,0 +1,208 @@
+import Bytes
+import Collections
+
+/// What the contacts of very many phones have in common, kept once: the host of the AOR, and all parts of the contact but
+/// the phone's own.
+///
+/// A contact is cut at its own parts: where the phone is, its token, its name, and whatever else is long. A binding keeps
+/// these parts and the number of the frame around them. How well a text is cut makes no difference to what is read back.
+struct ContactFrames: Sendable {
+    /// The frame that fits every contact, which then is one own part. It has no host.
+    static let whole: UInt16 = 0
+
+    /// How many frames are kept. When there are more kinds of contacts, the rest are kept whole.
+    private static let limit = 1024
+
+    struct Frame: Sendable {
+        fileprivate(set) var host: [UInt8] = []
+        /// What is common to all, without the own parts.
+        fileprivate(set) var text: [UInt8] = []
+        /// Where the own parts stand in it.
+        fileprivate(set) var places: [UInt16] = []
+    }
+
+    private var frames = [Frame(host: [], text: [], places: [0])]
+    /// The numbers of the frames by their hashes.
+    private var index = SlotIndex()
+    /// The frame that was asked for last, which is most probably the next one's.
+    private var last = ContactFrames.whole
+
+    subscript(number: UInt16) -> Frame {
+        _read { yield frames[Int(number)] }
+    }
+
+    /// Appends the contact's own parts, and the host if the frame has none.
+    ///
+    /// - Returns: the number of the frame around them.
+    mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
+        let cut = ContactCut(contact)
+        let number = number(of: contact, cut, host: host)
+        if number == Self.whole {
+            own.append(lengthOf: contact.count)
+            own.append(contact)
+            own.append(host)
+        } else {
+            for part in 0..<cut.count {
+                let range = cut[part]
+                own.append(lengthOf: range.count)
+                own.append(contact.extracting(range))
+            }
+        }
+        return number
+    }
+
+    private mutating func number(of contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) -> UInt16 {
+        guard cut.count > 0, !host.isEmpty else { return Self.whole }
+        if last != Self.whole, frames[Int(last)].isFrame(of: contact, cut, host: host) { return last }
+        let frame = Frame(contact, cut, host: host)
+        let hash = frame.hash
+        if let number = index.find(hash: hash, where: { frames[Int($0)].isFrame(of: contact, cut, host: host) }) {
+            last = UInt16(truncatingIfNeeded: number)
+        } else if frames.count < Self.limit {
+            last = UInt16(truncatingIfNeeded: frames.count)
+            index.insert(hash: hash, slot: UInt32(last))
+            frames.append(frame)
+        } else {
+            return Self.whole
+        }
+        return last
+    }
+}
+
+extension ContactFrames.Frame {
+    fileprivate init(_ contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) {
+        self.host.append(host)
+        var start = 0
+        for part in 0..<cut.count {
+            text.append(contact.extracting(start..<cut[part].lowerBound))
+            places.append(UInt16(truncatingIfNeeded: text.count))
+            start = cut[part].upperBound
+        }
+        text.append(contact.extracting(start...))
+    }
+
+    fileprivate var hash: UInt32 {
+        var hasher = Hasher()
+        hasher.combine(host)
+        hasher.combine(text)
+        hasher.combine(places)
+        return UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+
+    fileprivate func isFrame(of contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) -> Bool {
+        guard places.count == cut.count, self.host.span.hasSameBytes(as: host) else { return false }
+        var (start, place) = (0, 0)
+        for part in 0..<cut.count {
+            let (end, common) = (Int(places[part]), cut[part].lowerBound - start)
+            guard end - place == common,
+                text.span.extracting(place..<end).hasSameBytes(as: contact.extracting(start..<start + common))
+            else { return false }
+            (start, place) = (cut[part].upperBound, end)
+        }
+        return text.span.extracting(place...).hasSameBytes(as: contact.extracting(start...))
+    }
+
+    var count: Int { host.count + text.count }
+
+    func withHost<Result>(_ own: Span<UInt8>, _ body: (Span<UInt8>) -> Result) -> Result {
+        guard host.isEmpty else { return body(host.span) }
+        var index = 0
+        let length = own.length(from: &index)
+        return body(own.extracting((index + length)...))
+    }
+
+    /// The contact in its parts, until one is refused.
+    ///
+    /// - Returns: whether none was.
+    func allParts(with own: Span<UInt8>, _ body: (Span<UInt8>) -> Bool) -> Bool {
+        var (place, index) = (0, 0)
+        for end in places {
+            guard body(text.span.extracting(place..<Int(end))) else { return false }
+            place = Int(end)
+            let length = own.length(from: &index)
+            guard body(own.extracting(index..<index + length)) else { return false }
+            index += length
+        }
+        return body(text.span.extracting(place...))
+    }
+
+    func has(_ contact: Span<UInt8>, with own: Span<UInt8>) -> Bool {
+        var rest = 0
+        let hasParts = allParts(with: own) { part in
+            guard part.count <= contact.count - rest,
+                part.hasSameBytes(as: contact.extracting(rest..<rest + part.count))
+            else { return false }
+            rest += part.count
+            return true
+        }
+        return hasParts && rest == contact.count
+    }
+}
+
+/// Where the parts of a contact stand that are the phone's own. Semicolons in quotes cut as well, since it does not
+/// matter.
+private struct ContactCut {
+    private(set) var count = 0
+    private var starts: [6 of UInt16] = .init(repeating: 0)
+    private var ends: [6 of UInt16] = .init(repeating: 0)
+
+    /// Values up to that length are the same in many contacts, or small enough.
+    private static let shortest = 20
+
+    init(_ contact: Span<UInt8>) {
+        guard contact.count <= ContactText.longest,
+            let scheme = contact.firstIndex(of: UInt8(ascii: ":"), in: 0..<contact.count)
+        else { return }
+        var start = scheme + 1
+        var isAddress = true
+        while start < contact.count, count < 6 {
+            let end = contact.firstIndex(of: UInt8(ascii: ";"), in: start..<contact.count) ?? contact.count
+            if isAddress {
+                add(start..<end)
+            } else if end - start > Self.shortest, !contact.hasApp(at: start),
+                let equals = contact.firstIndex(of: UInt8(ascii: "="), in: start..<end),
+                end - equals > Self.shortest
+            {
+                add(equals + 1..<end)
+            }
+            isAddress = false
+            start = end + 1
+        }
+    }
+
+    private mutating func add(_ range: Range<Int>) {
+        starts[count] = UInt16(truncatingIfNeeded: range.lowerBound)
+        ends[count] = UInt16(truncatingIfNeeded: range.upperBound)
+        count += 1
+    }
+
+    subscript(part: Int) -> Range<Int> { Int(starts[part])..<Int(ends[part]) }
+}
+
+extension Span<UInt8> {
+    /// Whether `pn-param` stands there, which names the app and is the same in all its phones.
+    fileprivate func hasApp(at start: Int) -> Bool {
+        start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
+    }
+
+    /// Reads what ``Swift/Array/append(lengthOf:)`` wrote.
+    fileprivate func length(from index: inout Int) -> Int {
+        let low = self[index]
+        index += 1
+        guard low >= 0x80 else { return Int(low) }
+        defer { index += 1 }
+        return Int(low & 0x7f) << 8 | Int(self[index])
+    }
+}
+
+extension [UInt8] {
+    /// One byte for lengths below 128, two for more.
+    fileprivate mutating func append(lengthOf count: Int) {
+        if count < 0x80 {
+            append(UInt8(truncatingIfNeeded: count))
+        } else {
+            append(UInt8(truncatingIfNeeded: count >> 8) | 0x80)
+            append(UInt8(truncatingIfNeeded: count))
+        }
+    }
+}
