@@ -97,8 +97,8 @@ package actor ProxyShard {
 
     /// Takes one whole message of a stream. All that follows from it is done before this returns, so that the caller
     /// sees the answers pile up before it takes the next message.
-    func streamMessageReceived(_ bytes: Span<UInt8>, on flow: Flow) -> StreamMessage {
-        let message = reader.read(bytes, isStream: true)
+    func streamMessageReceived(_ bytes: Span<UInt8>, head: MessageHead? = nil, on flow: Flow) -> StreamMessage {
+        let message = reader.read(bytes, isStream: true, head: head)
         received(message, on: flow, now: loop.moment)
         runActions()
         switch message {

@@ -172,12 +172,11 @@ package final class StreamFlows: @unchecked Sendable {
         return figures
     }
 
-    private var handlers: StreamConnection.Handlers {
-        StreamConnection.Handlers(
-            connected: { _ in },
-            received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
-            closed: { [weak self] stream, reason in self?.closed(stream, reason) })
-    }
+    /// One value serves all connections.
+    private lazy var handlers = StreamConnection.Handlers(
+        connected: { _ in },
+        received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
+        closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
     private func closed(_ stream: StreamConnection, _ reason: StreamCloseReason) {
         switch reason {
@@ -246,7 +245,8 @@ package final class StreamFlows: @unchecked Sendable {
             }
             left -= 1
             let rest = bytes.extracting(used..<bytes.count)
-            switch connected.framer.next(in: rest) {
+            var head: MessageHead?
+            switch connected.framer.next(in: rest, head: &head) {
             case .incomplete:
                 // One line end, which may be half a keep-alive: whoever sends it is there.
                 if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
@@ -264,7 +264,7 @@ package final class StreamFlows: @unchecked Sendable {
                 let message = rest.extracting(0..<length)
                 used += length
                 let flow = connected.flow
-                let kind = shard.assumeIsolated { $0.streamMessageReceived(message, on: flow) }
+                let kind = shard.assumeIsolated { [head] in $0.streamMessageReceived(message, head: head, on: flow) }
                 switch kind {
                 case .request: admission.asked(&connected.standing)
                 case .other: break

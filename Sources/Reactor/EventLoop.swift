@@ -20,6 +20,8 @@ package final class EventLoop: @unchecked Sendable {
     /// The thread inside ``run()``, 0 when there is none.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
+    /// What its plain streams share.
+    private(set) lazy var streams = StreamShare()
 
     /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way
     /// limits how many there are, because an executor may not refuse a job.

@@ -200,11 +200,9 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// TCP is established, so libevent gets the descriptor.
     private func established() throws(SystemError) {
         guard let descriptor = pendingDescriptor.take() else { return }
-        let buffer = try StreamBuffer(descriptor, on: loop, tls: tls, turn: limits.turn)
-        buffer.setTarget(self)
+        let buffer = try StreamBuffer(descriptor, of: self, turn: limits.turn)
         buffer.limitInput(to: limits.input)
         if let mark = outputMark { buffer.tellOutput(below: mark / 4) }
         self.buffer = buffer
@@ -221,11 +219,8 @@ package final class StreamConnection: @unchecked Sendable {
         switch state {
         case .connecting, .handshaking:
             guard early.count + bytes.count <= outputLimit else { return failLater(.outputOverflow) }
-            unsafe bytes.withUnsafeBufferPointer { unsafe early.append(contentsOf: $0) }
-        case .open:
-            guard let buffer else { return }
-            buffer.write(bytes)
-            outputGrew(buffer)
+            early.appendSparingly(bytes)
+        case .open: write(bytes)
         case .closing, .closed: break
         }
     }
@@ -238,13 +233,24 @@ package final class StreamConnection: @unchecked Sendable {
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
     }
 
-    private func outputGrew(_ buffer: StreamBuffer) {
-        let count = buffer.outputCount
+    private func write(_ bytes: Span<UInt8>) {
+        guard let buffer else { return }
+        do {
+            outputGrew(to: try buffer.write(bytes))
+        } catch {
+            outputFailed(error)
+        }
+    }
+
+    private func outputGrew(to count: Int) {
         if count > outputLimit { return failLater(.outputOverflow) }
         guard let mark = outputMark, count > mark, !isHeldUp else { return }
         isHeldUp = true
         updateReading()
     }
+
+    /// Later, because an owner who has called us does not expect to be called from within.
+    private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
     /// Stops reading, so that the peer is held up by TCP, or goes on.
     package func setReading(_ isOn: Bool) {
@@ -278,7 +284,8 @@ package final class StreamConnection: @unchecked Sendable {
         guard flushing, state == .open, let buffer, buffer.outputCount > 0 else { return end() }
         state = .closing
         handlers = nil
-        buffer.setReading(false)
+        // It fails only where reading is turned on.
+        try? buffer.setReading(false)
         // Somebody must hold the connection until the rest is sent; the cycle ends with the buffer.
         lingering = self
     }
@@ -301,7 +308,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Fails after the present call, because an owner who has called us does not expect to be called from within.
+    /// Fails after the present call, which comes from an owner.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -324,7 +331,9 @@ package final class StreamConnection: @unchecked Sendable {
     }
 }
 
-extension StreamConnection: StreamBufferTarget {
+// MARK: From the stream
+
+extension StreamConnection {
     func handshakeFinished() {
         guard state == .handshaking, let buffer else { return }
         state = .open
@@ -333,22 +342,24 @@ extension StreamConnection: StreamBufferTarget {
         updateReading()
         if !early.isEmpty {
             let first = early
-            buffer.write(first.span)
             early = []
-            outputGrew(buffer)
+            write(first.span)
         }
         handlers?.connected(self)
     }
 
+    /// Something has come, or may have.
     func inputArrived() {
+        // The buffer stays alive in a local even when the handler closes the connection.
         guard state == .open, let buffer else { return }
+        buffer.lendInput { received($0) }
+    }
+
+    func received(_ bytes: Span<UInt8>) {
+        guard state == .open else { return }
         let isWaiting = isTurnOver || isHeldUp || endReason != nil
         let mustJoin = isWaiting || !kept.isEmpty
-        // Handler and buffer stay alive in locals even when the handler closes the connection.
-        buffer.consumeInput { bytes in
-            keep(bytes, from: mustJoin ? 0 : offer(bytes))
-            return bytes.count
-        }
+        keep(bytes, from: mustJoin ? 0 : offer(bytes))
         if !isWaiting, mustJoin { offerKept() }
         checkInput()
     }
@@ -367,20 +378,28 @@ extension StreamConnection: StreamBufferTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // With TLS the end is told before the bytes that came with it.
+        // With TLS the end is told before the bytes that came with it; and who takes no answer may have said something.
         inputArrived()
         guard reason == .peerClosed, limits.answersAfterEnd, state == .open else { return fail(reason) }
         if endReason == nil { endReason = reason }
         wantsReading = false
+        updateReading()
         endIfDone()
     }
 
     // MARK: Input that waits
 
     private func offer(_ bytes: Span<UInt8>) -> Int {
-        guard let handlers else { return bytes.count }
+        guard let handlers, let buffer else { return bytes.count }
+        buffer.gather()
         let used = handlers.received(self, bytes)
         precondition(used >= 0 && used <= bytes.count, "used more bytes than there were")
+        do {
+            outputGrew(to: try buffer.endGathering(sending: state != .closed))
+        } catch {
+            outputFailed(error)
+        }
+        if state == .closing, buffer.outputCount == 0 { end() }
         return used
     }
 
@@ -399,12 +418,7 @@ extension StreamConnection: StreamBufferTarget {
 
     private func keep(_ bytes: Span<UInt8>, from position: Int) {
         guard position < bytes.count, state == .open, endReason != .finished else { return }
-        let needed = kept.count + bytes.count - position
-        // An eighth more, so that what drips in is not copied with each drop.
-        if kept.capacity < needed { kept.reserveCapacity(needed + max(needed / 8, 64)) }
-        unsafe bytes.extracting(position..<bytes.count).withUnsafeBufferPointer {
-            unsafe kept.append(contentsOf: $0)
-        }
+        kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
     /// Fails if too many bytes wait that nobody uses. Bytes that wait for their turn do not count, since nothing is
@@ -426,7 +440,11 @@ extension StreamConnection: StreamBufferTarget {
         let mayRead = state == .open && wantsReading && !isHeldUp && !isTurnOver && endReason == nil
         guard mayRead != isReading, let buffer else { return }
         isReading = mayRead
-        buffer.setReading(mayRead)
+        do {
+            try buffer.setReading(mayRead)
+        } catch {
+            failLater(.system(error))
+        }
     }
 
     private func endIfDone() {

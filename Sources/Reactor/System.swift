@@ -97,6 +97,20 @@ extension System {
         }
     }
 
+    /// How many bytes came into `room`, 0 at the peer's end; `nil` when nothing waits.
+    static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
+        try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
+    }
+
+    /// How many of the bytes left; `nil` when the socket's buffer is full.
+    static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
+        unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in
+            try attempt("send") {
+                unsafe Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+            }
+        }
+    }
+
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
         unsafe SocketAddress.read({ unsafe getsockname($0, $1, $2) }, of: descriptor)
     }

@@ -19,8 +19,9 @@ package struct MessageReader: Sendable {
     /// - Parameters:
     ///   - bytes: Copied; they need not live on.
     ///   - isStream: Whether Content-Length is mandatory.
+    ///   - head: What the framer has read of this very message.
     /// - Returns: The message, or why it is none and what to answer.
-    package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
+    package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead? = nil) -> ReadMessage {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
@@ -28,7 +29,7 @@ package struct MessageReader: Sendable {
         // A longer message is refused in any case, so of it only the head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        let index = HeadIndex(message, limits)
+        let index = head?.index ?? HeadIndex(message, limits)
         // Few messages have a value that libosip2 has to read, and nearly all of those are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {

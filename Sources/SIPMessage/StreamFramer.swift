@@ -28,7 +28,9 @@ package struct StreamFramer: Sendable {
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
     /// What stands at the front of the bytes. The caller then drops it, and shows the rest.
-    package mutating func next(in bytes: Span<UInt8>) -> Frame {
+    ///
+    /// - Parameter head: Of a message that came whole, its head; otherwise it stays as it is.
+    package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
@@ -42,8 +44,10 @@ package struct StreamFramer: Sendable {
                 if scanned == place { break }
                 continue
             }
-            guard let body = bodyLength(bytes.extracting(0..<place + 4)) else { return .broken }
+            let index = HeadIndex(bytes.extracting(0..<place + 4), limits)
+            guard let body = bodyLength(bytes, index) else { return .broken }
             length = place + 4 + body
+            if bytes.count >= place + 4 + body { head = MessageHead(index: index) }
             return finish(place + 4 + body, bytes)
         }
         return bytes.count >= limits.head ? .broken : .incomplete
@@ -71,11 +75,15 @@ package struct StreamFramer: Sendable {
     }
 
     /// The length that the head gives for its body; `nil` when it is missing or not to be trusted.
-    private func bodyLength(_ head: Span<UInt8>) -> Int? {
-        let index = HeadIndex(head, limits)
+    private func bodyLength(_ bytes: Span<UInt8>, _ index: HeadIndex) -> Int? {
         guard !index.isRepeated(.contentLength), let value = index.first(.contentLength)?.value,
-            let length = ContentLength.read(head, value), length <= limits.body
+            let length = ContentLength.read(bytes, value), length <= limits.body
         else { return nil }
         return length
     }
+}
+
+/// What ``StreamFramer`` has read of a message, so that ``MessageReader`` need not read it again.
+package struct MessageHead: Sendable {
+    let index: HeadIndex
 }

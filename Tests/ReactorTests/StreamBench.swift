@@ -1,5 +1,6 @@
 import Addressing
 import Crypto
+import Glibc
 import LoopTesting
 import Reactor
 
@@ -25,6 +26,8 @@ actor StreamBench {
     var connected: [StreamConnection] = []
     /// How many bytes the server's handler uses at a time.
     var appetite = Int.max
+    /// What it does besides.
+    var reply: @Sendable (StreamConnection) -> Void = { _ in }
     /// It lets others have their turn when it has eaten.
     var endsTurns = false
 
@@ -71,6 +74,7 @@ actor StreamBench {
             received: { connection, bytes in
                 let used = min(bytes.count, self.appetite)
                 mailbox.put(.received(unsafe bytes.withUnsafeBufferPointer { unsafe Array($0.prefix(used)) }))
+                if mailbox === self.server { self.reply(connection) }
                 if self.endsTurns, used < bytes.count { connection.endTurn() }
                 return used
             },
@@ -86,6 +90,8 @@ actor StreamBench {
         appetite = count
         self.endsTurns = endsTurns
     }
+
+    func setReply(_ reply: @escaping @Sendable (StreamConnection) -> Void) { self.reply = reply }
 
     func at<Result: Sendable>(
         _ side: Side, _ index: Int = 0, _ body: @Sendable (StreamConnection) throws -> Result
@@ -111,5 +117,38 @@ extension Mailbox<StreamEvent> {
             all += part
         }
         return all
+    }
+}
+
+/// A peer without a loop: it can end its side and go on reading, which no ``StreamConnection`` does.
+struct RawPeer: ~Copyable {
+    private let descriptor: Int32
+
+    init(connectedTo target: Endpoint) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = target.port.bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        let length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = unsafe withUnsafeBytes(of: &address) {
+            unsafe Glibc.connect(descriptor, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, length)
+        }
+        guard result == 0 else { throw SystemError(call: "connect", code: errno) }
+    }
+
+    deinit { close(descriptor) }
+
+    func endOutput() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// Reads to the end, and counts.
+    func countToEnd() -> Int {
+        var room = [UInt8](repeating: 0, count: 64 << 10)
+        var count = 0
+        while true {
+            let more = unsafe read(descriptor, &room, room.count)
+            guard more > 0 else { return count }
+            count += more
+        }
     }
 }

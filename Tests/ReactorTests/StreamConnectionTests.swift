@@ -167,6 +167,111 @@ struct StreamConnectionTests {
         }
     }
 
+    @Test func `what the kernel does not take at once arrives whole and in its order`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 16 << 20
+        try await withPair(limits: limits) { bench in
+            await bench.at(.client) { $0.setReading(false) }
+            // Blocks of many lengths, more of them than any loopback socket buffers.
+            let blocks = (1...3000).map { [UInt8](repeating: UInt8(truncatingIfNeeded: $0), count: $0) }
+            let waits = await bench.at(.server) { connection in
+                for block in blocks { connection.send(block) }
+                return connection.outputCount
+            }
+            #expect(waits > 0)
+            await bench.at(.client) { $0.setReading(true) }
+            let all = blocks.flatMap(\.self)
+            let got = try await bench.client.bytes(all.count)
+            #expect(got == all)
+            let rest = await bench.at(.server) { $0.outputCount }
+            #expect(rest == 0)
+        }
+    }
+
+    @Test func `a peer that takes nothing of what waits is closed in time`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 16 << 20
+        limits.outputTimeout = .milliseconds(20)
+        try await withPair(limits: limits) { bench in
+            await bench.at(.client) { $0.setReading(false) }
+            await bench.at(.server) { $0.send([UInt8](repeating: 0, count: 8 << 20)) }
+            try await bench.server.expect(.closed(.outputStalled))
+        }
+    }
+
+    @Test func `who has ended his side still gets what waits for him`() async throws {
+        var limits = StreamConnection.Limits()
+        limits.output = 16 << 20
+        limits.answersAfterEnd = true
+        try await withBench { bench in
+            let peer = try RawPeer(connectedTo: await bench.listen(limits: limits))
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            try await bench.server.expect(.connected)
+            let count = 8 << 20
+            await bench.at(.server) { $0.send([UInt8](repeating: 5, count: count)) }
+            peer.endOutput()
+            #expect(peer.countToEnd() == count)
+            try await bench.server.expect(.closed(.peerClosed))
+        }
+    }
+
+    @Test func `a peer that is gone when it is sent something is heard to its last word`() async throws {
+        try await withPair { bench in
+            await bench.at(.server) { $0.setReading(false) }
+            await bench.at(.client) { connection in
+                connection.send([7])
+                connection.close()
+            }
+            // The first bytes tell the kernel that nobody is there, the second ones us.
+            await bench.at(.server) { connection in
+                connection.send([1])
+                connection.send([2])
+                connection.send([3])
+                #expect(connection.isOpen)
+            }
+            try await bench.server.expect(
+                .received([7]), .closed(.system(SystemError(call: "send", code: EPIPE))))
+        }
+    }
+
+    @Test func `what a handler sends leaves together when it returns`() async throws {
+        try await withPair { bench in
+            await bench.setReply { connection in
+                for _ in 0..<40_000 { connection.send([UInt8(truncatingIfNeeded: connection.outputCount)]) }
+            }
+            await bench.at(.client) { $0.send([7]) }
+            // The more of it was kept back before it, the greater the byte; at most 16 KiB are.
+            let got = try await bench.client.bytes(40_000)
+            #expect(got == (0..<40_000).map { UInt8(truncatingIfNeeded: $0 % (16 << 10)) })
+        }
+    }
+
+    @Test func `a handler that sends and closes is flushed, and one that only closes is not`() async throws {
+        for isFlushing in [true, false] {
+            try await withPair { bench in
+                await bench.setReply { connection in
+                    connection.send([1])
+                    connection.send([2])
+                    connection.close(flushing: isFlushing)
+                }
+                await bench.at(.client) { $0.send([7]) }
+                _ = try await bench.server.bytes(1)
+                if isFlushing { try await bench.client.expect(.received([1, 2])) }
+                try await bench.client.expect(.closed(.peerClosed))
+            }
+        }
+    }
+
+    @Test func `a flushing close of what the kernel has taken loses nothing`() async throws {
+        try await withPair { bench in
+            await bench.at(.server) { connection in
+                connection.send([1, 2, 3])
+                connection.close(flushing: true)
+            }
+            try await bench.client.expect(.received([1, 2, 3]), .closed(.peerClosed))
+        }
+    }
+
     @Test func `input that the handler cannot use is closed at its limit`() async throws {
         var limits = StreamConnection.Limits()
         limits.input = 1000

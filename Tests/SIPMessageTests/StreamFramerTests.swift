@@ -13,7 +13,8 @@ struct StreamFramerTests {
         var found: [String] = []
         var sent = 0
         while true {
-            switch framer.next(in: waiting.span) {
+            var head: MessageHead?
+            switch framer.next(in: waiting.span, head: &head) {
             case .incomplete:
                 guard sent < bytes.count else {
                     return found + (waiting.isEmpty ? [] : ["rest \(waiting.count)"])
@@ -108,7 +109,16 @@ struct StreamFramerTests {
     @Test func `framer and reader agree on where each torture message ends`() {
         for torture in TortureMessage.all {
             var framer = StreamFramer()
-            let frame = framer.next(in: torture.bytes.span)
+            var head: MessageHead?
+            let frame = framer.next(in: torture.bytes.span, head: &head)
+            if case .message(let count) = frame {
+                let message = torture.bytes.span.extracting(first: count)
+                let (once, again) = (
+                    MessageReader().read(message, isStream: true, head: head),
+                    MessageReader().read(message, isStream: true)
+                )
+                #expect(head != nil && "\(once)" == "\(again)", "\(torture.name)")
+            }
             switch (frame, read(torture.bytes, isStream: true)) {
             case (.message(let count), .request(let request)): #expect(request.frame.bytes.count == count)
             case (.message(let count), .response(let response)):

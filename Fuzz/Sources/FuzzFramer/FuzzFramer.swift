@@ -33,7 +33,8 @@ private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
     var taken = 0
     var arrived = 0
     while true {
-        switch framer.next(in: stream.span.extracting(taken..<arrived)) {
+        var head: MessageHead?
+        switch framer.next(in: stream.span.extracting(taken..<arrived), head: &head) {
         case .incomplete:
             guard arrived < stream.count else { return found + [.waiting(stream.count - taken)] }
             arrived = min(arrived + size(), stream.count)
@@ -42,7 +43,7 @@ private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
             taken += count
         case .message(let count):
             let bytes = Array(stream[taken..<taken + count])
-            check(bytes)
+            check(bytes, head)
             found.append(.message(bytes))
             taken += count
         case .broken: return found + [.broken]
@@ -50,8 +51,15 @@ private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
     }
 }
 
-private func check(_ bytes: [UInt8]) {
-    switch MessageReader().read(bytes.span, isStream: true) {
+private func check(_ bytes: [UInt8], _ head: MessageHead?) {
+    let message = MessageReader().read(bytes.span, isStream: true, head: head)
+    let again = MessageReader().read(bytes.span, isStream: true)
+    switch (message, again) {
+    case (.request, .request), (.response, .response): break
+    case (.unusable(let one), .unusable(let other)) where one.reason == other.reason: break
+    default: preconditionFailure("the framer has read another head than the reader")
+    }
+    switch message {
     case .request(let request): precondition(request.frame.bytes.count == bytes.count, "another end")
     case .response(let response): precondition(response.frame.bytes.count == bytes.count, "another end")
     case .unusable: break

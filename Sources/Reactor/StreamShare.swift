@@ -1,0 +1,51 @@
+import Timekeeping
+
+/// What the plain streams of a loop share, so that each of them is small: the memory that they read into and gather in,
+/// and one timer for all their deadlines.
+@safe
+final class StreamShare {
+    private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamShare.size)
+    /// What the one stream that gathers has sent so far.
+    var gathered: [UInt8] = []
+    var isGathering = false
+    private var deadlines = DeadlineQueue<Waiter>()
+    /// It holds the loop, which holds us, so it ends with the last deadline.
+    private var timer: LoopTimer?
+
+    private struct Waiter {
+        weak var stream: PlainStream?
+    }
+
+    /// So much is read or gathered at a time. Whoever sends more waits until the others have had their turn.
+    static let size = 16 << 10
+
+    deinit { unsafe memory.deallocate() }
+
+    /// Room for no more bytes than `limit`, to be used before anybody else reads.
+    func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
+        unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
+    }
+
+    func schedule(_ stream: PlainStream, at deadline: Instant, on loop: EventLoop) -> DeadlineID {
+        let id = deadlines.schedule(Waiter(stream: stream), at: deadline)
+        // Fails only for lack of memory; the next deadline tries again.
+        if timer == nil { timer = try? LoopTimer(on: loop) { [weak self] in self?.deadlinesReached() } }
+        armTimer()
+        return id
+    }
+
+    func cancel(_ id: DeadlineID) {
+        deadlines.cancel(id)
+        if deadlines.count == 0 { timer = nil }
+    }
+
+    private func deadlinesReached() {
+        let now = SystemClock.now
+        while let waiter = deadlines.popExpired(now: now) { waiter.stream?.deadlineReached(now: now) }
+        armTimer()
+    }
+
+    private func armTimer() {
+        if let deadline = deadlines.nextDeadline { timer?.arm(at: deadline) } else { timer = nil }
+    }
+}
