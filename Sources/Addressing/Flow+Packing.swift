@@ -68,6 +68,8 @@ extension [UInt8] {
 }
 
 extension Span<UInt8> {
+    // Told apart by the number of bytes when it is compiled.
+    @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }
         var number: UInt64 = 0

@@ -48,17 +48,19 @@ package struct ByteStorage: @unchecked Sendable {
 }
 
 /// Puts byte strings together, one behind the other in memory that they share.
+@usableFromInline
 package struct ByteStringWriter: ~Copyable {
-    private var storage: ByteStorage
-    private var start = 0
-    private var end = 0
+    @usableFromInline var storage: ByteStorage
+    @usableFromInline var start = 0
+    @usableFromInline var end = 0
 
     /// - Parameter capacity: how many bytes there is room for, all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
 
     /// How many bytes the string has by now.
-    package var count: Int { end - start }
+    @inlinable package var count: Int { end - start }
 
+    @inlinable
     package mutating func append(_ bytes: Span<UInt8>) {
         precondition(bytes.count <= storage.capacityInBytes - end, "more bytes than there is room for")
         unsafe bytes.withUnsafeBufferPointer { source in

@@ -91,24 +91,25 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares eight bytes at a time, because a contact of some 300 bytes is compared at every refresh.
+    /// Compares eight bytes at a time, the last eight even if some were compared before, because a contact of some 300 bytes
+    /// is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         return unsafe withUnsafeBytes { left in
             unsafe other.withUnsafeBytes { right in
+                guard let a = left.baseAddress, let b = right.baseAddress else { return true }
+                let last = left.count &- 8
+                guard last >= 0 else { return unsafe a.word(left.count) == b.word(left.count) }
                 var index = 0
-                while index + 8 <= left.count {
-                    let a = unsafe left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                    let b = unsafe right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                    guard a == b else { return false }
-                    index += 8
+                while index < last {
+                    let (one, other) = unsafe (
+                        (a + index).loadUnaligned(as: UInt64.self), (b + index).loadUnaligned(as: UInt64.self)
+                    )
+                    guard one == other else { return false }
+                    index &+= 8
                 }
-                while index < left.count {
-                    guard unsafe left[index] == right[index] else { return false }
-                    index += 1
-                }
-                return true
+                return unsafe (a + last).loadUnaligned(as: UInt64.self) == (b + last).loadUnaligned(as: UInt64.self)
             }
         }
     }

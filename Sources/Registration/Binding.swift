@@ -56,6 +56,10 @@ package struct Binding: Sendable {
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`.
         static let refreshesItself = Marks(rawValue: 4)
+        /// It is known by a report alone and has no flow.
+        static let isUnreachable = Marks(rawValue: 8)
+        /// The contact has the label that it was reported with.
+        static let hasLabel = Marks(rawValue: 16)
     }
 }
 

@@ -57,6 +57,9 @@ extension BindingTable {
         let frame = content.contact.withSpan { contact in
             content.aor.host.withSpan { frames.fold(contact, host: $0, into: &bytes) }
         }
+        var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
+        if content.flow == .nowhere { marks.insert(.isUnreachable) }
+        if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
         // None is longer than the block.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
@@ -65,7 +68,7 @@ extension BindingTable {
             userLength: UInt16(truncatingIfNeeded: content.aor.user.count),
             callIDLength: UInt16(truncatingIfNeeded: content.callID.count),
             pathLength: UInt16(truncatingIfNeeded: path.count), q: content.q,
-            flowLength: UInt8(truncatingIfNeeded: flowLength), provider: content.provider, marks: content.marks)
+            flowLength: UInt8(truncatingIfNeeded: flowLength), provider: content.provider, marks: marks)
     }
 }
 

@@ -79,7 +79,11 @@ package struct BindingTable: ~Copyable, Sendable {
 
     /// Whether the user has a device that was only reported, so that nothing but a push can be sent to it.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
-        device(of: aor) { $0 == .nowhere } != nil
+        var isFound = false
+        forEachSlot(of: aor) { slot in
+            if self[slot].marks.contains(.isUnreachable) { isFound = true }
+        }
+        return isFound
     }
 
     package func binding(_ id: DeviceID) -> Binding? { slot(of: id).map { binding(at: $0) } }

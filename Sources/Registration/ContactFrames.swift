@@ -4,8 +4,9 @@ import Collections
 /// What the contacts of very many phones have in common, kept once: the host of the AOR, and all parts of the contact but
 /// the phone's own.
 ///
-/// A contact is cut at its own parts: where the phone is, its token, its name, and whatever else is long. A binding keeps
-/// these parts and the number of the frame around them. How well a text is cut makes no difference to what is read back.
+/// A contact is cut at its own parts: where the phone is, its token, its name, and whatever else is no short word and no
+/// number. A binding keeps these parts and the number of the frame around them. How well a text is cut makes no difference to
+/// what is read back.
 struct ContactFrames: Sendable {
     /// The frame that fits every contact, which then is one own part. It has no host.
     static let whole: UInt16 = 0
@@ -13,12 +14,19 @@ struct ContactFrames: Sendable {
     /// How many frames are kept. When there are more kinds of contacts, the rest are kept whole.
     private static let limit = 1024
 
-    struct Frame: Sendable {
-        fileprivate(set) var host: [UInt8] = []
+    /// A class, because the parts of the value would be retained one by one.
+    final class Frame: Sendable {
+        fileprivate let host: [UInt8]
         /// What is common to all, without the own parts.
-        fileprivate(set) var text: [UInt8] = []
+        fileprivate let text: [UInt8]
         /// Where the own parts stand in it.
-        fileprivate(set) var places: [UInt16] = []
+        fileprivate let places: [UInt16]
+
+        fileprivate init(host: [UInt8], text: [UInt8], places: [UInt16]) {
+            self.host = host
+            self.text = text
+            self.places = places
+        }
     }
 
     private var frames = [Frame(host: [], text: [], places: [0])]
@@ -27,9 +35,7 @@ struct ContactFrames: Sendable {
     /// The frame that was asked for last, which is most probably the next one's.
     private var last = ContactFrames.whole
 
-    subscript(number: UInt16) -> Frame {
-        _read { yield frames[Int(number)] }
-    }
+    subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
     /// Appends the contact's own parts, and the host if the frame has none.
     ///
@@ -70,15 +76,15 @@ struct ContactFrames: Sendable {
 }
 
 extension ContactFrames.Frame {
-    fileprivate init(_ contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) {
-        self.host.append(host)
-        var start = 0
+    fileprivate convenience init(_ contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) {
+        var (text, places, start) = ([UInt8](), [UInt16](), 0)
         for part in 0..<cut.count {
             text.append(contact.extracting(start..<cut[part].lowerBound))
             places.append(UInt16(truncatingIfNeeded: text.count))
             start = cut[part].upperBound
         }
         text.append(contact.extracting(start...))
+        self.init(host: ByteString(copying: host).array, text: text, places: places)
     }
 
     fileprivate var hash: UInt32 {
@@ -90,7 +96,8 @@ extension ContactFrames.Frame {
     }
 
     fileprivate func isFrame(of contact: Span<UInt8>, _ cut: ContactCut, host: Span<UInt8>) -> Bool {
-        guard places.count == cut.count, self.host.span.hasSameBytes(as: host) else { return false }
+        let (ownHost, text) = (self.host, text)
+        guard places.count == cut.count, ownHost.span.hasSameBytes(as: host) else { return false }
         var (start, place) = (0, 0)
         for part in 0..<cut.count {
             let (end, common) = (Int(places[part]), cut[part].lowerBound - start)
@@ -105,6 +112,7 @@ extension ContactFrames.Frame {
     var count: Int { host.count + text.count }
 
     func withHost<Result>(_ own: Span<UInt8>, _ body: (Span<UInt8>) -> Result) -> Result {
+        let host = host
         guard host.isEmpty else { return body(host.span) }
         var index = 0
         let length = own.length(from: &index)
@@ -115,15 +123,16 @@ extension ContactFrames.Frame {
     ///
     /// - Returns: whether none was.
     func allParts(with own: Span<UInt8>, _ body: (Span<UInt8>) -> Bool) -> Bool {
+        let text = text
         var (place, index) = (0, 0)
         for end in places {
-            guard body(text.span.extracting(place..<Int(end))) else { return false }
+            if place < end, !body(text.span.extracting(place..<Int(end))) { return false }
             place = Int(end)
             let length = own.length(from: &index)
             guard body(own.extracting(index..<index + length)) else { return false }
             index += length
         }
-        return body(text.span.extracting(place...))
+        return place == text.count || body(text.span.extracting(place...))
     }
 
     func has(_ contact: Span<UInt8>, with own: Span<UInt8>) -> Bool {
@@ -146,22 +155,20 @@ private struct ContactCut {
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// Values up to that length are the same in many contacts, or small enough.
-    private static let shortest = 20
+    /// Shorter values are the same in many contacts, or small enough.
+    private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {
-        guard contact.count <= ContactText.longest,
-            let scheme = contact.firstIndex(of: UInt8(ascii: ":"), in: 0..<contact.count)
-        else { return }
-        var start = scheme + 1
+        guard contact.count <= ContactText.longest else { return }
+        var start = 0
         var isAddress = true
         while start < contact.count, count < 6 {
             let end = contact.firstIndex(of: UInt8(ascii: ";"), in: start..<contact.count) ?? contact.count
             if isAddress {
                 add(start..<end)
-            } else if end - start > Self.shortest, !contact.hasApp(at: start),
+            } else if !contact.hasApp(at: start),
                 let equals = contact.firstIndex(of: UInt8(ascii: "="), in: start..<end),
-                end - equals > Self.shortest
+                end - equals > Self.shortest, !contact.isDecimal(in: equals + 1..<end)
             {
                 add(equals + 1..<end)
             }
@@ -183,6 +190,12 @@ extension Span<UInt8> {
     /// Whether `pn-param` stands there, which names the app and is the same in all its phones.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
+    }
+
+    /// Whether it is a number, as that of seconds is, which are the same in many contacts.
+    fileprivate func isDecimal(in range: Range<Int>) -> Bool {
+        for index in range where !self[index].isASCIIDigit { return false }
+        return true
     }
 
     /// Reads what ``Swift/Array/append(lengthOf:)`` wrote.

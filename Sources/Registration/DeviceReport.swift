@@ -229,11 +229,18 @@ extension ContactText {
 
     /// Takes the label of the report off the end of a stored value, and nothing that the device itself has said.
     static func removeMark(from text: inout [UInt8]) {
-        guard text.last != UInt8(ascii: ">"), let start = text.lastIndex(of: UInt8(ascii: ";")),
-            text[start...].starts(with: mark)
-        else { return }
+        if let start = markStart(in: text.span) { text.removeSubrange(start...) }
+    }
+
+    /// Where the label of the report begins, if the text ends with one.
+    static func markStart(in text: Span<UInt8>) -> Int? {
+        guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
+        while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }
         let end = start + mark.count
-        if end == text.count || text[end] == UInt8(ascii: "=") { text.removeSubrange(start...) }
+        guard end <= text.count, text.extracting(start..<end).hasSameBytes(as: mark.span),
+            end == text.count || text[end] == UInt8(ascii: "=")
+        else { return nil }
+        return start
     }
 
     /// The stored value with the label of the report; `nil` when it would be too long.

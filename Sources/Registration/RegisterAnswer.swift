@@ -9,7 +9,7 @@ extension BindingTable {
     /// Devices that were only reported are left out, since for SIP they are no contacts.
     package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout [UInt8]) {
         forEachSlot(of: plan.aor) { slot in
-            guard isInForce(self[slot], now: now.instant), flow(at: slot) != .nowhere else { return }
+            guard isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) else { return }
             out.append("Contact: ")
             appendContact(slot: slot, plan, now: now.instant, to: &out)
             out.append("\r\n")
@@ -35,7 +35,7 @@ extension BindingTable {
         } else {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
-        ContactText.removeMark(from: &out)
+        if self[slot].marks.contains(.hasLabel) { ContactText.removeMark(from: &out) }
         out.append(";expires=")
         // A push contact stays when its time is over, so the answer must not say 0, which means that it is gone
         // (reading A8).

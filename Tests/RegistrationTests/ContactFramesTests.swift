@@ -38,6 +38,23 @@ struct ContactFramesTests {
         #expect(all.allSatisfy { $0.host == "pn.test" && $0.own.count < $0.contact.count - 100 })
     }
 
+    @Test func `words that phones make up need no frames`() {
+        var frames = ContactFrames()
+        let all = (0..<2000).map { number in
+            kept(Array("<sip:a\(number)@10.0.0.1;line=k\(number + 10_000)>;reg-id=1;x=86400".utf8), in: &frames)
+        }
+        #expect(Set(all.map(\.frame)).count == 1 && all[0].frame != ContactFrames.whole)
+    }
+
+    @Test func `when there are too many kinds, the rest are kept whole`() {
+        var frames = ContactFrames()
+        let texts = (0..<3000).map { Array("<sip:a@h>;reg-id=\($0)".utf8) }
+        let all = texts.map { kept($0, in: &frames) }
+        #expect(all.map(\.contact) == texts && all.allSatisfy { $0.host == "pn.test" })
+        #expect(all[0].frame != ContactFrames.whole && all[2999].frame == ContactFrames.whole)
+        #expect(kept(texts[0], in: &frames).frame == all[0].frame)
+    }
+
     @Test func `another host or another app is another frame`() {
         var frames = ContactFrames()
         let one = Array(phone("000000001000").utf8)
