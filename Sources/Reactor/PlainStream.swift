@@ -3,8 +3,12 @@ import Timekeeping
 
 /// The bytes of a connection without TLS.
 ///
-/// What is sent goes to the kernel at once, or together when the handler of what came has returned; what comes is read into memory that all streams of the loop share. So a
-/// message costs one system call on its way in and one on its way out, and a silent connection has no room for bytes.
+/// What is sent goes to the kernel at once, or together when the handler of what came has returned; what comes is read
+/// into memory that all streams of the loop share. So a message costs one system call on its way in and one on its way
+/// out, and a silent connection has no room for bytes.
+///
+/// The connection that has the stream is the target of its events, so that nothing refers weakly to the stream itself:
+/// what is referred to weakly is dear to hold, and it is held several times for each message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -12,7 +16,8 @@ final class PlainStream {
     private var readable: LoopEvent?
     /// There is one while output waits.
     private var writable: LoopEvent?
-    private weak var connection: StreamConnection?
+    private unowned let connection: StreamConnection
+    private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
     /// What the kernel did not take yet, from `sent` on.
@@ -33,6 +38,7 @@ final class PlainStream {
 
     init(_ connected: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         loop = connection.loop
+        share = connection.loop.streams
         self.connection = connection
         self.turn = turn
         let descriptor = LoopDescriptor(connected, on: connection.loop)
@@ -40,7 +46,7 @@ final class PlainStream {
         let event = try LoopEvent(
             loop: connection.loop, number: descriptor.number, flags: EV_READ | EV_PERSIST, turn: turn)
         readable = event
-        event.setTarget(self)
+        event.setTarget(connection)
     }
 
     deinit {
@@ -63,9 +69,9 @@ final class PlainStream {
     }
 
     /// Reads once, so that others have their turn, and lends what has come.
-    private func read() throws(SystemError) {
-        let room = unsafe loop.streams.room(upTo: inputLimit)
-        guard let count = unsafe try System.receive(descriptor.number, into: room), let connection else { return }
+    private func read(for connection: StreamConnection) throws(SystemError) {
+        let room = unsafe share.room(upTo: inputLimit)
+        guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
         guard count > 0 else { return connection.failed(.peerClosed) }
         if inputTimeout != nil { heard = SystemClock.now }
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
@@ -73,38 +79,38 @@ final class PlainStream {
 
     /// Lends what the peer has said last. It is asked for when the connection ends, so how reading ends does not matter.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
-        let room = unsafe loop.streams.room(upTo: inputLimit)
+        let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
         body(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
     // MARK: Output
 
-    var outputCount: Int { waiting.count - sent + (isGathering ? loop.streams.gathered.count : 0) }
+    var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
     /// From now on what is sent is gathered: answers to requests that came together leave together.
     func gather() {
-        guard !loop.streams.isGathering else { return }
-        loop.streams.isGathering = true
+        guard !share.isGathering else { return }
+        share.isGathering = true
         isGathering = true
     }
 
     /// Sends what was gathered, or forgets it when the connection has ended.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         guard isGathering else { return waiting.count - sent }
-        loop.streams.isGathering = false
+        share.isGathering = false
         isGathering = false
         var bytes: [UInt8] = []
-        swap(&bytes, &loop.streams.gathered)
+        swap(&bytes, &share.gathered)
         defer {
             bytes.removeAll(keepingCapacity: true)
-            swap(&bytes, &loop.streams.gathered)
+            swap(&bytes, &share.gathered)
         }
         return sending && !bytes.isEmpty ? try write(bytes.span) : waiting.count - sent
     }
 
     func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
-        if isGathering, loop.streams.gathered.count + bytes.count > StreamShare.size {
+        if isGathering, share.gathered.count + bytes.count > StreamShare.size {
             _ = try endGathering(sending: true)
             gather()
         }
@@ -113,14 +119,14 @@ final class PlainStream {
             return waiting.count - sent
         }
         if isGathering, bytes.count <= StreamShare.size {
-            loop.streams.gathered.appendSparingly(bytes)
+            share.gathered.appendSparingly(bytes)
             return 0
         }
         let taken = try System.send(descriptor.number, bytes) ?? 0
         guard taken < bytes.count else { return 0 }
         waiting.appendSparingly(bytes.extracting(taken..<bytes.count))
         let event = try LoopEvent(loop: loop, number: descriptor.number, flags: EV_WRITE | EV_PERSIST, turn: turn)
-        event.setTarget(self)
+        event.setTarget(connection)
         try event.add()
         writable = event
         progressed = SystemClock.now
@@ -129,7 +135,7 @@ final class PlainStream {
     }
 
     /// Sends on, since the kernel takes some again.
-    private func flush() throws(SystemError) {
+    private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
         progressed = SystemClock.now
@@ -142,7 +148,7 @@ final class PlainStream {
             waiting = Array(waiting[sent...])
             sent = 0
         }
-        if waiting.count - sent <= outputMark { connection?.outputDrained() }
+        if waiting.count - sent <= outputMark { connection.outputDrained() }
     }
 
     // MARK: Time
@@ -164,30 +170,27 @@ final class PlainStream {
     private func updateDeadline() {
         let next = min(idleEnd, stallEnd)
         guard next < deadline else { return }
-        if deadlineID != .none { loop.streams.cancel(deadlineID) }
+        if deadlineID != .none { share.cancel(deadlineID) }
         deadline = next
-        deadlineID = loop.streams.schedule(self, at: next, on: loop)
+        deadlineID = share.schedule(connection, at: next)
     }
 
-    func deadlineReached(now: Instant) {
+    /// What became of the connection when its deadline came; `nil` when nothing did.
+    func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
-        if stallEnd <= now {
-            connection?.failed(.outputStalled)
-        } else if idleEnd <= now {
-            connection?.failed(.idle)
-        } else {
-            updateDeadline()
-        }
+        if stallEnd <= now { return .outputStalled }
+        if idleEnd <= now { return .idle }
+        updateDeadline()
+        return nil
     }
-}
 
-extension PlainStream: LoopEventTarget {
-    func fired(_ cause: Int16) {
+    /// The kernel has something for the connection, or takes more of what waits.
+    func fired(_ cause: Int16, for connection: StreamConnection) {
         do {
-            if cause & Int16(EV_WRITE) != 0 { try flush() } else { try read() }
+            if cause & Int16(EV_WRITE) != 0 { try flush(for: connection) } else { try read(for: connection) }
         } catch {
-            connection?.failed(.system(error))
+            connection.failed(.system(error))
         }
     }
 }

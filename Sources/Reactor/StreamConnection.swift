@@ -333,7 +333,15 @@ package final class StreamConnection: @unchecked Sendable {
 
 // MARK: From the stream
 
-extension StreamConnection {
+extension StreamConnection: LoopEventTarget {
+    func fired(_ cause: Int16) {
+        if case .plain(let stream)? = buffer { stream.fired(cause, for: self) }
+    }
+
+    func deadlineReached(now: Instant) {
+        if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
+    }
+
     func handshakeFinished() {
         guard state == .handshaking, let buffer else { return }
         state = .open

@@ -13,7 +13,7 @@ final class StreamShare {
     private var timer: LoopTimer?
 
     private struct Waiter {
-        weak var stream: PlainStream?
+        weak var connection: StreamConnection?
     }
 
     /// So much is read or gathered at a time. Whoever sends more waits until the others have had their turn.
@@ -26,10 +26,10 @@ final class StreamShare {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }
 
-    func schedule(_ stream: PlainStream, at deadline: Instant, on loop: EventLoop) -> DeadlineID {
-        let id = deadlines.schedule(Waiter(stream: stream), at: deadline)
-        // Fails only for lack of memory; the next deadline tries again.
-        if timer == nil { timer = try? LoopTimer(on: loop) { [weak self] in self?.deadlinesReached() } }
+    func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
+        let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
+        // Fails only for lack of memory; the next deadline tries again. The timer is ours, so we live as long as it does.
+        if timer == nil { timer = try? LoopTimer(on: connection.loop) { [unowned self] in deadlinesReached() } }
         armTimer()
         return id
     }
@@ -41,7 +41,7 @@ final class StreamShare {
 
     private func deadlinesReached() {
         let now = SystemClock.now
-        while let waiter = deadlines.popExpired(now: now) { waiter.stream?.deadlineReached(now: now) }
+        while let waiter = deadlines.popExpired(now: now) { waiter.connection?.deadlineReached(now: now) }
         armTimer()
     }
 

@@ -16,6 +16,8 @@ struct HeadIndex {
     private(set) var headersStart = 0
     /// Behind the empty line, or behind the last row that could be read.
     private(set) var bodyStart = 0
+    /// Whether the empty line was found.
+    private(set) var hasEnd = false
     /// The first broken rule; scanning goes on behind it, so that the message can still be answered.
     private(set) var fault: Fault?
     /// Whether the line is one of SIP at all, of whatever version.
@@ -74,6 +76,7 @@ struct HeadIndex {
             let start = bodyStart
             if start + 1 < end, bytes[start] == UInt8(ascii: "\r"), bytes[start + 1] == UInt8(ascii: "\n") {
                 bodyStart = start + 2
+                hasEnd = true
                 break
             }
             guard let valueEnd = rowEnd(bytes, from: start, to: end, folding: true) else {

@@ -28,12 +28,16 @@ package struct StreamFramer: Sendable {
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
     /// What stands at the front of the bytes. The caller then drops it, and shows the rest.
-    ///
-    /// - Parameter head: Of a message that came whole, its head; otherwise it stays as it is.
+    /// `head` becomes that of a message that came whole, and otherwise stays as it is.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
+        }
+        // Nearly every head comes in one piece, and is found by reading it.
+        if scanned == 0 {
+            let index = HeadIndex(bytes, limits)
+            if index.hasEnd { return headEnded(at: index.bodyStart, index, bytes, &head) }
         }
         let end = min(bytes.count, limits.head)
         while scanned < end {
@@ -45,12 +49,19 @@ package struct StreamFramer: Sendable {
                 continue
             }
             let index = HeadIndex(bytes.extracting(0..<place + 4), limits)
-            guard let body = bodyLength(bytes, index) else { return .broken }
-            length = place + 4 + body
-            if bytes.count >= place + 4 + body { head = MessageHead(index: index) }
-            return finish(place + 4 + body, bytes)
+            return headEnded(at: place + 4, index, bytes, &head)
         }
         return bytes.count >= limits.head ? .broken : .incomplete
+    }
+
+    private mutating func headEnded(
+        at end: Int, _ index: HeadIndex, _ bytes: Span<UInt8>, _ head: inout MessageHead?
+    ) -> Frame {
+        guard let body = bodyLength(bytes, index) else { return .broken }
+        let length = end + body
+        self.length = length
+        if bytes.count >= length { head = MessageHead(index: index) }
+        return finish(length, bytes)
     }
 
     private mutating func finish(_ length: Int, _ bytes: Span<UInt8>) -> Frame {

@@ -83,6 +83,13 @@ struct StreamFramerTests {
         #expect(whole(Array(repeating: UInt8(ascii: "x"), count: 16_384)) == ["broken"])
     }
 
+    @Test func `a head of more rows than are read is cut at its end`() {
+        let more = String(repeating: "X: 1\r\n", count: 200)
+        let long = Self.message.text.replacing(/Content-Length: 10\r\n/, maxReplacements: 1) { $0.0 + more }
+        #expect(long.utf8.count == Self.message.count + more.utf8.count)
+        #expect(whole(Array(long.utf8) + Self.message) == [long, Self.message.text])
+    }
+
     @Test func `what broke a stream can still be answered`() throws {
         let bytes = Draft().changed { $0.length = "Content-Length: -5" }.bytes
         #expect(try unusable(bytes, isStream: true).answer?.status == .badRequest)
