@@ -56,7 +56,7 @@ let package = Package(
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 
         // Layer 1: values
-        module("Addressing"),
+        module("Addressing", ["Collections"]),
         module("Bytes"),
         module("SIPGrammar", ["Bytes", "Addressing"]),
         module("JSON", ["Bytes"]),

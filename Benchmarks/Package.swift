@@ -38,7 +38,7 @@ let package = Package(
         .target(name: "COsip2", path: "Main/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3"),
         library("CYAML", pkgConfig: "yaml-0.1"),
-        module("Addressing"),
+        module("Addressing", ["Collections"]),
         module("Bytes"),
         module("SIPGrammar", ["Bytes", "Addressing"]),
         module("JSON", ["Bytes"]),

@@ -1,5 +1,7 @@
+import Collections
+
 /// Names one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the store.
-package struct DeviceID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
+package struct DeviceID: SerialID, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
     /// Stands where there is no device.

@@ -21,16 +21,6 @@ static inline int hmac_set_key_sha256(EVP_MAC_CTX *context, const void *key, siz
     return EVP_MAC_init(context, key ? key : "", count, parameters);
 }
 
-/* The same for a CMAC with AES-128, whose keys have 16 bytes. */
-static inline int cmac_set_key_aes128(EVP_MAC_CTX *context, const unsigned char *key) {
-    char name[] = "AES-128-CBC";
-    OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_CIPHER, name, 0),
-        OSSL_PARAM_construct_end(),
-    };
-    return EVP_MAC_init(context, key, 16, parameters);
-}
-
 /* A key on P-256 from its public point (65 bytes, uncompressed) and, unless null, its private number (32 bytes). */
 static inline EVP_PKEY *p256_key(const unsigned char *point, const unsigned char *number) {
     EVP_PKEY *key = NULL;

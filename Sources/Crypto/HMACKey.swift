@@ -45,5 +45,4 @@ struct FetchedMAC: @unchecked Sendable {
     let pointer: OpaquePointer?
 
     static let hmac = unsafe FetchedMAC(pointer: EVP_MAC_fetch(nil, "HMAC", nil))
-    static let cmac = unsafe FetchedMAC(pointer: EVP_MAC_fetch(nil, "CMAC", nil))
 }

@@ -3,58 +3,37 @@ import COpenSSL
 /// A key for AES-128-SIV (RFC 5297): encrypts and authenticates without a nonce, so that the same text with the same
 /// associated data always becomes the same bytes and nothing has to be counted or stored.
 ///
-/// OpenSSL has this mode, too, but its context serves one message and then needs the key again. Here the mode is made
-/// of OpenSSL's CMAC and counter mode, which keep their keys, so that a message needs neither a set-up nor an
-/// allocation.
-@safe
+/// OpenSSL has this mode and CMAC, too, but their contexts are set up anew for each message, which costs four times what
+/// the ciphers do. Here the mode is made of OpenSSL's AES, block by block and in counter mode, whose contexts keep their
+/// keys, so that a message needs neither a set-up nor an allocation.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
     /// By how many bytes a sealed text is longer.
     package static let overhead = 16
 
-    private let mac: OpaquePointer
-    private let cipher: OpaquePointer
-    /// CMAC of sixteen zeros, with which each message begins.
+    private let mac: BlockCode
+    private let cipher: AESContext
+    /// The code of sixteen zeros, with which each message begins.
     private let start: Block
     /// What has been associated with the next message.
     private var chain: Block
 
-    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: the halves for the CMAC and for the cipher.
+    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: the halves for the code and for the cipher.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard key.count == Self.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(Self.byteCount) bytes, not \(key.count).")
         }
-        guard let algorithm = unsafe FetchedMAC.cmac.pointer, let mac = unsafe EVP_MAC_CTX_new(algorithm) else {
-            throw .library("CMAC")
-        }
-        guard let cipher = unsafe EVP_CIPHER_CTX_new() else {
-            unsafe EVP_MAC_CTX_free(mac)
-            throw .library("AES-128-CTR")
-        }
-        let isReady = unsafe key.withUnsafeBufferPointer { bytes in
-            guard let first = bytes.baseAddress else { return false }
-            return unsafe cmac_set_key_aes128(mac, first) == 1
-                && EVP_EncryptInit_ex2(cipher, EVP_aes_128_ctr(), first + 16, nil, nil) == 1
-        }
-        guard isReady else {
-            unsafe EVP_MAC_CTX_free(mac)
-            unsafe EVP_CIPHER_CTX_free(cipher)
-            throw .library("AES-128-SIV")
-        }
-        unsafe self.mac = mac
-        unsafe self.cipher = cipher
-        start = unsafe Self.code(mac, [UInt8](repeating: 0, count: 16).span, nil)
+        let mac = try BlockCode(key.extracting(0..<16))
+        let cipher = try unsafe AESContext(EVP_aes_128_ctr(), key.extracting(16..<32))
+        start = mac.code(of: [UInt8](repeating: 0, count: 16).span)
         chain = start
-    }
-
-    deinit {
-        unsafe EVP_MAC_CTX_free(mac)
-        unsafe EVP_CIPHER_CTX_free(cipher)
+        self.mac = mac
+        self.cipher = cipher
     }
 
     /// Adds a piece of associated data to the next message, which opens only with the same pieces in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
-        chain = unsafe chain.doubled ^ Self.code(mac, data, nil)
+        chain = chain.doubled ^ mac.code(of: data)
     }
 
     /// Appends the sealed text to `out`.
@@ -62,7 +41,7 @@ package struct SIVKey: ~Copyable {
         let tag = tag(of: plain)
         tag.append(to: &out)
         let begin = out.count
-        for index in plain.indices { out.append(plain[index]) }
+        unsafe plain.withUnsafeBufferPointer { unsafe out.append(contentsOf: $0) }
         apply(tag, to: &out, from: begin)
     }
 
@@ -76,7 +55,7 @@ package struct SIVKey: ~Copyable {
         }
         let given = Block(sealed)
         let begin = plain.count
-        for index in Self.overhead..<sealed.count { plain.append(sealed[index]) }
+        unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
         guard tag(of: plain.span.extracting(begin...)).differs(from: given) else { return true }
         plain.removeLast(plain.count - begin)
@@ -86,8 +65,8 @@ package struct SIVKey: ~Copyable {
     /// S2V of RFC 5297 section 2.4: the synthetic initialisation vector. The next message begins anew.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
-        guard plain.count < 16 else { return unsafe Self.code(mac, plain, chain) }
-        return unsafe Self.code(mac, (chain.doubled ^ Block(padding: plain)).bytes.span, nil)
+        guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
+        return mac.code(of: (chain.doubled ^ Block(padding: plain)).bytes.span)
     }
 
     /// Counter mode, from the vector without the two bits that let implementations count in 32 bits (section 2.5).
@@ -99,39 +78,80 @@ package struct SIVKey: ~Copyable {
             return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
                 guard count > 0, let place = unsafe buffer.baseAddress.map({ unsafe $0 + begin }) else { return true }
                 var written: Int32 = 0
-                return unsafe EVP_EncryptInit_ex2(cipher, nil, nil, vector, nil) == 1
-                    && EVP_EncryptUpdate(cipher, place, &written, place, Int32(clamping: count)) == 1
+                return unsafe EVP_EncryptInit_ex2(cipher.raw, nil, nil, vector, nil) == 1
+                    && EVP_EncryptUpdate(cipher.raw, place, &written, place, Int32(clamping: count)) == 1
                     && Int(written) == count
             }
         }
         precondition(isDone, "a keyed cipher takes any bytes")
     }
+}
 
-    /// CMAC of the bytes, after `last`, if there is one, was added to the last sixteen of them.
-    private static func code(_ mac: OpaquePointer, _ bytes: Span<UInt8>, _ last: Block?) -> Block {
-        var code = (0 as UInt64, 0 as UInt64)
-        var isDone = unsafe EVP_MAC_init(mac, nil, 0, nil) == 1
-        var plain = bytes
-        if let last {
-            plain = bytes.extracting(0..<(bytes.count - 16))
-            let end = Block(bytes.extracting((bytes.count - 16)...)) ^ last
-            isDone = unsafe isDone && update(mac, plain) && update(mac, end.bytes.span)
-        } else {
-            isDone = unsafe isDone && update(mac, plain)
-        }
-        var count = 0
-        isDone =
-            unsafe withUnsafeMutableBytes(of: &code) { out in
-                unsafe EVP_MAC_final(mac, out.bindMemory(to: UInt8.self).baseAddress, &count, 16) == 1
-            } && isDone
-        precondition(isDone && count == 16, "a keyed CMAC takes any bytes")
-        return Block(high: UInt64(bigEndian: code.0), low: UInt64(bigEndian: code.1))
+/// The code of RFC 4493 (AES-CMAC) for messages of any length.
+private struct BlockCode: ~Copyable {
+    private let cipher: AESContext
+    /// Added to a last block that is whole, and to one that was filled up (section 2.3).
+    private let whole, filled: Block
+
+    init(_ key: Span<UInt8>) throws(CryptoError) {
+        let cipher = try unsafe AESContext(EVP_aes_128_ecb(), key)
+        whole = cipher.encrypted(Block(high: 0, low: 0)).doubled
+        filled = whole.doubled
+        self.cipher = cipher
     }
 
-    private static func update(_ mac: OpaquePointer, _ bytes: Span<UInt8>) -> Bool {
-        unsafe bytes.withUnsafeBufferPointer { bytes in
-            unsafe bytes.isEmpty || EVP_MAC_update(mac, bytes.baseAddress, bytes.count) == 1
+    /// The code of the bytes, to whose last sixteen, of which there must be so many then, the addend was added (`xorend`
+    /// of RFC 5297 section 2.1).
+    func code(of bytes: Span<UInt8>, addingToEnd addend: Block? = nil) -> Block {
+        let count = bytes.count
+        var state = Block(high: 0, low: 0)
+        var index = 0
+        while true {
+            let rest = count - index
+            let next = bytes.extracting(index..<min(index + 16, count))
+            var block = rest >= 16 ? Block(next) : Block(padding: next)
+            // The addend's bytes lie over the last two blocks, unless the bytes are whole blocks.
+            if let addend { block = block ^ addend.moved(by: rest - 16) }
+            if rest <= 16 {
+                return cipher.encrypted(state ^ block ^ (rest == 16 ? whole : filled))
+            }
+            state = cipher.encrypted(state ^ block)
+            index += 16
         }
+    }
+}
+
+/// OpenSSL's context of a cipher with AES-128, which keeps its key.
+@safe
+private struct AESContext: ~Copyable {
+    let raw: OpaquePointer
+
+    init(_ algorithm: OpaquePointer?, _ key: Span<UInt8>) throws(CryptoError) {
+        precondition(key.count == 16, "AES-128 has keys of 16 bytes")
+        guard let raw = unsafe EVP_CIPHER_CTX_new() else { throw .library("AES-128") }
+        let isReady = unsafe key.withUnsafeBufferPointer { key in
+            unsafe EVP_EncryptInit_ex2(raw, algorithm, key.baseAddress, nil, nil) == 1
+                && EVP_CIPHER_CTX_set_padding(raw, 0) == 1
+        }
+        guard isReady else {
+            unsafe EVP_CIPHER_CTX_free(raw)
+            throw .library("AES-128")
+        }
+        unsafe self.raw = raw
+    }
+
+    deinit { unsafe EVP_CIPHER_CTX_free(raw) }
+
+    /// The block, encrypted by a context in ECB mode.
+    func encrypted(_ block: Block) -> Block {
+        var words = (block.high.bigEndian, block.low.bigEndian)
+        let isDone = unsafe withUnsafeMutableBytes(of: &words) { bytes in
+            guard let place = unsafe bytes.bindMemory(to: UInt8.self).baseAddress else { return false }
+            var written: Int32 = 0
+            return unsafe EVP_EncryptUpdate(raw, place, &written, place, 16) == 1 && written == 16
+        }
+        precondition(isDone, "a keyed cipher takes any block")
+        return Block(high: UInt64(bigEndian: words.0), low: UInt64(bigEndian: words.1))
     }
 }
 
@@ -161,9 +181,7 @@ extension Block {
     }
 
     private static func number(_ bytes: Span<UInt8>, _ start: Int) -> UInt64 {
-        var number: UInt64 = 0
-        for index in start..<start + 8 { number = number << 8 | UInt64(bytes[index]) }
-        return number
+        unsafe UInt64(bigEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self))
     }
 
     /// The number doubled in the field of 2 to the 128 elements (RFC 5297 section 2.3).
@@ -176,6 +194,19 @@ extension Block {
         Block(high: left.high ^ right.high, low: left.low ^ right.low)
     }
 
+    /// Moved by so many bytes towards the end; by a negative number of them towards the begin. What leaves is lost.
+    func moved(by count: Int) -> Block {
+        guard abs(count) < 16 else { return Block(high: 0, low: 0) }
+        guard count < 0 else { return count == 0 ? self : Block(number >> UInt128(count * 8)) }
+        return Block(number << UInt128(-count * 8))
+    }
+
+    private init(_ number: UInt128) {
+        self.init(high: UInt64(truncatingIfNeeded: number >> 64), low: UInt64(truncatingIfNeeded: number))
+    }
+
+    private var number: UInt128 { UInt128(high) << 64 | UInt128(low) }
+
     /// Compares in the same time wherever the difference is.
     func differs(from other: Block) -> Bool { (high ^ other.high) | (low ^ other.low) != 0 }
 
@@ -186,7 +217,6 @@ extension Block {
     }
 
     func append(to out: inout [UInt8]) {
-        let bytes = bytes
-        for index in bytes.indices { out.append(bytes[index]) }
+        unsafe withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { unsafe out.append(contentsOf: $0) }
     }
 }

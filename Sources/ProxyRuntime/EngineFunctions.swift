@@ -11,8 +11,9 @@ package enum EngineFunctions {
     package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
+        let numbers = RandomNumbers()
         return ProxyFunctions(
-            seal: DialogSeal(seal), random: { UInt64.random(in: .min ... .max) },
+            seal: DialogSeal(seal), random: { numbers.next() },
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes) else { return nil }
                 return request
@@ -44,6 +45,25 @@ package enum EngineFunctions {
         init(_ secret: [UInt8]) throws(CryptoError) { key = try HMACKey(secret.span) }
 
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
+    }
+
+    /// Numbers nobody can guess, which are taken from the system many at a time.
+    ///
+    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    private final class RandomNumbers: @unchecked Sendable {
+        private var numbers: [UInt64] = []
+
+        func next() -> UInt64 {
+            if let number = numbers.popLast() { return number }
+            var system = SystemRandomNumberGenerator()
+            guard let bytes = try? RandomBytes.make(64 * 8) else { return system.next() }
+            for index in 0..<64 {
+                var number: UInt64 = 0
+                for byte in bytes[index * 8..<index * 8 + 8] { number = number << 8 | UInt64(byte) }
+                numbers.append(number)
+            }
+            return numbers.popLast() ?? system.next()
+        }
     }
 
     private final class ReaderBox {

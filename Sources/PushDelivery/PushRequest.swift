@@ -1,9 +1,10 @@
 package import Addressing
 package import Bytes
+import Collections
 package import Timekeeping
 
 /// Names one push; never used twice in a process.
-package struct PushID: Hashable, Sendable {
+package struct PushID: SerialID, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }

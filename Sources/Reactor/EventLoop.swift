@@ -91,11 +91,12 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs on a new thread, named so in `top -H`; ``join()`` waits for its end.
+    /// Runs on a new thread, named so in `top -H`; ``join()`` waits for its end. If it gives way, the other threads go
+    /// first when there is no processor for all of them.
     package func start(
-        name: String = "loop", ended: @escaping @Sendable () -> Void = {}
+        name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        let start = ThreadStart(loop: self, name: name, ended: ended)
+        let start = ThreadStart(loop: self, name: name, givesWay: givesWay, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
         var thread = pthread_t()
         let code = unsafe pthread_create(&thread, nil, loopThread, context)
@@ -203,11 +204,13 @@ package final class EventLoop: @unchecked Sendable {
 private final class ThreadStart {
     let loop: EventLoop
     let name: String
+    let givesWay: Bool
     let ended: @Sendable () -> Void
 
-    init(loop: EventLoop, name: String, ended: @escaping @Sendable () -> Void) {
+    init(loop: EventLoop, name: String, givesWay: Bool, ended: @escaping @Sendable () -> Void) {
         self.loop = loop
         self.name = name
+        self.givesWay = givesWay
         self.ended = ended
     }
 }
@@ -217,6 +220,7 @@ private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRaw
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
     // The kernel takes 15 characters and refuses longer names.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
+    if start.givesWay { System.lowerThreadPriority() }
     start.loop.run()
     start.ended()
     return nil

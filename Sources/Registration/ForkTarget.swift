@@ -53,7 +53,9 @@ extension BindingTable {
         guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
         }
-        return binding.token(in: uri)
+        var push = PushParameters.Triple.Found()
+        _ = ContactText.requestURI(of: uri, noting: &push)
+        return binding.token(push, in: uri)
     }
 
     /// The provider that a device asked for and that is switched off, so that it has an ordinary contact.
@@ -66,10 +68,12 @@ extension BindingTable {
         guard let uri = ContactText.uri(of: binding.contact), uri.scheme == .sip || uri.scheme == .sips else {
             return nil
         }
-        let token = isPush(binding) ? binding.token(in: uri) : nil
+        var push = PushParameters.Triple.Found()
+        let requestURI = ContactText.requestURI(of: uri, noting: &push)
+        let token = isPush(binding) ? binding.token(push, in: uri) : nil
         return ForkTarget(
-            id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
-            requestURI: ContactText.requestURI(of: uri), flow: binding.flow, port: uri.port ?? 5060,
+            id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary, requestURI: requestURI,
+            flow: binding.flow, port: uri.port ?? 5060,
             isSecure: uri.scheme == .sips, path: binding.path, q: binding.q,
             registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil)
     }
@@ -96,9 +100,9 @@ extension ForkTarget {
 
 extension Binding {
     /// The token in the contact's URI, whose provider was recognised when the device registered.
-    fileprivate func token(in uri: SIPURI) -> PushToken? {
+    fileprivate func token(_ push: PushParameters.Triple.Found, in uri: SIPURI) -> PushToken? {
         guard let provider = PushProvider(number: provider) else { return nil }
-        let triple = PushParameters.Triple(contact: NameAddress(uri))
+        let triple = PushParameters.Triple(push, of: NameAddress(uri))
         return triple.prid.map { PushToken(provider: provider, param: triple.param ?? .empty, prid: $0) }
     }
 }

@@ -109,26 +109,27 @@ package enum PushParameters: Hashable, Sendable {
 
 extension PushParameters.Triple {
     /// Its values as they were found; the first of a name counts.
-    private struct Found {
-        var provider, singular, plural, prid: ByteString?
+    struct Found {
+        fileprivate var provider, singular, plural, prid: ByteString?
 
-        /// Looks through parameters of the field, whose values may be quoted, or through those of the URI.
-        mutating func read(_ parameters: Parameters, areOfField: Bool) {
-            parameters.forEachPlace { bytes, place in
-                guard place.isPush(in: bytes) else { return }
-                var value: ByteString {
-                    let text = place.value.map { parameters.text[$0] } ?? .empty
-                    return (areOfField ? text.unquoted() : text).percentDecoded()
-                }
-                if prid == nil, bytes.equalsIgnoringCase(place.name, "pn-prid") {
-                    prid = value
-                } else if provider == nil, bytes.equalsIgnoringCase(place.name, "pn-provider") {
+        /// Looks at one of the push parameters of the field, whose values may be quoted, or of the URI.
+        mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
+            // A name of up to eight bytes is that word.
+            let word = bytes.lowercasedWord(place.name)
+            var value: ByteString {
+                let text = place.value.map { text[$0] } ?? .empty
+                return (isOfField ? text.unquoted() : text).percentDecoded()
+            }
+            if place.name.count > 8 {
+                if provider == nil, bytes.equalsIgnoringCase(place.name, "pn-provider") {
                     provider = value
-                } else if singular == nil, bytes.equalsIgnoringCase(place.name, "pn-param") {
-                    singular = value
                 } else if plural == nil, bytes.equalsIgnoringCase(place.name, "pn-params") {
                     plural = value
                 }
+            } else if prid == nil, word == ("pn-prid" as StaticString).word {
+                prid = value
+            } else if singular == nil, word == ("pn-param" as StaticString).word {
+                singular = value
             }
         }
     }
@@ -136,11 +137,21 @@ extension PushParameters.Triple {
     package init(contact: NameAddress) {
         var found = Found()
         // Those of the URI come before those of the field.
-        found.read(contact.uri.parameters, areOfField: false)
-        found.read(contact.parameters, areOfField: true)
+        let (uri, field) = (contact.uri.parameters, contact.parameters)
+        uri.forEachPlace { bytes, place in
+            if place.isPush(in: bytes) { found.take(place, in: bytes, of: uri.text, isOfField: false) }
+        }
+        field.forEachPlace { bytes, place in
+            if place.isPush(in: bytes) { found.take(place, in: bytes, of: field.text, isOfField: true) }
+        }
+        self.init(found, of: contact)
+    }
+
+    /// What was found in the contact, which may have the set of before RFC 8599 instead.
+    init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
-        if provider == nil, prid == nil, let legacy = Self(legacyOf: contact) {
+        if provider == nil, prid == nil, let legacy = Self(legacyOf: contact()) {
             self = legacy
             return
         }

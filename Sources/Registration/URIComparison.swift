@@ -124,10 +124,12 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        if bytes.equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-") {
-            return !bytes.equalsIgnoringCase(name, "pn-purr")
+        // A name of up to eight bytes is that word.
+        let word = bytes.lowercasedWord(name)
+        if word & 0xff_ffff == ("pn-" as StaticString).word {
+            return word != ("pn-purr" as StaticString).word || name.count > 8
         }
-        return bytes.equalsIgnoringCase(name, "app-id")
+        return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
     /// The parameters that match no URI without them, and the RFC 8599 triple.

@@ -17,7 +17,7 @@ actor StoreReader {
     init(path: String, thread name: String) throws(SystemError) {
         self.path = path
         loop = try EventLoop()
-        try loop.start(name: name)
+        try loop.start(name: name, givesWay: true)
     }
 
     /// Asks on the thread, after those who wait; `question` gets a connection that only reads.

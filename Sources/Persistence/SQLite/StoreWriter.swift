@@ -43,8 +43,9 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            try loop.start(name: "store")
-            try checkpointLoop.start(name: "checkpoint")
+            // A call that rings now goes before the rows of others.
+            try loop.start(name: "store", givesWay: true)
+            try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
             throw .system("\(error)")
         }

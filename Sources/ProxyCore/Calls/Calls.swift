@@ -186,7 +186,7 @@ struct Calls: ~Copyable {
         var page: [UInt64] = []
         var last = UInt64.max
         let size = min(limit, calls.count)
-        for number in calls.keys.lazy.map(\.number) where number > id && number < last {
+        for number in calls.keys.lazy.map(\.rawValue) where number > id && number < last {
             page.append(number)
             guard page.count >= 2 * size else { continue }
             page.sort()

@@ -1,12 +1,13 @@
 package import Addressing
+import Collections
 package import PushDelivery
 package import SIPGrammar
 package import SIPTransactions
 
 /// Names one fork; never used twice in a process.
-package struct ForkID: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
+package struct ForkID: SerialID, Sendable {
+    package let rawValue: UInt64
+    package init(_ number: UInt64) { rawValue = number }
 }
 
 /// The response context of one proxied request (RFC 3261 section 16.7): its branches, and which response goes upstream.

@@ -52,7 +52,7 @@ extension StoredCall {
     init?(_ call: Call) {
         guard let offer = call.offer, call.fork.phase == .proceeding else { return nil }
         self.init(
-            id: call.id.number, aor: offer.aor, callRef: offer.ref, callID: offer.key.callID,
+            id: call.id.rawValue, aor: offer.aor, callRef: offer.ref, callID: offer.key.callID,
             fromTag: offer.key.fromTag, receivedAt: offer.receivedAt, holdUntil: offer.pushDeadline,
             mayPush: offer.mayPush, source: call.source, sender: call.sender, request: call.request,
             branches: call.fork.branches.map(Branch.init))

@@ -62,7 +62,7 @@ package struct PushLedger: ~Copyable {
             case .queued, .refused, .answered, .finished, .withdrawn: break
             }
         }
-        if step == .withdrawn { pushes[id] = nil }
+        if case .withdrawn = step { pushes[id] = nil }
         if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
     }
 

@@ -1,9 +1,10 @@
 package import Addressing
 package import Bytes
+import Collections
 package import Timekeeping
 
 /// Names one record of the timeline within a run of the program.
-package struct RecordID: Hashable, Sendable {
+package struct RecordID: SerialID, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
