@@ -38,7 +38,8 @@ let package = Package(
         .target(
             name: "COsip2", cSettings: [.unsafeFlags(["-fsanitize=fuzzer-no-link,address"])],
             linkerSettings: [.linkedLibrary("osipparser2")]),
-        module("Addressing"),
+        module("Collections"),
+        module("Addressing", ["Collections"]),
         module("Bytes"),
         module("SIPGrammar", ["Bytes", "Addressing"]),
         module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Addressing"]),
