@@ -287,8 +287,7 @@ struct ContactRegistration {
             case .query(.unknown), .none, .unsupported, .invalid: []
             }
         let refresh =
-            contact.address.parameters.contains("+sip.pnsreg")
-            ? settings.announcedRefresh.map(ExpiryLimits.seconds) : nil
+            contact.address.parameters.contains("+sip.pnsreg") ? settings.refreshSeconds : nil
         for provider in providers {
             if !announcedElsewhere.isEmpty,
                 FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue))

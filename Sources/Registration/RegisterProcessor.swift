@@ -10,20 +10,20 @@ package import Timekeeping
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let limits: ExpiryLimits
-    /// The Feature-Caps value of each provider, by its number.
-    private let featureCaps: [ByteString]
-    /// The same, each by itself, as a plan has them.
-    private let featureCapsAlone: [[ByteString]]
+    /// The Feature-Caps value of each provider by its number, as a plan has it; and for devices that can wake by themselves.
+    private let featureCapsAlone, refreshCapsAlone: [[ByteString]]
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
         limits = ExpiryLimits(settings)
-        featureCaps =
-            [.empty]
-            + PushProvider.allCases.map { provider in
-                FeatureCaps.value(for: provider, vapidKey: settings.push.vapidKey)
-            }
-        featureCapsAlone = featureCaps.map { [$0] }
+        func caps(refresh: UInt32?) -> [[ByteString]] {
+            [[.empty]]
+                + PushProvider.allCases.map { provider in
+                    [FeatureCaps.value(for: provider, refresh: refresh, vapidKey: settings.push.vapidKey)]
+                }
+        }
+        featureCapsAlone = caps(refresh: nil)
+        refreshCapsAlone = caps(refresh: settings.refreshSeconds)
     }
 
     /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
@@ -42,7 +42,11 @@ package struct RegisterProcessor: Sendable {
         case .repeated:
             plan.echoed = stored.filter { $0.callID == request.callID }.map(\.id)
             plan.featureCaps = stored.filter { plan.echoed.contains($0.id) }.compactMap { contact in
-                contact.token.flatMap { table.enabled.contains($0.provider) ? caps(of: $0.provider) : nil }
+                contact.token.flatMap { token in
+                    let refreshesItself = contact.binding.marks.contains(.refreshesItself)
+                    return table.enabled.contains(token.provider)
+                        ? caps(of: token.provider, refreshesItself: refreshesItself) : nil
+                }
             }
             plan.facts = [.retransmission]
             return .accepted(plan)
@@ -53,12 +57,13 @@ package struct RegisterProcessor: Sendable {
         var registration = ContactRegistration(
             request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
             now: now)
-        return registration.decide(plan, firstNewID: table.nextID, caps: caps(of:))
+        return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
     }
 
-    func caps(of provider: PushProvider) -> ByteString {
+    func caps(of provider: PushProvider, refreshesItself: Bool = false) -> ByteString {
+        let caps = refreshesItself ? refreshCapsAlone : featureCapsAlone
         let number = Int(provider.number)
-        return number < featureCaps.count ? featureCaps[number] : FeatureCaps.value(for: provider)
+        return caps.indices.contains(number) ? caps[number].first ?? .empty : FeatureCaps.value(for: provider)
     }
 
     // MARK: The common case
@@ -87,8 +92,7 @@ package struct RegisterProcessor: Sendable {
         let binding = table[refreshed]
         let isPush = table.enabled.contains(number: binding.provider)
         guard table.flow(at: refreshed) == flow, binding.pathLength == 0, !binding.marks.contains(.needsReview),
-            isPush || binding.provider == 0, table.isInForce(binding, now: now.instant),
-            !(settings.announcedRefresh != nil && binding.marks.contains(.refreshesItself))
+            isPush || binding.provider == 0, table.isInForce(binding, now: now.instant)
         else { return nil }
 
         let granted = min(expires, limits.most)
@@ -102,7 +106,8 @@ package struct RegisterProcessor: Sendable {
         if isPush {
             plan.bookkeeping = plan.refreshed
             let number = Int(binding.provider)
-            if featureCapsAlone.indices.contains(number) { plan.featureCaps = featureCapsAlone[number] }
+            let caps = binding.marks.contains(.refreshesItself) ? refreshCapsAlone : featureCapsAlone
+            if caps.indices.contains(number) { plan.featureCaps = caps[number] }
         } else {
             plan.persist = [
                 .upsert(

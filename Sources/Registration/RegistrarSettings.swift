@@ -32,7 +32,8 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
     package var requiresAppleParam = true
-    package var announcedRefresh: Duration?
+    /// Zero: none is announced.
+    package var announcedRefresh: Duration = .seconds(130)
     /// Made from the settings of the push providers; no key of this group.
     package var push = PushAcceptance()
 
@@ -64,13 +65,17 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
             "require-apns-param", \.requiresAppleParam,
             "Count a contact for apns without pn-param as unsupported. Switch off for apps that send none; the topic of "
                 + "the provider's settings is used for them."),
-        .value(
-            "announce-refresh", \.announcedRefresh, .duration(in: .seconds(121)...maxDuration), example: "130",
-            "Ask phones that can wake by themselves to register again this long before their contact would expire "
-                + "(+sip.pnsreg). Not needed: contacts with push parameters stay."),
+        .duration(
+            "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
+            "Ask phones that can wake by themselves (+sip.pnsreg) to register again at least this long before their contact "
+                + "would expire; more than 120 s (RFC 8599). 0s: do not ask, since contacts with push parameters stay "
+                + "without it."),
     ]
 
     package func complaints() -> [SettingComplaint] {
+        guard announcedRefresh == .zero || announcedRefresh > .seconds(120) else {
+            return [SettingComplaint("must be more than 120s, or 0s", key: "announce-refresh")]
+        }
         guard minExpiry <= defaultExpiry, defaultExpiry <= maxExpiry else {
             return [SettingComplaint("must lie between min-expires and max-expires", key: "default-expires")]
         }
@@ -78,6 +83,11 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     }
 
     private static let maxDuration = Duration.seconds(31_536_000)
+}
+
+extension RegistrarSettings {
+    /// The value of `+sip.pnsreg`; `nil` where none is announced.
+    var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
 }
 
 /// The settings about time in the whole seconds that SIP counts in.

@@ -22,13 +22,17 @@ struct FeatureCapsTests {
         #expect(try registrar.register(PhoneContact.ordinary(port: 9), callID: "plain", cseq: 2).featureCaps.isEmpty)
     }
 
-    @Test func `pnsreg is announced only when the operator wants it and the device can`() throws {
+    @Test func `pnsreg is announced to a device that can wake by itself, on every refresh, unless it is switched off`()
+        throws
+    {
         var registrar = Registrar()
         let able = PhoneContact.fcm("able", after: ";+sip.pnsreg")
-        #expect(try registrar.register(able).featureCaps == [fcm])
-        registrar.settings.announcedRefresh = .seconds(130)
-        #expect(try registrar.register(able, cseq: 2).featureCaps == ["*;+sip.pns=\"fcm\";+sip.pnsreg=\"130\""])
+        for cseq in 1...3 {
+            #expect(try registrar.register(able, cseq: cseq).featureCaps == ["*;+sip.pns=\"fcm\";+sip.pnsreg=\"130\""])
+        }
         #expect(try registrar.register(PhoneContact.fcm("unable"), callID: "other").featureCaps == [fcm])
+        registrar.settings.announcedRefresh = .zero
+        #expect(try registrar.register(able, cseq: 4).featureCaps == [fcm])
     }
 
     // MARK: P6

@@ -13,7 +13,7 @@ struct RegistrarSettingsTests {
             label: [instance]
             unsupported-push: ordinary
             require-apns-param: no
-            announce-refresh: 130
+            announce-refresh: 10m
             """
         var expected = RegistrarSettings()
         expected.defaultExpiry = .seconds(600)
@@ -23,7 +23,7 @@ struct RegistrarSettingsTests {
         expected.labelSources = [.instance]
         expected.unsupportedPush = .ordinary
         expected.requiresAppleParam = false
-        expected.announcedRefresh = .seconds(130)
+        expected.announcedRefresh = .seconds(600)
         #expect(try RegistrarSettings(yaml: Array(yaml.utf8), file: "x") == expected)
     }
 
