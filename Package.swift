@@ -33,7 +33,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
-func library(_ name: String, pkgConfig: String, debian: String) -> Target {
+func library(_ name: String, pkgConfig: String?, debian: String) -> Target {
     .systemLibrary(name: name, path: "Sources/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
 }
 
@@ -53,6 +53,8 @@ let package = Package(
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
         .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
+        // It has no description for pkg-config.
+        library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 
         // Layer 1: values
@@ -71,6 +73,7 @@ let package = Package(
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module("WebSocket", ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", ["CSQLite"]),
         module("HTTP2", ["CNGHTTP2"]),
         module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
@@ -111,8 +114,9 @@ let package = Package(
         module(
             "ProxyRuntime",
             [
-                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "Resolver", "Reactor",
-                "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
             "HTTPServices",
@@ -275,6 +279,7 @@ let package = Package(
         tests(
             "sippushdTests",
             ["TestSupport", "sippushd", "Control", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
+        tests("WebSocketTests", ["WebSocket"]),
         tests("TelemetryTests", ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]

@@ -7,7 +7,7 @@ build_packages() {
 }
 
 # What etc/run needs besides.
-run_packages() { echo sip-tester curl; }
+run_packages() { echo sip-tester curl openssl; }
 
 # What the checks need besides, and what they only use when it is there.
 check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils; }

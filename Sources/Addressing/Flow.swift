@@ -5,6 +5,12 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     /// Retransmission timers run only on UDP (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 
+    /// Nobody on the way reads or changes what is sent (RFC 5630).
+    package var isSecure: Bool { self == .tls || self == .wss }
+
+    /// Whoever speaks it has made the connection: nobody listens for one there (RFC 7118).
+    package var isWebSocket: Bool { self == .ws || self == .wss }
+
     /// As it stands in a Via header field.
     package var viaName: String {
         switch self {
@@ -16,7 +22,7 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// As it stands in a `transport=` URI parameter and in settings.
+    /// As it stands in settings, and in a `transport=` URI parameter.
     package var parameterName: String {
         switch self {
         case .udp: "udp"
@@ -53,11 +59,25 @@ package struct FlowHolder: Hashable, Sendable {
     package static let here = FlowHolder(node: 0, shard: 0)
 }
 
+/// Stands for the name of a TLS server, so that a ``Flow`` can say whom it means. Which name it is, is known to whoever
+/// makes connections, and in this run of the program alone.
+package struct ServerNumber: Hashable, Sendable {
+    package let rawValue: UInt16
+
+    package init(_ rawValue: UInt16) { self.rawValue = rawValue }
+
+    /// The server is known by its address alone.
+    package static let none = ServerNumber(0)
+}
+
 /// The connection, or for UDP the pair of addresses, that a message came in on and an answer goes out on (RFC 5626).
 package struct Flow: Hashable, Sendable {
     // Small fields first, so that they share one word.
     package let transport: Transport
+    // In two halves, which stand where the fields beside them leave room.
+    private let serverHigh: UInt8
     package let holder: FlowHolder
+    private let serverLow: UInt8
     /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
     package let listener: UInt16
     /// Number of the stream connection, never used twice in a process; 0 for UDP.
@@ -65,18 +85,26 @@ package struct Flow: Hashable, Sendable {
     package let remote: Endpoint
 
     package init(
-        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, holder: FlowHolder = .here
+        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, holder: FlowHolder = .here,
+        server: ServerNumber = .none
     ) {
         self.transport = transport
         self.holder = holder
         self.listener = listener
         self.connection = connection
         self.remote = remote
+        serverHigh = UInt8(truncatingIfNeeded: server.rawValue >> 8)
+        serverLow = UInt8(truncatingIfNeeded: server.rawValue)
     }
+
+    /// Whose certificate a connection must show that is made for this flow.
+    package var server: ServerNumber { ServerNumber(UInt16(serverHigh) << 8 | UInt16(serverLow)) }
 
     /// The same way to the same peer on another connection, or on any if `connection` is 0.
     package func on(connection: UInt64) -> Flow {
-        Flow(transport: transport, listener: listener, connection: connection, remote: remote, holder: holder)
+        Flow(
+            transport: transport, listener: listener, connection: connection, remote: remote, holder: holder,
+            server: server)
     }
 
     package func hash(into hasher: inout Hasher) {

@@ -28,3 +28,68 @@ static inline long tls_memory(BIO *bio, char **bytes) { return BIO_get_mem_data(
 static inline void tls_set_strict_options(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
+
+/* Calls `found` for each name in a certificate that counts for SIP (RFC 5922 section 7.1): the URIs of its alternative
+   names, those of DNS, and the common name where there are no alternative names. */
+typedef void (*tls_name_function)(void *context, int is_uri, const unsigned char *text, size_t count);
+static inline void tls_each_name(X509 *certificate, tls_name_function found, void *context) {
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int index = 0; names && index < sk_GENERAL_NAME_num(names); index++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, index);
+        if (name->type != GEN_URI && name->type != GEN_DNS) continue;
+        const ASN1_STRING *text = name->type == GEN_URI ? name->d.uniformResourceIdentifier : name->d.dNSName;
+        found(context, name->type == GEN_URI, ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
+    }
+    if (!names) {
+        X509_NAME *subject = X509_get_subject_name(certificate);
+        int place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+        const ASN1_STRING *text = place < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, place));
+        if (text) found(context, 0, ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
+    }
+    GENERAL_NAMES_free(names);
+}
+static inline void tls_each_peer_name(const SSL *session, tls_name_function found, void *context) {
+    X509 *certificate = SSL_get0_peer_certificate(session);
+    if (certificate) tls_each_name(certificate, found, context);
+}
+
+/* What a client would find wrong with a chain, the server's own certificate first: an X509_V_ code, X509_V_OK for nothing.
+   `authorities` is a file, or null for those of the system. */
+static inline int tls_chain_fault(X509 **chain, int count, const char *authorities) {
+    X509_STORE *store = X509_STORE_new();
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    STACK_OF(X509) *others = sk_X509_new_null();
+    int fault = X509_V_ERR_OUT_OF_MEM;
+    for (int index = 1; others && index < count; index++) sk_X509_push(others, chain[index]);
+    if (store && check && others
+        && (authorities ? X509_STORE_load_file(store, authorities) : X509_STORE_set_default_paths(store)) == 1
+        && X509_STORE_CTX_init(check, store, chain[0], others) == 1
+        && X509_STORE_CTX_set_purpose(check, X509_PURPOSE_SSL_SERVER) == 1)
+        fault = X509_verify_cert(check) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(check);
+    sk_X509_free(others);
+    X509_STORE_CTX_free(check);
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return fault;
+}
+
+static inline void tls_choose_by_name(SSL_CTX *context, int (*choose)(SSL *, int *, void *), void *argument) {
+    SSL_CTX_set_tlsext_servername_callback(context, choose);
+    SSL_CTX_set_tlsext_servername_arg(context, argument);
+}
+
+static inline const char *tls_asked_name(const SSL *session) { return SSL_get_servername(session, TLSEXT_NAMETYPE_host_name); }
+
+typedef int (*tls_ticket_function)(SSL *, unsigned char *, unsigned char *, EVP_CIPHER_CTX *, EVP_MAC_CTX *, int);
+static inline void tls_set_ticket_function(SSL_CTX *context, tls_ticket_function function, void *keys) {
+    SSL_CTX_set_app_data(context, keys);
+    SSL_CTX_set_tlsext_ticket_key_evp_cb(context, function);
+}
+static inline void *tls_ticket_keys(SSL *session) { return SSL_CTX_get_app_data(SSL_get_SSL_CTX(session)); }
+
+/* Prepares what seals or opens a ticket with a secret of 64 bytes, the first half for the cipher: 1 when it is done. */
+static inline int tls_use_ticket_secret(
+    EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *secret, const unsigned char *iv, int seals) {
+    return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, secret, iv, seals) == 1
+        && hmac_set_key_sha256(mac, secret + 32, 32) == 1;
+}

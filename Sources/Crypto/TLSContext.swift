@@ -1,11 +1,22 @@
 import COpenSSL
 
+/// A certificate with its chain, the own one first, and its private key.
+package struct TLSIdentity: Hashable, Sendable {
+    package let certificate: PEM
+    package let key: PEM
+
+    package init(certificate: PEM, key: PEM) {
+        self.certificate = certificate
+        self.key = key
+    }
+}
+
 /// Certificates and rules from which TLS sessions are made: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers,
 /// no compression, no renegotiation.
 ///
 /// A changed certificate means a new context; sessions keep the old one as long as they live.
 ///
-/// - `@unchecked Sendable` because nothing changes the `SSL_CTX` after `init`, and OpenSSL locks what it counts.
+/// - `@unchecked Sendable` because nothing changes it once it was made, and OpenSSL locks what it counts.
 @safe
 package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -13,6 +24,10 @@ package final class TLSContext: @unchecked Sendable {
     private let verifiesPeer: Bool
     /// Kept alive for the ALPN callback, which holds it unretained.
     private let protocols: ProtocolList
+    /// Kept alive for their callbacks, like the contexts of the other names.
+    private var tickets: TicketKeys?
+    private var choice: CertificateChoice?
+    private var others: [TLSContext] = []
 
     // TLS 1.3 has its own list, whose defaults are Mozilla's.
     private static let ciphers =
@@ -49,20 +64,73 @@ package final class TLSContext: @unchecked Sendable {
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
-        let context = try TLSContext(isServer: true, verifiesPeer: clientAuthority != nil, protocols: protocols)
-        try context.use(certificate: certificate, key: key)
-        if let clientAuthority {
-            try context.trust(clientAuthority)
-            unsafe SSL_CTX_set_verify(context.raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
-            // Required for resumption once clients are verified.
-            let name = Array("sippushd".utf8)
-            unsafe SSL_CTX_set_session_id_context(context.raw, name, UInt32(name.count))
+        try server(
+            identities: [TLSIdentity(certificate: certificate, key: key)], protocols: protocols,
+            clients: clientAuthority.map { .mustShow($0) } ?? .unknown)
+    }
+
+    /// A context for accepting under several names: a client that asks for one gets the first identity whose certificate
+    /// is for it, else the first of all (RFC 6066 section 3).
+    package static func server(
+        identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
+        tickets: TicketKeys? = nil
+    ) throws(TLSError) -> TLSContext {
+        var contexts: [TLSContext] = []
+        for identity in identities {
+            let context = try TLSContext(isServer: true, verifiesPeer: clients != .unknown, protocols: protocols)
+            try context.use(certificate: identity.certificate, key: identity.key)
+            try context.take(clients)
+            context.offerProtocols()
+            if let tickets { context.seal(with: tickets) }
+            contexts.append(context)
         }
-        if !protocols.isEmpty {
-            let list = unsafe Unmanaged.passUnretained(context.protocols).toOpaque()
-            unsafe SSL_CTX_set_alpn_select_cb(context.raw, selectProtocol, list)
+        guard let first = contexts.first else { throw .library("no certificate") }
+        if contexts.count > 1 { first.serve(contexts) }
+        return first
+    }
+
+    /// What clients are asked for.
+    package enum ClientCertificates: Hashable, Sendable {
+        /// Nothing.
+        case unknown
+        /// A certificate, which says who they are when the authority vouches for it; none, or another, is as good as none.
+        case mayShow(PEM)
+        /// A certificate from the authority.
+        case mustShow(PEM)
+    }
+
+    private func take(_ clients: ClientCertificates) throws(TLSError) {
+        switch clients {
+        case .unknown: break
+        case .mayShow(let authority):
+            try trust(authority)
+            // Goes on with any certificate; what is wrong with it stays in the session.
+            unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
+        case .mustShow(let authority):
+            try trust(authority)
+            unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        return context
+        // Required for resumption once clients are verified.
+        let name = Array("sippushd".utf8)
+        unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+    }
+
+    private func offerProtocols() {
+        guard !protocols.wire.isEmpty else { return }
+        let list = unsafe Unmanaged.passUnretained(protocols).toOpaque()
+        unsafe SSL_CTX_set_alpn_select_cb(raw, selectProtocol, list)
+    }
+
+    private func seal(with keys: TicketKeys) {
+        tickets = keys
+        unsafe tls_set_ticket_function(raw, sealTicket, Unmanaged.passUnretained(keys).toOpaque())
+    }
+
+    private func serve(_ contexts: [TLSContext]) {
+        let names = unsafe CertificateChoice(contexts.map { unsafe $0.raw })
+        choice = names
+        others = Array(contexts.dropFirst())
+        unsafe tls_choose_by_name(raw, chooseCertificate, Unmanaged.passUnretained(names).toOpaque())
     }
 
     // MARK: Clients
@@ -170,4 +238,30 @@ private func selectProtocol(
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }
+}
+
+/// The contexts of a server with several names.
+@safe
+private final class CertificateChoice {
+    private let contexts: [OpaquePointer]
+
+    init(_ contexts: [OpaquePointer]) { unsafe self.contexts = contexts }
+
+    func use(for session: OpaquePointer, asked name: UnsafePointer<CChar>) {
+        let fitting = unsafe contexts.first { context in
+            guard let certificate = unsafe SSL_CTX_get0_certificate(context) else { return false }
+            return unsafe X509_check_host(certificate, name, 0, 0, nil) == 1
+        }
+        if let fitting = unsafe fitting { unsafe SSL_set_SSL_CTX(session, fitting) }
+    }
+}
+
+private func chooseCertificate(
+    _ session: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _ choice: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let session = unsafe session, let choice = unsafe choice, let name = unsafe tls_asked_name(session) else {
+        return SSL_TLSEXT_ERR_NOACK
+    }
+    unsafe Unmanaged<CertificateChoice>.fromOpaque(choice).takeUnretainedValue().use(for: session, asked: name)
+    return SSL_TLSEXT_ERR_OK
 }

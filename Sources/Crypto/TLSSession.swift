@@ -57,6 +57,18 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
+    /// Who the peer is by its certificate, in lower case (RFC 5922 section 7.1): the domains of its `sip:` URIs, else its
+    /// DNS names, else its common name. Empty without a certificate, and when it is not trusted.
+    package var peerNames: [String] {
+        guard verificationFailure == nil else { return [] }
+        return unsafe CertificateNames.collected { found, context in
+            unsafe tls_each_peer_name(raw, found, context)
+        }.forSIP
+    }
+
+    /// Whether the handshake was short, because the client had a ticket.
+    package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
+
     /// A text for an error code that a C library took from OpenSSL.
     package static func reason(for code: UInt) -> String { TLSError.reason(for: code) }
 

@@ -5,8 +5,10 @@ import Timekeeping
 
 /// The server side of one HTTP/1.1 connection: reads requests, one at a time, and answers them in their order.
 ///
-/// Lives on its listener's loop; the listener holds it until it ends.
-final class HTTPConnection {
+/// The listener holds it until it ends.
+///
+/// - `@unchecked Sendable` because it lives on its listener's loop and is used there alone.
+final class HTTPConnection: @unchecked Sendable {
     let stream: StreamConnection
     private let limits: HTTPListener.Limits
     private weak var listener: HTTPListener?
@@ -31,6 +33,8 @@ final class HTTPConnection {
         /// The last answer is sent, and what the peer still sends is dropped: closing with unread bytes would make the
         /// kernel take the answer back. Next: `ended`.
         case lingering
+        /// Another protocol takes over as soon as what was read with the request is kept. Next: `ended`.
+        case upgrading
         case ended
     }
 
@@ -79,7 +83,7 @@ final class HTTPConnection {
             switch phase {
             case .reading: reader.part != .body
             case .lingering: true
-            case .answering, .ended: false
+            case .answering, .upgrading, .ended: false
             }
         if isIdle, idlePlace == nil { idlePlace = listener?.becameIdle(self) }
         if !isIdle, let place = idlePlace.take() { listener?.isBusy(place) }
@@ -90,7 +94,7 @@ final class HTTPConnection {
     private func received(_ bytes: Span<UInt8>) {
         switch phase {
         case .lingering, .ended: return
-        case .answering: keep(bytes, from: 0)
+        case .answering, .upgrading: keep(bytes, from: 0)
         case .reading:
             guard !isServing else { return keep(bytes, from: 0) }
             var position = 0
@@ -159,6 +163,23 @@ final class HTTPConnection {
         armTimer()
     }
 
+    /// Answers with 101, and gives the connection away with what came after the request.
+    func upgrade(
+        _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
+        _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+    ) {
+        guard case .answering = phase else { return }
+        listener?.answered(101)
+        stream.send(HTTPResponse(status: 101, fields: fields).bytes(at: date, staysOpen: true))
+        phase = .upgrading
+        loop.post { [self] in
+            guard case .upgrading = phase else { return }
+            let early = pending
+            end()
+            take(stream, early)
+        }
+    }
+
     private func refuse(_ fault: HTTPFault) {
         let response = HTTPResponse(status: fault.status, text: fault.reason)
         listener?.answered(fault.status)
@@ -190,7 +211,7 @@ final class HTTPConnection {
         switch phase {
         case .reading where reader.part != .none: refuse(HTTPFault(408, "the request did not come in time"))
         case .reading, .lingering: close()
-        case .answering, .ended: break
+        case .answering, .upgrading, .ended: break
         }
     }
 }

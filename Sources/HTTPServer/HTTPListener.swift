@@ -69,13 +69,16 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given; returns it with the port that was chosen for port
-    /// 0.
+    /// Listens on one more address, with TLS if a context is given; connections from `balancers` begin with a PROXY header.
+    /// Returns the address with the port that was chosen for port 0.
     @discardableResult
-    package func listen(on endpoint: Endpoint, tls: TLSContext? = nil) throws(SystemError) -> Endpoint {
+    package func listen(
+        on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = []
+    ) throws(SystemError) -> Endpoint {
         let socket = try StreamListener(
             boundTo: endpoint, on: loop, tls: tls, limit: .max, connectionLimits: streamLimits
         ) { [weak self] stream in self?.accepted(stream) }
+        socket.balancers = balancers
         sockets.append(socket)
         return socket.local
     }
@@ -179,6 +182,12 @@ package final class HTTPListener: @unchecked Sendable {
 
     func answer(_ number: UInt64, with response: HTTPResponse) {
         waiting.removeValue(forKey: number)?.answer(response, at: date)
+    }
+
+    func upgrade(
+        _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+    ) {
+        waiting.removeValue(forKey: number)?.upgrade(fields, at: date, on: loop, take)
     }
 
     var date: UnixTime { loop.moment.date }

@@ -1,4 +1,4 @@
-import Reactor
+package import Reactor
 
 /// The right to answer one request, once, now or later, from any thread.
 ///
@@ -23,13 +23,25 @@ package final class HTTPReply: Sendable {
     }
 
     package func send(_ response: HTTPResponse) {
+        use { $0.answer($1, with: response) }
+    }
+
+    /// Takes the connection over for another protocol (RFC 9110 section 7.8): the client is told so by 101 with these
+    /// fields, and `take` gets what it has sent since.
+    package func upgrade(
+        _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+    ) {
+        use { $0.upgrade($1, fields, take) }
+    }
+
+    private func use(_ body: @escaping @Sendable (Unanswered, UInt64) -> Void) {
         let isFirst = isSent.withLock { isSent in
             defer { isSent = true }
             return !isSent
         }
         precondition(isFirst, "a request is answered once")
         let (listener, number) = (listener, number)
-        loop.dispose { listener.answer(number, with: response) }
+        loop.dispose { body(listener, number) }
     }
 
     /// The listener, which may be closed and gone before the answer is known.
@@ -39,5 +51,11 @@ package final class HTTPReply: Sendable {
         init(_ listener: HTTPListener) { self.listener = listener }
 
         func answer(_ number: UInt64, with response: HTTPResponse) { listener?.answer(number, with: response) }
+
+        func upgrade(
+            _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+        ) {
+            listener?.upgrade(number, fields, take)
+        }
     }
 }

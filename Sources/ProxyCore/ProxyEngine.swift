@@ -46,6 +46,10 @@ package final class ProxyEngine {
     var hasToldOfOwnHop = false
     /// What the upstream's name stands for, as far as it was looked up.
     var upstreamPlaces: [Endpoint] = []
+    /// Stands for that name.
+    var upstreamServer = ServerNumber.none
+    /// The names that the peers of open connections have proved, by the connections' numbers.
+    var provedNames: [UInt64: [String]] = [:]
 
     var tags: Tags
     /// Realms that phones show us passwords for.
@@ -114,7 +118,7 @@ package final class ProxyEngine {
     // MARK: What happened
 
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
-        let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow.remote))
+        let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
         counters.count(Counter(request.method))
         switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
         case .new(let key): dispatch(incoming.unmatched(key), now: now)
@@ -140,7 +144,7 @@ package final class ProxyEngine {
         counters.count(Counter(answer.status))
         let via = answer.frame.viaAddition(source: flow.remote)
         let bytes = answer.frame.response(answer.status, toTag: tags.next(), viaAddition: via, fields: [])
-        guard isTrusted(flow.remote) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
+        guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
         act(.send(bytes, on: flow))
     }
 
@@ -220,7 +224,7 @@ package final class ProxyEngine {
             refuse(incoming, refusal.status, fields: refusal.fields, now: now)
             return false
         }
-        if incoming.request.uri.scheme == .sips {
+        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
             refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
             return false
         }

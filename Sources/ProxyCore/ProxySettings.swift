@@ -10,26 +10,42 @@ package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// One address with one port, for a PBX that shares its address with phones.
     case endpoint(Endpoint)
+    /// Whoever has a certificate for that name, which is in lower case.
+    case name(String)
 
     package init?(_ text: String) {
         if let block = AddressBlock(text) {
             self = .block(block)
         } else if let endpoint = Endpoint(text) {
             self = .endpoint(endpoint)
+        } else if Self.isName(text) {
+            self = .name(text.lowercased())
         } else {
             return nil
         }
     }
 
-    package static let settingType = SettingType<TrustedPeer>.parsed("address block") { text throws(SettingComplaint) in
+    /// A host name with a letter at the end of its last label: what else looks like one is a mistyped address.
+    private static func isName(_ text: String) -> Bool {
+        text.utf8.count <= 253
+            && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
+                (1...63).contains(label.utf8.count)
+                    && label.utf8.allSatisfy { $0 == 45 || $0 == 95 || 48...57 ~= $0 || 65...90 ~= $0 & 0xdf }
+            } && text.contains(".") && text.last?.isLetter == true
+    }
+
+    package static let settingType = SettingType<TrustedPeer>.parsed("address block or name") {
+        text throws(SettingComplaint) in
         guard let peer = TrustedPeer(text) else {
-            throw SettingComplaint("expected an address, a CIDR block such as 192.0.2.0/24, or address:port")
+            throw SettingComplaint(
+                "expected an address, a CIDR block such as 192.0.2.0/24, address:port, or the name in a certificate")
         }
         return peer
     } print: { peer in
         switch peer {
         case .block(let block): block.description
         case .endpoint(let endpoint): endpoint.description
+        case .name(let name): name
         }
     }
 
@@ -42,7 +58,20 @@ package enum TrustedPeer: Hashable, Sendable {
         switch self {
         case .block(let block): block.contains(source.address)
         case .endpoint(let endpoint): endpoint == source
+        case .name: false
         }
+    }
+
+    func matches(name: String) -> Bool { self == .name(name) }
+}
+
+extension SettingType<AddressBlock> {
+    package static let addressBlock = SettingType<AddressBlock>.parsed("address block") {
+        text throws(SettingComplaint) in
+        guard let block = AddressBlock(text) else { throw SettingComplaint("expected ADDRESS or ADDRESS/LENGTH") }
+        return block
+    } print: {
+        $0.description
     }
 }
 

@@ -10,24 +10,37 @@ struct BoundSockets {
     private(set) var sockets: [UInt16: UDPSocket] = [:]
     /// They accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []
+    private var webSocketListeners: [WebSocketListener] = []
     private(set) var listeners: [Listener] = []
 
-    init(_ settings: DaemonSettings, _ limits: FlowLimits, _ streams: StreamFlows, on loop: EventLoop)
-        throws(StartError)
-    {
+    init(
+        _ settings: DaemonSettings, _ limits: FlowLimits, _ streams: StreamFlows, tls: ListenerTLS, on loop: EventLoop
+    ) throws(StartError) {
         for (index, address) in settings.listen.enumerated() {
             let number = UInt16(truncatingIfNeeded: index)
             var endpoint = address.endpoint
             do {
-                if address.transport == .udp {
+                switch address.transport {
+                case .udp:
                     let socket = try UDPSocket(boundTo: endpoint, on: loop)
                     endpoint = socket.local
                     sockets[number] = socket
-                } else {
+                case .ws, .wss:
+                    let listener = try WebSocketListener(
+                        boundTo: endpoint, on: loop, tls: address.transport == .wss ? tls.web : nil,
+                        origins: settings.webSocket.origins, limits: limits,
+                        balancers: settings.loadBalancers
+                    ) { stream, early in
+                        streams.accepted(webSocket: stream, early: early, by: number, transport: address.transport)
+                    }
+                    endpoint = listener.local
+                    webSocketListeners.append(listener)
+                case .tcp, .tls:
                     let listener = try StreamListener(
-                        boundTo: endpoint, on: loop, limit: .max,
+                        boundTo: endpoint, on: loop, tls: address.transport == .tls ? tls.server : nil, limit: .max,
                         connectionLimits: StreamFlows.streamLimits(limits)
-                    ) { stream in streams.accepted(stream, by: number) }
+                    ) { stream in streams.accepted(stream, by: number, transport: address.transport) }
+                    listener.balancers = settings.loadBalancers
                     endpoint = listener.local
                     streamListeners.append(listener)
                 }
@@ -39,6 +52,13 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
+    }
+
+    /// Takes renewed certificates for the connections from now on.
+    func replaceTLS(_ tls: ListenerTLS) {
+        guard let server = tls.server, let web = tls.web else { return }
+        for listener in streamListeners where listener.tls != nil { listener.tls = server }
+        for listener in webSocketListeners { listener.replaceTLS(web) }
     }
 
     /// The host and port that Via and Record-Route carry.

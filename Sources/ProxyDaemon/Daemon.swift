@@ -41,6 +41,7 @@ package final class Daemon: @unchecked Sendable {
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     private let bound: BoundSockets
+    private let tls: ListenerTLS
     private var control: ControlService?
     private var signals: [SignalWatch] = []
 
@@ -72,12 +73,15 @@ package final class Daemon: @unchecked Sendable {
         let access = settings.api.access(settings.limits)
         api = APIService(access, loop: loop, keys: keys, log: log)
         admin = APIService(settings.admin.access(like: access), loop: loop, keys: keys, log: log)
+        tls = try ListenerTLS(settings.tls, on: loop)
         do {
-            streams = try StreamFlows(loop: loop, limits: flowLimits, log: log)
+            streams = try StreamFlows(
+                loop: loop, limits: flowLimits, tls: tls.setup, pingInterval: settings.webSocket.pingInterval,
+                log: log)
         } catch {
             throw StartError("no timer: \(error)")
         }
-        bound = try BoundSockets(settings, flowLimits, streams, on: loop)
+        bound = try BoundSockets(settings, flowLimits, streams, tls: tls, on: loop)
         do {
             push = try PushService(loop: loop, settings: settings.push, log: log)
         } catch {
@@ -90,7 +94,7 @@ package final class Daemon: @unchecked Sendable {
         let engine = try await Self.makeEngine(
             settings, listeners: bound.listeners, store: store, seal: dialogKeys.sealer, vapidKey: push.vapidKey,
             log: log, now: loop.moment)
-        let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)))
+        let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
             services: ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) }), log: log)
@@ -201,6 +205,15 @@ package final class Daemon: @unchecked Sendable {
 
     // MARK: Reload
 
+    private func reloadTLS() {
+        do throws(StartError) {
+            try tls.load(settings.tls)
+            bound.replaceTLS(tls)
+        } catch {
+            log.error("certificate not reloaded, the old one stays", [.reason: .text(error.description)])
+        }
+    }
+
     /// Reads the settings again, on SIGHUP: takes over what may change, and logs what needs a restart.
     private func reload() async {
         let changed: DaemonSettings
@@ -216,6 +229,7 @@ package final class Daemon: @unchecked Sendable {
         log.setLevel(settings.log.level)
         let engineSettings = settings.engineSettings
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
+        reloadTLS()
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()

@@ -40,6 +40,7 @@ extension DaemonSettings {
         var keys: [String] = []
         if domains != other.domains { keys.append("domains") }
         if listen != other.listen { keys.append("listen") }
+        if loadBalancers != other.loadBalancers { keys.append("load-balancers") }
         if advertise != other.advertise { keys.append("advertise") }
         if store != other.store { keys.append("store") }
         if control != other.control { keys.append("control") }
@@ -49,6 +50,7 @@ extension DaemonSettings {
         if push != other.push { keys.append("push") }
         if api != other.api { keys.append("api") }
         if admin != other.admin { keys.append("admin") }
+        if webSocket != other.webSocket { keys.append("websocket") }
         if log.format != other.log.format { keys.append("log.format") }
         if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
             keys.append("limits.wrong-logins-per-source")
@@ -62,6 +64,7 @@ extension DaemonSettings {
         trusted = other.trusted
         stripHeaders = other.stripHeaders
         upstream = other.upstream
+        tls = other.tls
         call = other.call
         log.level = other.log.level
         let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)

@@ -2,6 +2,7 @@ package import Addressing
 import Bytes
 package import HTTPServices
 package import ProxyCore
+package import ProxyRuntime
 package import PushDelivery
 package import Registration
 import SIPGrammar
@@ -21,9 +22,9 @@ package struct ListenAddress: Hashable, Sendable {
         "transport:address:port"
     ) { text throws(SettingComplaint) in
         let parts = text.split(separator: ":", maxSplits: 1)
-        guard parts.count == 2, let transport = Transport(parameter: parts[0]), transport == .udp || transport == .tcp,
+        guard parts.count == 2, let transport = Transport(parameter: parts[0]),
             let endpoint = Endpoint(parts[1])
-        else { throw SettingComplaint("expected udp:ADDRESS:PORT or tcp:ADDRESS:PORT, IPv6 in brackets") }
+        else { throw SettingComplaint("expected udp, tcp, tls, ws or wss, then :ADDRESS:PORT, IPv6 in brackets") }
         return ListenAddress(transport: transport, endpoint: endpoint)
     } print: {
         "\($0.transport.parameterName):\($0.endpoint)"
@@ -45,6 +46,9 @@ package struct DaemonSettings: SettingsGroup {
         ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060)),
         ListenAddress(transport: .tcp, endpoint: Endpoint(.anyV4, 5060)),
     ]
+    package var tls = TLSSettings()
+    package var webSocket = WebSocketSettings()
+    package var loadBalancers: [AddressBlock] = []
     package var advertise: String?
     package var store = "/var/lib/sippushd/sippushd.db"
     package var control = "/run/sippushd/control.sock"
@@ -71,7 +75,12 @@ package struct DaemonSettings: SettingsGroup {
         ).required(),
         .list(
             "listen", of: ListenAddress.settingType, \.listen,
-            "Where SIP is spoken: a list of transport:address:port. IPv6 addresses stand in brackets."),
+            "Where SIP is spoken: a list of transport:address:port with udp, tcp, tls, ws or wss (WebSocket). IPv6 addresses stand in brackets."
+        ),
+        .list(
+            "load-balancers", of: .addressBlock, \.loadBalancers, example: "[192.0.2.20]",
+            "Load balancers before the tcp, tls, ws and wss addresses, as CIDR blocks: their connections must begin with a PROXY header (version 1 or 2), and count as the peer's that it names."
+        ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
             "The host name or address that others reach this daemon by; it is written into Via and Record-Route. Without it the listener's own address is used, or this machine's first address when it listens on all."
@@ -81,7 +90,7 @@ package struct DaemonSettings: SettingsGroup {
         .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The PBX's addresses: CIDR blocks, or address:port when it shares its address with phones. INVITEs from there go to our users without a challenge."
+            "The PBX's addresses: CIDR blocks, address:port when it shares its address with phones, or the name in its certificate (tls.client-ca-file). INVITEs from there go to our users without a challenge."
         ),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
@@ -89,8 +98,10 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP. Without it phones call each other directly."
+            "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it phones call each other directly."
         ),
+        .group("tls", \.tls, "TLS for SIP."),
+        .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls."),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
@@ -104,9 +115,13 @@ package struct DaemonSettings: SettingsGroup {
 
     package func complaints() -> [SettingComplaint] {
         var found: [SettingComplaint] = []
+        if tls.certFile == nil, tls.certificates.isEmpty, listen.contains(where: \.transport.isSecure) {
+            found.append(
+                SettingComplaint("expected tls.cert-file and tls.key-file for a tls or wss address", key: "listen"))
+        }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         // A name without a transport is asked for what is spoken here.
-        if let transport = upstream.flatMap({ $0.numeric?.0 ?? $0.transport }),
+        if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {
             let name = transport.parameterName

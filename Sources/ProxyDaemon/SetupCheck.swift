@@ -13,6 +13,12 @@ package enum SetupCheck {
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
         var check = Check(file: file, date: date)
         check.push(settings.push)
+        check.listener(settings.tls.certFile, settings.tls.keyFile, "tls")
+        for (name, pair) in settings.tls.certificates.sorted(by: { $0.key < $1.key }) {
+            check.listener(pair.certFile, pair.keyFile, "tls.certificates.\(name)")
+        }
+        check.authority(settings.tls.caFile)
+        check.authority(settings.tls.clientCAFile, "client-ca-file")
         check.listener(settings.api.certFile, settings.api.keyFile, "api")
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
         check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")

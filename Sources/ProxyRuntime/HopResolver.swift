@@ -9,11 +9,15 @@ import Resolver
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
+    private let tls: TLSSetup
 
     /// `spoken` are the transports of the daemon's listeners. The system's name servers are asked unless others are
     /// given.
-    package init(loop: EventLoop, spoken: Set<Transport>, servers: [Endpoint]? = nil) throws(StartError) {
-        self.spoken = spoken
+    package init(
+        loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
+    ) throws(StartError) {
+        self.spoken = spoken.filter { !$0.isWebSocket }
+        self.tls = tls
         do {
             resolver = try DNSResolver(on: loop, servers: servers)
         } catch {
@@ -29,12 +33,17 @@ package final class HopResolver {
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)
-        let spoken = spoken
+        let (spoken, tls) = (spoken, tls)
         resolver.resolve(query) { outcome in
             let candidates = (try? outcome.get()) ?? []
             done(
-                candidates.filter { spoken.contains($0.transport) }
-                    .map { ResolvedHop(transport: $0.transport, endpoint: $0.endpoint) })
+                candidates.compactMap { candidate in
+                    guard spoken.contains(candidate.transport) else { return nil }
+                    let server = candidate.transport.isSecure ? tls.number(of: query.host) : ServerNumber.none
+                    return server.map {
+                        ResolvedHop(transport: candidate.transport, endpoint: candidate.endpoint, server: $0)
+                    }
+                })
         }
     }
 }

@@ -72,12 +72,23 @@ package actor ProxyShard {
             let message = batch.withBytes(at: index) { bytes in
                 Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
             }
-            if let message { received(message, on: flow, now: now) } else { engine.flowAlive(flow, now: now) }
+            if let message {
+                received(message, on: flow, now: now)
+            } else {
+                answerSTUN(in: batch, at: index, on: flow)
+                engine.flowAlive(flow, now: now)
+            }
         }
         runActions()
     }
 
-    /// CRLF keep-alives in UDP are tolerated and not answered; STUN (first two bits 00) is not spoken here.
+    /// RFC 5626 section 4.4.2: nothing is kept of the question.
+    private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
+        guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
+        sockets[flow.listener]?.queue(answer, to: flow.remote)
+    }
+
+    /// STUN, or CRLF, which over UDP is tolerated and not answered.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -97,8 +108,17 @@ package actor ProxyShard {
 
     /// Takes one whole message of a stream. All that follows from it is done before this returns, so that the caller
     /// sees the answers pile up before it takes the next message.
-    func streamMessageReceived(_ bytes: Span<UInt8>, head: MessageHead? = nil, on flow: Flow) -> StreamMessage {
-        let message = reader.read(bytes, isStream: true, head: head)
+    ///
+    /// - Parameters:
+    ///   - bytes: the message.
+    ///   - head: what was read of it already.
+    ///   - isCut: whether the transport says where it ends, so that it needs no Content-Length.
+    ///   - flow: where it came from.
+    /// - Returns: what it was.
+    func streamMessageReceived(
+        _ bytes: Span<UInt8>, head: MessageHead? = nil, isCut: Bool = false, on flow: Flow
+    ) -> StreamMessage {
+        let message = reader.read(bytes, isStream: !isCut, head: head)
         received(message, on: flow, now: loop.moment)
         runActions()
         switch message {
@@ -109,6 +129,8 @@ package actor ProxyShard {
     }
 
     func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
+
+    func namesProved(_ names: [String], on flow: Flow) -> Bool { engine.namesProved(names, on: flow) }
 
     private func received(_ message: ReadMessage, on flow: Flow, now: Moment) {
         switch message {

@@ -43,14 +43,16 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets.
-        unsafe event_config_set_max_dispatch_interval(configuration, nil, 256, 0)
+        // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets; and
+        // after that long, so that a crowd of handshakes does not.
+        var longest = timeval(.milliseconds(4))
+        unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
         guard let base = unsafe event_base_new_with_config(configuration) else {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // Before the first event. What asks for no turn of its own gets the second.
+        // Before the first event. What asks for no turn of its own gets the one in the middle, which is the usual one.
         unsafe event_base_priority_init(base, LoopTurn.count)
         // Unretained: the event is freed in deinit, before the loop's memory goes.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()

@@ -87,8 +87,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// The number of the connection. No other connection of this process has it, and none has 0.
     package let id: UInt64
-    /// `0.0.0.0:0` on Unix-domain sockets.
-    package let remote: Endpoint
+    /// `0.0.0.0:0` on Unix-domain sockets. Behind a load balancer it is the address that the balancer names.
+    private(set) package var remote: Endpoint
     /// The address of our own side, which is known once it is connected.
     private(set) package var local: Endpoint
     /// The TLS session, `nil` on plain connections.
@@ -187,6 +187,45 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
+    /// Reads the PROXY header with which a load balancer begins, and takes the address of the one it speaks for; before
+    /// ``start(_:)``.
+    ///
+    /// - Parameter done: called once, on the loop, with whether there was such a header in time.
+    /// - Throws: when the system has nothing left to wait with.
+    func readProxyHeader(_ done: @escaping (Bool) -> Void) throws(SystemError) {
+        guard let descriptor = pendingDescriptor?.number else { return }
+        let timer = try LoopTimer(on: loop) { [weak self] in self?.proxyHeaderEnded(done, isGood: false) }
+        timer.arm(at: SystemClock.now + limits.openTimeout)
+        openTimer = timer
+        let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] _ in
+            self?.proxyHeaderArrived(descriptor, done)
+        }
+        try watch.watch(for: .read)
+        connecting = watch
+    }
+
+    private func proxyHeaderArrived(_ descriptor: Int32, _ done: @escaping (Bool) -> Void) {
+        let room = unsafe loop.streams.room(upTo: ProxyHeader.longest)
+        guard let count = unsafe try? System.peek(descriptor, into: room), count > 0 else {
+            return proxyHeaderEnded(done, isGood: false)
+        }
+        switch unsafe ProxyHeader(Span(_unsafeElements: room).extracting(first: count)) {
+        case .incomplete: break
+        case .invalid: proxyHeaderEnded(done, isGood: false)
+        case .header(let length, let source):
+            let header = unsafe UnsafeMutableBufferPointer(rebasing: room[..<length])
+            let taken = unsafe try? System.receive(descriptor, into: header)
+            if let source { remote = source }
+            proxyHeaderEnded(done, isGood: taken == length)
+        }
+    }
+
+    private func proxyHeaderEnded(_ done: (Bool) -> Void, isGood: Bool) {
+        connecting = nil
+        openTimer = nil
+        done(isGood)
+    }
+
     private func connectFinished() {
         guard state == .connecting, let descriptor = pendingDescriptor?.number else { return }
         connecting = nil
@@ -257,6 +296,15 @@ package final class StreamConnection: @unchecked Sendable {
         guard state == .open else { return }
         wantsReading = isOn
         updateReading()
+    }
+
+    /// Gives the open connection to another owner, who gets `unread` again: what the former one was lent and did not use.
+    package func handOver(to handlers: Handlers, unread: [UInt8]) {
+        guard state == .open else { return }
+        self.handlers = handlers
+        kept = unread + kept
+        setReading(true)
+        endTurn()
     }
 
     /// Ends the turn of a handler that leaves bytes it could use. They are offered again when whatever else is ready

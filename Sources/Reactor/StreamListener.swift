@@ -15,6 +15,10 @@ package final class StreamListener: @unchecked Sendable {
     private(set) package var connectionCount = 0
     /// The context for connections that are accepted from now on. It is replaced when certificates change.
     package var tls: TLSContext?
+    /// Those whose connections begin with a PROXY header, and must.
+    package var balancers: [AddressBlock] = []
+    /// Their connections whose header has not come yet.
+    private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
     private let limit: Int
@@ -100,6 +104,19 @@ package final class StreamListener: @unchecked Sendable {
         let connection = StreamConnection(
             descriptor, on: loop, tls: session, limits: connectionLimits,
             ended: { loop.dispose { listener?.connectionEnded() } })
+        guard balancers.contains(where: { $0.contains(connection.remote.address) }) else { return accepted(connection) }
+        let number = connection.id
+        unannounced[number] = connection
+        do {
+            try connection.readProxyHeader { [weak listener] isGood in listener?.announced(number, isGood) }
+        } catch {
+            unannounced[number] = nil
+        }
+    }
+
+    /// A balancer has said whom a connection is from; one on which it did not is closed.
+    private func announced(_ number: UInt64, _ isGood: Bool) {
+        guard let connection = unannounced.removeValue(forKey: number), isGood else { return }
         accepted(connection)
     }
 

@@ -102,6 +102,13 @@ extension System {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
+    /// As ``receive(_:into:)``, but what was read stays to be read again.
+    static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
+        try attempt("recv") {
+            unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
+        }
+    }
+
     /// How many of the bytes left; `nil` when the socket's buffer is full.
     static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
         unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in

@@ -15,10 +15,12 @@ final class TLSStream {
     private final class Box {
         weak var connection: StreamConnection?
         let session: TLSSession
+        let turn: LoopTurn
 
-        init(_ connection: StreamConnection, _ session: TLSSession) {
+        init(_ connection: StreamConnection, _ session: TLSSession, _ turn: LoopTurn) {
             self.connection = connection
             self.session = session
+            self.turn = turn
         }
     }
 
@@ -36,11 +38,12 @@ final class TLSStream {
         else { throw SystemError(call: "bufferevent_new", code: ENOMEM) }
         _ = connected.release()
         unsafe self.raw = raw
-        let box = unsafe Unmanaged.passRetained(Box(connection, session))
+        let box = unsafe Unmanaged.passRetained(Box(connection, session, turn))
         unsafe self.box = box
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
-        unsafe bufferevent_priority_set(raw, turn.rawValue)
+        // When thousands come at once, their handshakes wait for what open connections have to say.
+        unsafe bufferevent_priority_set(raw, session.isServer ? LoopTurn.last.rawValue : turn.rawValue)
         // The peer that ends TCP without close_notify is no different from one that ends plain TCP.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
@@ -129,6 +132,7 @@ final class TLSStream {
         guard let connection = box.connection else { return }
         let what = Int32(what)
         if what & BEV_EVENT_CONNECTED != 0 {
+            unsafe bufferevent_priority_set(raw, box.turn.rawValue)
             connection.handshakeFinished()
         } else if what & BEV_EVENT_TIMEOUT != 0 {
             connection.failed(what & BEV_EVENT_WRITING != 0 ? .outputStalled : .idle)

@@ -91,8 +91,8 @@ struct ContactRegistration {
             }
             asked.append(contact)
         }
-        // No request could be sent to a `sips:` contact, because no hop is protected (RFC 5630 section 5.3).
-        if asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
+        // No request could be sent to a `sips:` contact over a hop that is not protected (RFC 5630 section 5.3).
+        if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {

@@ -27,6 +27,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case missedCallStored, missedCallReported
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowGaveWay, flowNoRequest, flowNotProved, flowIdle, flowNotReading
+    case tlsFull, tlsResumed, tlsRefusedIncoming, tlsRefusedOutgoing
     case udpReceiveDropped, udpSendDropped
     case httpRequest, httpRefused
     case storeCommit, storeChange, storeFailure
@@ -85,6 +86,10 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .flowNotProved: Self.flowDropped("not-proved")
         case .flowIdle: Self.flowDropped("idle")
         case .flowNotReading: Self.flowDropped("not-reading")
+        case .tlsFull: Self.handshake("full")
+        case .tlsResumed: Self.handshake("resumed")
+        case .tlsRefusedIncoming: Self.handshake("failed-incoming")
+        case .tlsRefusedOutgoing: Self.handshake("failed-outgoing")
         case .udpReceiveDropped:
             MetricName(
                 "sippushd_udp_receive_drops_total", "Datagrams that the kernel dropped because we did not read in time."
@@ -142,6 +147,10 @@ package enum Counter: Int, CaseIterable, Sendable {
 
     private static func flow(_ event: String) -> MetricName {
         MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections.")
+    }
+
+    private static func handshake(_ outcome: String) -> MetricName {
+        MetricName("sippushd_tls_handshakes_total", labels: "outcome=\"\(outcome)\"", "TLS handshakes of SIP.")
     }
 
     private static func flowDropped(_ reason: String) -> MetricName {

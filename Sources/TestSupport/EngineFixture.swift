@@ -8,10 +8,10 @@ import SIPMessage
 package import Telemetry
 package import Timekeeping
 
-/// An engine as the simulated network has it: one UDP and one TCP listener, a trusted PBX, FCM for pushes, no passwords.
+/// An engine as the simulated network has it: one UDP and one TCP listener, on request TLS and WebSocket as well, a trusted PBX, FCM for pushes, no passwords.
 package enum EngineFixture {
     package static func engine(
-        _ stored: StoredState, seed: UInt64, log: Log = .silent,
+        _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
         startedAt date: UnixTime = UnixTime(seconds: 1_790_000_000),
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> ProxyEngine {
@@ -22,11 +22,20 @@ package enum EngineFixture {
         settings.configuredProviders = [.fcm]
         change(&settings)
         let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
-        let identity = LocalIdentity(
-            listeners: [
-                Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
-                Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
-            ], domains: settings.domains)
+        var listeners = [
+            Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
+            Listener(number: 1, transport: .tcp, bound: proxy, sentBy: ByteString("10.0.0.1:5060")),
+        ]
+        if hasTLS {
+            let address = proxy.address
+            listeners += [
+                Listener(
+                    number: 2, transport: .tls, bound: Endpoint(address, 5061), sentBy: ByteString("10.0.0.1:5061")),
+                Listener(
+                    number: 3, transport: .wss, bound: Endpoint(address, 443), sentBy: ByteString("10.0.0.1:443")),
+            ]
+        }
+        let identity = LocalIdentity(listeners: listeners, domains: settings.domains)
         var random = SeededGenerator(seed: seed)
         let reader = MessageReader()
         let functions = ProxyFunctions(

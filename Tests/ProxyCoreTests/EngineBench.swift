@@ -21,10 +21,10 @@ final class EngineBench {
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
     init(
-        users: UserDirectory = UserDirectory(), seed: UInt64 = 1, log: Log = .silent,
+        users: UserDirectory = UserDirectory(), seed: UInt64 = 1, log: Log = .silent, hasTLS: Bool = false,
         _ change: (inout ProxySettings) -> Void = { _ in }
     ) {
-        engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, change)
+        engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, hasTLS: hasTLS, change)
     }
 
     /// With bob's phone, or another contact of his, registered.

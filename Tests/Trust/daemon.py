@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 
+from edge import Authority
 from sip import Inbox, Listener, Phone, fresh
 
 PUSHES = "provider-key-PLANTED"
@@ -111,7 +112,7 @@ class Settings:
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
-            free = any(part in here for part in ("mobile-apps.",))
+            free = any(part in here for part in ("mobile-apps.", "tls.certificates."))
             if not free and here not in self.known:
                 continue
             if isinstance(value, dict):
@@ -124,7 +125,7 @@ class Settings:
 class Daemon:
     """One daemon in a folder of its own."""
 
-    def __init__(self, name, suite, settings, pbx_host=None):
+    def __init__(self, name, suite, settings, pbx_host=None, edge=False):
         self.name, self.suite, self.values = name, suite, settings
         self.folder = os.path.join(suite.folder, name)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
@@ -135,6 +136,12 @@ class Daemon:
         self.process, self.key = None, None
         self.lock = threading.Lock()
         self.pbx = None
+        self.authority = None
+        if edge:
+            self.tls_port, self.ws_port, self.wss_port = (suite.free_port() for _ in range(3))
+            self.authority = Authority(os.path.join(self.folder, "pki"))
+            self.certificate = self.authority.issue("server", "DNS:sip.example.net,DNS:example.net")
+            self.other = self.authority.issue("other-server", "DNS:sip.example.org")
         if pbx_host:
             self.pbx = PBX(pbx_host, suite.free_port(), self.address)
 
@@ -157,6 +164,17 @@ class Daemon:
             "api": {"listen": f'["{self.host}:{self.api_port}"]'},
             "admin": {"listen": f'["{self.host}:{self.admin_port}"]'},
         }
+        if self.authority:
+            places = {"udp": self.port, "tcp": self.port, "tls": self.tls_port, "ws": self.ws_port, "wss": self.wss_port}
+            base["listen"] = "[" + ", ".join(f'"{kind}:{self.host}:{port}"' for kind, port in places.items()) + "]"
+            base["trusted"] = "[127.2.0.0/16, pbx.example.net]"
+            base["tls"] = {
+                "cert-file": self.certificate[0], "key-file": self.certificate[1],
+                "ca-file": self.authority.file, "client-ca-file": self.authority.file,
+                "certificates": {"org": {"cert-file": self.other[0], "key-file": self.other[1]}},
+            }
+            base["load-balancers"] = "[127.4.0.0/16]"
+            base["websocket"] = {"origins": "[https://phone.example.net]", "ping-interval": "5s"}
         for name in self.suite.settings.known:
             if name.split(".")[-1] == "strip-headers":
                 value = "[X-Evil]"

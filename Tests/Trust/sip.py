@@ -242,8 +242,8 @@ class Agent(Inbox):
             self.send(request)
             rest = limit - time.monotonic()
             answer = self.response(request.call_id, request.method,
-                                   rest if self.transport == "TCP" else min(wait, max(rest, 0.05)))
-            if answer or time.monotonic() >= limit or self.transport == "TCP":
+                                   rest if self.transport != "UDP" else min(wait, max(rest, 0.05)))
+            if answer or time.monotonic() >= limit or self.transport != "UDP":
                 if answer and request.method == "INVITE" and answer.status >= 300:
                     self.send(self.ack_failure(request, answer))
                 return answer

@@ -115,7 +115,8 @@ class Suite:
         def begin(name):
             settings = self.stages[name]
             # Known before it starts, so that it is ended whatever becomes of that.
-            self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"))
+            self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"),
+                                        edge=settings.get("edge", False))
             self.daemons[name].start()
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

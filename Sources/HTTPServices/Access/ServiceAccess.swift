@@ -65,7 +65,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 
 extension SettingComplaint {
     /// A complaint unless both files are named, or neither.
-    static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
+    package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]
         case (nil, _?): [SettingComplaint("expected cert-file beside it", key: "key-file")]

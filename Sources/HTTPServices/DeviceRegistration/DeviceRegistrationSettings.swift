@@ -1,4 +1,5 @@
 package import Addressing
+import ProxyCore
 package import Settings
 
 /// How a webhook's signature is written.
@@ -17,20 +18,13 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
 
     package init() {}
 
-    private static let block = SettingType<AddressBlock>.parsed("address block") { text throws(SettingComplaint) in
-        guard let block = AddressBlock(text) else { throw SettingComplaint("expected ADDRESS or ADDRESS/LENGTH") }
-        return block
-    } print: {
-        $0.description
-    }
-
     package static let schema: [Setting<DeviceRegistrationSettings>] = [
         .duration(
             "history", in: .seconds(60) ... .seconds(3650 * 86_400), \.historyAge,
             "How long the outcome of a tracked request can be asked for."),
         .choice("webhook-signature", \.signature, "How webhooks write their signature: base64 or hex."),
         .list(
-            "webhook-receivers", of: block, \.privateReceivers, example: "[10.1.2.0/24]",
+            "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
             "Private addresses that webhooks may go to; all public ones are allowed. Never our own listeners."),
         .bool("webhook-plain-http", \.allowsPlainWebhooks, "Whether callback URLs may be http."),
         .path(

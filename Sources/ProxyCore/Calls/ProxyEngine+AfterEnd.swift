@@ -85,7 +85,7 @@ extension ProxyEngine {
                 let client = transactions.makeClientTransaction()
             else { continue }
             let incoming = IncomingRequest(
-                request, on: ended.source, isTrusted: isTrusted(ended.source.remote))
+                request, on: ended.source, isTrusted: isTrusted(ended.source))
             var edits = RequestEdits(
                 requestURI: target.requestURI, via: via(for: client, listener: listener, incoming), maxForwards: 70)
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }

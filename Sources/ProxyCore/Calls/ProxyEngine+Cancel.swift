@@ -33,9 +33,8 @@ extension ProxyEngine {
     /// INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
-        let source = call.source.remote
-        if cancel.flow.remote.address == source.address { return true }
-        if cancel.isTrusted, isTrusted(source) { return true }
+        if cancel.flow.remote.address == call.source.remote.address { return true }
+        if cancel.isTrusted, isTrusted(call.source) { return true }
         return call.accounts.contains { account in
             guard case .caller(.user(let aor)) = account else { return false }
             return registrar.bindings.forkTargets(for: aor, now: now.instant).contains {

@@ -37,7 +37,7 @@ extension ProxyEngine {
     /// A call waits for the device. Its flow is watched, unless it says nothing of this device alone: those of trusted
     /// peers and of edge proxies carry many.
     func watch(_ target: ForkTarget) {
-        guard target.isReachable, !target.flow.isClosed, target.path.isEmpty, !isTrusted(target.flow.remote) else {
+        guard target.isReachable, !target.flow.isClosed, target.path.isEmpty, !isTrusted(target.flow) else {
             return
         }
         calls.devices.watch(target.flow, of: target.id)
@@ -140,6 +140,7 @@ extension ProxyEngine {
     package func flowClosed(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         life?.forgot(flow)
+        provedNames[flow.connection] = nil
         // What was read from it before it ended says nothing of its phones any more.
         if flow.isConnection { for device in calls.devices.waiting(on: flow) { calls.devices.unwatch(device) } }
         for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {

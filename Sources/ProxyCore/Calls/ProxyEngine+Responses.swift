@@ -45,11 +45,11 @@ extension ProxyEngine {
 
     /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
-        guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow.remote) else {
+        guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)
         }
         guard response.frame.contains(.pAssertedIdentity), CallerIdentity.wantsIDPrivacy(response.frame),
-            !isTrusted(leg.call.source.remote)
+            !isTrusted(leg.call.source)
         else { return response }
         return response.without(Self.privateIdentity)
     }

@@ -25,10 +25,11 @@ extension ProxyEngine {
     /// request would be refused, it is dropped.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
-        guard request.maxForwards != 0, request.uri.scheme != .sips,
+        guard request.maxForwards != 0,
             case .dialog(let pass, let next) = route(of: request),
             isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
             let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
+            request.uri.scheme != .sips || incoming.flow.transport.isSecure && flow.transport.isSecure,
             let listener = identity.listener(flow.listener),
             let number = transactions.makeClientTransaction()
         else { return }
@@ -102,8 +103,11 @@ extension ProxyEngine {
 
     /// The flow to one end of the dialog; `nil` when there is none at present.
     func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
-        // No hop is protected (T9.9).
-        guard !next.isSecure else { return nil }
+        guard let flow = dialogFlow(pass, next, now: now), flow.transport.isSecure || !next.isSecure else { return nil }
+        return flow
+    }
+
+    private func dialogFlow(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
@@ -114,16 +118,25 @@ extension ProxyEngine {
                 return returnFlow(to: binding, now: now)
             }
             // Behind a trusted edge the edge says where the phone is.
-            return isTrusted(flow.remote) ? place(next, insteadOf: flow, pass) : flow
+            return isTrusted(flow) ? place(next, insteadOf: flow, pass) : flow
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
-            if let place = place(next, insteadOf: side.flow, pass), !place.isClosed { return place }
+            if let place = place(next, insteadOf: side.flow, pass), !place.isClosed { return named(place) }
             // It called over a connection that an earlier run of this program had.
             guard let (transport, endpoint) = settings.upstream?.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
             return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
         }
+    }
+
+    /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token
+    /// says no more than the address.
+    private func named(_ flow: Flow) -> Flow {
+        guard flow.transport == .tls, !flow.isConnection, upstreamPlaces.contains(flow.remote) else { return flow }
+        return Flow(
+            transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
+            holder: flow.holder, server: upstreamServer)
     }
 
     /// Where a registered phone without pushes is called back when its connection is gone (T9.2).

@@ -17,7 +17,7 @@ extension ProxyEngine {
     }
 
     private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
-        if isTrusted(incoming.flow.remote) { return DialogSide(.peer, on: incoming.flow) }
+        if isTrusted(incoming.flow) { return DialogSide(.peer, on: incoming.flow) }
         if let binding = callersBinding(incoming) { return DialogSide(.phone(binding), on: incoming.flow) }
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
@@ -73,14 +73,14 @@ extension ProxyEngine {
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
-        case .peer: return isPeer(flow.remote)
-        case .upstream: return isPeer(flow.remote) || speaksFor(side.flow.remote, flow.remote)
+        case .peer: return isPeer(flow)
+        case .upstream: return isPeer(flow) || speaksFor(side.flow.remote, flow.remote)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
             // Behind a trusted edge the edge answers for the phone, at whatever port it sends from.
-            if isTrusted(present.remote) { return isTrusted(flow.remote) }
+            if isTrusted(present) { return isTrusted(flow) }
             // Wherever else its user is registered, the user has been proved as well.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
@@ -104,8 +104,9 @@ extension ProxyEngine {
     // MARK: The trusted side
 
     /// A trusted address, or one of the upstream's.
-    private func isPeer(_ source: Endpoint) -> Bool {
-        if isTrusted(source) { return true }
+    private func isPeer(_ flow: Flow) -> Bool {
+        if isTrusted(flow) { return true }
+        let source = flow.remote
         if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
         return upstreamPlaces.contains { speaksFor($0, source) }
     }
@@ -119,6 +120,7 @@ extension ProxyEngine {
 
     /// The upstream's name was looked up: its requests come from these addresses, too.
     func noteUpstream(_ hops: [ResolvedHop]) {
+        if let server = hops.first(where: { $0.server != .none })?.server { upstreamServer = server }
         for hop in hops where !upstreamPlaces.contains(hop.endpoint) { upstreamPlaces.append(hop.endpoint) }
         let excess = upstreamPlaces.count - Self.upstreamLimit
         if excess > 0 { upstreamPlaces.removeFirst(excess) }

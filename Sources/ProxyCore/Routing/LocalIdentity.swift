@@ -73,9 +73,14 @@ package struct LocalIdentity: Sendable {
             + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
     }
 
+    /// Whether requests can be sent over protected hops.
+    var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
+
     /// Whether a message sent there would come back to one of our listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        for place in ownPlaces where place.port == endpoint.port && place.transport == transport {
+        // A stream to the port of another transport is refused there, but ends at us all the same.
+        for place in ownPlaces
+        where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
             // A listener on all addresses is also reached through all of loopback, and through the address that means "here".
             if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
@@ -116,10 +121,10 @@ package struct LocalIdentity: Sendable {
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The listener to send from: the wished one when it has the transport and address family, else the first that has.
+    /// The listener whose address a request bears that is sent to a place: the wished one when it has the transport and address family, else the first that has.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let fitting = { (listener: Listener) in
-            listener.transport == transport && listener.bound.address.isV4 == remote.isV4
+            listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
         }
         if let wished, let listener = listener(wished), fitting(listener) { return listener }
         return listeners.first(where: fitting)

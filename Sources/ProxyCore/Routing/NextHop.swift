@@ -34,12 +34,11 @@ package struct NextHop: Hashable, Sendable {
     /// The endpoint and transport when the host is numeric, by the defaults of RFC 3263 section 4.1 and 4.2.
     package var numeric: (Transport, Endpoint)? {
         guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
-        let transport = self.transport ?? (isSecure ? .tls : .udp)
-        let secure = transport == .tls || transport == .wss
-        return (transport, Endpoint(address, port ?? (secure ? 5061 : 5060)))
+        let transport = isSecure ? (self.transport?.isWebSocket == true ? .wss : .tls) : self.transport ?? .udp
+        return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
-    /// Reads `sip:host[:port][;transport=udp|tcp]` as a setting has it.
+    /// Reads `sip:host[:port][;transport=udp|tcp|tls]` as a setting has it.
     package init?(_ text: String) {
         var rest = Substring(text)
         var isSecure = false
@@ -70,10 +69,13 @@ package struct NextHop: Hashable, Sendable {
 
     package static let settingType = SettingType<NextHop>.parsed("SIP URI") { text throws(SettingComplaint) in
         guard let hop = NextHop(text) else {
-            throw SettingComplaint("expected sip:host[:port][;transport=udp|tcp]")
+            throw SettingComplaint("expected sip:host[:port][;transport=udp|tcp|tls]")
         }
-        guard !hop.isSecure, hop.transport.map({ $0 == .udp || $0 == .tcp }) ?? true else {
-            throw SettingComplaint("expected sip: over udp or tcp: TLS and WebSocket are not spoken yet")
+        guard hop.transport?.isWebSocket != true else {
+            throw SettingComplaint("expected udp, tcp or tls: nobody can be called over WebSocket")
+        }
+        guard !hop.isSecure || hop.transport != .udp else {
+            throw SettingComplaint("expected sip: where udp is asked for")
         }
         return hop
     } print: { hop in

@@ -91,7 +91,8 @@ extension ProxyEngine {
                     for: hop.transport, to: hop.endpoint.address, preferring: incoming.flow.listener)
             else { continue }
             let flow = Flow(
-                transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint)
+                transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint,
+                server: hop.server)
             transmit(
                 incoming, edits, for: branch, of: call, on: flow, device: device, alternatives: others,
                 mayUseTCP: !hop.isFixed, now: now)
@@ -109,13 +110,18 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .loopDetected, now: now)
             return
         }
+        // T9.9
+        guard wished.transport.isSecure || !given.requestURI.isSIPS else {
+            branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
+            return
+        }
         guard let listener = identity.listener(for: wished), let client = transactions.makeClientTransaction() else {
             branchFailed(branch, of: call, with: .serviceUnavailable, now: now)
             return
         }
         let flow = Flow(
             transport: wished.transport, listener: listener.number, connection: wished.connection,
-            remote: wished.remote)
+            remote: wished.remote, server: wished.server)
         let request = incoming.request
         var edits = given
         edits.via = via(for: client, listener: listener, incoming)
@@ -124,7 +130,7 @@ extension ProxyEngine {
         edits.maxBreadth = call.breadth
         strip(&edits, of: incoming)
         if makesDialog(request) {
-            edits.recordRoutes = recordRoutes(incoming, to: flow, device: device, now: now)
+            edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
         }
         let outgoing = request.forwarded(edits)
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram,
@@ -193,26 +199,28 @@ extension ProxyEngine {
 
     /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
     private func recordRoutes(
-        _ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment
+        _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
         guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
         else { return [] }
         let user = dialogToken(incoming, to: flow, device: device, now: now)
-        let callee = Self.recordRoute(user, outbound)
+        let isSIPS = edits.requestURI.isSIPS
+        let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
         guard inbound.number != outbound.number else { return [callee] }
-        return [callee, Self.recordRoute(user, inbound)]
+        return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
     }
 
-    private static func recordRoute(_ user: [UInt8], _ listener: Listener) -> ByteString {
+    private static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
         var value: [UInt8] = []
         value.reserveCapacity(user.count + 48)
-        value.append("<sip:")
+        value.append(isSIPS ? "<sips:" : "<sip:")
         value.append(contentsOf: user)
         value.append("@")
         value.append(listener.sentBy)
         if listener.transport != .udp {
             value.append(";transport=")
-            value.append(contentsOf: listener.transport.parameterName.utf8)
+            // RFC 7118 has no other word for WebSocket over TLS.
+            value.append(contentsOf: (listener.transport == .wss ? .ws : listener.transport).parameterName.utf8)
         }
         value.append(";lr>")
         return ByteString(value)
@@ -221,9 +229,14 @@ extension ProxyEngine {
     /// The request of a call, read again from its bytes.
     func revive(_ call: Call) -> IncomingRequest? {
         guard let request = functions.reread(call.request) else { return nil }
-        var incoming = IncomingRequest(request, on: call.source, isTrusted: isTrusted(call.source.remote))
+        var incoming = IncomingRequest(request, on: call.source, isTrusted: isTrusted(call.source))
             .matched(call.server)
         incoming.sender = call.sender
         return incoming
     }
+}
+
+extension ByteString {
+    /// Whether a URI asks for protected hops.
+    fileprivate var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

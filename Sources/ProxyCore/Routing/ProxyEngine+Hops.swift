@@ -15,18 +15,20 @@ enum DeviceHop {
     /// Its connection is gone: a push wakes it.
     case asleep
     case unreachable
+
+    var isReachable: Bool { if case .unreachable = self { false } else { true } }
 }
 
 /// Where a request may go (rules T9.1 to T9.4): a Contact is a name and not an order.
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
-        guard !target.isSecure else { return .unreachable }
-        let isOfTrusted = isTrusted(target.flow.remote)
+        let isOfTrusted = isTrusted(target.flow)
         if isOfTrusted, let uri = target.pathURI {
             guard let hop = NextHop(uri) else { return .unreachable }
             if let (transport, endpoint) = hop.numeric, identity.isOurs(transport, endpoint) { return .unreachable }
             return .path(hop)
         }
+        guard !target.isSecure || target.flow.transport.isSecure else { return .unreachable }
         guard target.isReachable, !identity.isOurs(target.flow.transport, target.flow.remote) else {
             return target.pushToken == nil ? .unreachable : .asleep
         }
@@ -45,11 +47,12 @@ extension ProxyEngine {
         }
     }
 
-    /// Where a phone without pushes is called back when its connection is gone: at the port of its Contact, but at the
-    /// address it registered from. Never where that is one of us, or a trusted peer it shares its address with.
+    /// Where a phone without pushes is called back when its TCP connection is gone: at the port of its Contact, but at the
+    /// address it registered from. A phone has no certificate to show, so that nobody calls it back by TLS. Never where that is one of us, or a trusted peer it shares its address with.
     private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
         let endpoint = Endpoint(target.flow.remote.address, target.port)
-        guard target.port != 0, !identity.isOurs(target.flow.transport, endpoint), isOfTrusted || !isTrusted(endpoint)
+        guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),
+            isOfTrusted || !isTrusted(endpoint)
         else { return nil }
         return ResolvedHop(transport: target.flow.transport, endpoint: endpoint)
     }

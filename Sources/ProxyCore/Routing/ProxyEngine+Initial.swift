@@ -1,6 +1,6 @@
-import PushDelivery
-package import Addressing
+import Addressing
 import Bytes
+import PushDelivery
 package import Registration
 import SIPGrammar
 import Telemetry
@@ -22,8 +22,8 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // Its Route is followed, and no hop is protected (T9.9).
-            guard !next.isSecure else {
+            // Its Route is followed, and there may be no protected hop (T9.9).
+            guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
                 return
             }
@@ -39,9 +39,6 @@ extension ProxyEngine {
             deliverToUser(incoming, next, home: home, sender: sender, now: now)
         }
     }
-
-    /// Whether it is a PBX, by its address.
-    package func isTrusted(_ source: Endpoint) -> Bool { settings.trusted.contains { $0.matches(source) } }
 
     /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
     private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
@@ -119,8 +116,9 @@ extension ProxyEngine {
             return
         }
         let contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
-        // Nothing is delivered to a `sips:` contact as long as no hop is protected (T9.9).
-        let targets = contacts.filter { !$0.isSecure }
+        // A `sips:` address is served by `sips:` contacts alone (RFC 5630 section 5.3), and those over protected hops (T9.9).
+        let isSecure = next.requestURI.scheme == .sips
+        let targets = contacts.filter { $0.isSecure ? hop(to: $0).isReachable : !isSecure }
         guard !targets.isEmpty else {
             ledger.refused(
                 incoming.request, to: aor, .noContact, .temporarilyUnavailable, now: now, into: &actions)

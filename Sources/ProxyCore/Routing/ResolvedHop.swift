@@ -8,14 +8,21 @@ package struct ResolvedHop: Hashable, Sendable {
     package let endpoint: Endpoint
     /// The transport was asked for: a large request does not go by another (RFC 3261 section 18.1.1).
     package let isFixed: Bool
+    /// Whose certificate it must show, where the transport has any.
+    package let server: ServerNumber
 
-    package init(transport: Transport, endpoint: Endpoint, isFixed: Bool = false) {
+    package init(
+        transport: Transport, endpoint: Endpoint, isFixed: Bool = false, server: ServerNumber = .none
+    ) {
         self.transport = transport
         self.endpoint = endpoint
         self.isFixed = isFixed
+        self.server = server
     }
 
-    var fixed: ResolvedHop { ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true) }
+    var fixed: ResolvedHop {
+        ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true, server: server)
+    }
 }
 
 /// A branch whose next hop is being looked up.

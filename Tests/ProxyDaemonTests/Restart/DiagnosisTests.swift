@@ -81,9 +81,9 @@ struct DiagnosisTests {
     }
 
     @Test(arguments: [
-        ("sips:pbx.example.org", "TLS and WebSocket are not spoken yet"),
-        ("sip:pbx.example.org;transport=tls", "TLS and WebSocket are not spoken yet"),
-        ("sip:pbx.example.org;transport=ws", "TLS and WebSocket are not spoken yet"),
+        ("sips:pbx.example.org", "expected a tls address under listen"),
+        ("sip:pbx.example.org;transport=tls", "expected a tls address under listen"),
+        ("sip:pbx.example.org;transport=ws", "nobody can be called over WebSocket"),
         ("sip:pbx.example.org;transport=tcp", "expected a tcp address under listen"),
         ("sip:192.0.2.10", nil), ("sip:pbx.example.org", nil), ("sip:pbx.example.org;transport=udp", nil),
     ])

@@ -28,8 +28,10 @@ STAGES = {
             "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},
         },
     },
+    # TLS and WebSocket beside the others.
+    "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
     # Calls whose dialog tokens end soon.
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-from . import reading, flood, identity, routing, dialog, wake, standards, streams, web, store  # noqa: E402,F401
+from . import reading, flood, identity, routing, dialog, wake, standards, streams, edge, web, store  # noqa: E402,F401

@@ -1,12 +1,14 @@
-import Addressing
+package import Addressing
 import Bytes
 import Collections
+import Crypto
 package import Reactor
 import SIPMessage
 package import Telemetry
 import Timekeeping
+import WebSocket
 
-/// The TCP connections: cuts what they bring into messages, finds the connection that a flow means, and keeps to the rules
+/// The connections over TCP, TLS and WebSocket: cuts what they bring into messages, finds the connection that a flow means, and keeps to the rules
 /// for those that have not proved who they are (T17).
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
@@ -15,11 +17,16 @@ package final class StreamFlows: @unchecked Sendable {
     private let log: Log
     private weak var shard: ProxyShard?
     private var connections: [UInt64: Connected] = [:]
-    /// The connections that the daemon has made, by the address that they lead to.
-    private var outgoing: [Endpoint: UInt64] = [:]
+    /// The connections that the daemon has made, by what was asked for.
+    private var outgoing: [Flow: UInt64] = [:]
+    private let tls: TLSSetup
     private var admission: FlowAdmission
     /// Fires when the time of the next connection that has proved nothing is up.
     private var timer: LoopTimer?
+    /// The WebSockets, in the order in which they are asked whether they are there.
+    private var pings = Queue<(number: UInt64, due: Instant)>()
+    private var pingTimer: LoopTimer?
+    private let pingInterval: Duration
     private var counters = CounterSet()
     private var logLimit = LogRateLimit()
 
@@ -45,21 +52,47 @@ package final class StreamFlows: @unchecked Sendable {
         let flow: Flow
         let isOutgoing: Bool
         var framer = StreamFramer()
+        /// What cuts the bytes in the framer's place; `nil` where no WebSocket is spoken.
+        let webSocket: WebSocketSession?
+        /// Whether something has come since the last ping.
+        var isAlive = true
         var standing: FlowAdmission.Standing
 
-        init(stream: StreamConnection, flow: Flow, isOutgoing: Bool, standing: FlowAdmission.Standing) {
+        init(
+            stream: StreamConnection, flow: Flow, isOutgoing: Bool, standing: FlowAdmission.Standing,
+            webSocket: WebSocketSession? = nil
+        ) {
             self.stream = stream
             self.flow = flow
             self.isOutgoing = isOutgoing
             self.standing = standing
+            self.webSocket = webSocket
+        }
+
+        func send(_ bytes: [UInt8]) {
+            guard let webSocket else { return stream.send(bytes) }
+            webSocket.send(bytes)
+            flush()
+        }
+
+        /// Sends what the WebSocket has to say.
+        func flush() {
+            guard let bytes = webSocket?.takeOutput(), !bytes.isEmpty else { return }
+            stream.send(bytes)
         }
     }
 
-    package init(loop: EventLoop, limits: FlowLimits = FlowLimits(), log: Log) throws(SystemError) {
+    package init(
+        loop: EventLoop, limits: FlowLimits = FlowLimits(), tls: TLSSetup = TLSSetup(),
+        pingInterval: Duration = WebSocketSettings().pingInterval, log: Log
+    ) throws(SystemError) {
+        self.pingInterval = pingInterval
         self.loop = loop
         self.log = log
+        self.tls = tls
         admission = FlowAdmission(limits)
         timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsUp() }
+        pingTimer = try LoopTimer(on: loop) { [weak self] in self?.pingsAreDue() }
     }
 
     package func start(for shard: ProxyShard) { self.shard = shard }
@@ -85,40 +118,70 @@ package final class StreamFlows: @unchecked Sendable {
     ///
     /// - Returns: false when the flow's connection is gone, or none could be made.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
-        let number = flow.connection != 0 ? flow.connection : outgoing[flow.remote]
+        let number = flow.connection != 0 ? flow.connection : outgoing[flow.wish]
         if let number, let connected = connections[number] {
-            connected.stream.send(bytes)
+            connected.send(bytes)
             return true
         }
-        guard flow.connection == 0 else { return false }
+        guard flow.connection == 0, !flow.transport.isWebSocket else { return false }
         return connect(flow, sending: bytes)
     }
 
     // MARK: Coming and going
 
     /// Takes a connection that a listener accepted, or closes it.
-    package func accepted(_ stream: StreamConnection, by listener: UInt16) {
-        let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
-        switch admission.verdict(on: stream.remote.address.source, isTrusted: isTrusted) {
-        case .refusedForSource: return refuse(stream, .flowRefusedSource)
-        case .refusedForTable: return refuse(stream, .flowRefusedFull)
-        case .admittedFor(let oldest):
-            if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
-        case .admitted: break
-        }
-        let flow = Flow(transport: .tcp, listener: listener, connection: stream.id, remote: stream.remote)
-        let standing = admission.added(
-            stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
-        if isTrusted { trust(stream) }
-        stream.setIdleTimeout(Self.quiet)
-        add(Connected(stream: stream, flow: flow, isOutgoing: false, standing: standing))
-        armTimer()
+    package func accepted(_ stream: StreamConnection, by listener: UInt16, transport: Transport = .tcp) {
+        guard let connected = admitted(stream, by: listener, transport) else { return }
         do {
-            try stream.start(handlers)
+            try connected.stream.start(handlers)
         } catch {
             ended(stream)
         }
     }
+
+    /// Takes a connection whose WebSocket handshake is done, or closes it; `early` is what came after the handshake.
+    package func accepted(
+        webSocket stream: StreamConnection, early: [UInt8], by listener: UInt16, transport: Transport
+    ) {
+        guard stream.isOpen, let connected = admitted(stream, by: listener, transport) else { return }
+        stream.outputLimit = Output.limit
+        stream.outputMark = Output.mark
+        if connected.standing.isUnproved == false { trust(stream) }
+        stream.handOver(to: handlers, unread: early)
+        opened(stream)
+        pings.append((stream.id, loop.now + pingInterval))
+        armPings()
+    }
+
+    private func admitted(
+        _ stream: StreamConnection, by listener: UInt16, _ transport: Transport
+    ) -> Connected? {
+        let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
+        switch admission.verdict(on: stream.remote.address.source, isTrusted: isTrusted) {
+        case .refusedForSource:
+            refuse(stream, .flowRefusedSource)
+            return nil
+        case .refusedForTable:
+            refuse(stream, .flowRefusedFull)
+            return nil
+        case .admittedFor(let oldest):
+            if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
+        case .admitted: break
+        }
+        let flow = Flow(transport: transport, listener: listener, connection: stream.id, remote: stream.remote)
+        let standing = admission.added(
+            stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
+        if isTrusted { trust(stream) }
+        stream.setIdleTimeout(Self.quiet)
+        let webSocket = transport.isWebSocket ? WebSocketSession(messageLimit: Self.longestMessage) : nil
+        let connected = Connected(
+            stream: stream, flow: flow, isOutgoing: false, standing: standing, webSocket: webSocket)
+        add(connected)
+        armTimer()
+        return connected
+    }
+
+    private static let longestMessage = ReaderLimits().head + ReaderLimits().body
 
     private func connect(_ flow: Flow, sending bytes: [UInt8]) -> Bool {
         switch admission.verdictOnOutgoing() {
@@ -133,12 +196,21 @@ package final class StreamFlows: @unchecked Sendable {
         limits.output = Output.provedLimit
         limits.outputMark = Output.provedMark
         limits.openTimeout = Self.connecting
+        var session: TLSSession?
+        if flow.transport.isSecure {
+            guard let made = tls.session(for: flow) else {
+                log.error("no connection: TLS is not set up for it", [.target: .described(flow.remote)])
+                return false
+            }
+            session = made
+        }
         do {
-            let stream = try StreamConnection.connect(to: flow.remote, on: loop, limits: limits, handlers: handlers)
+            let stream = try StreamConnection.connect(
+                to: flow.remote, on: loop, tls: session, limits: limits, handlers: handlers)
             let own = flow.on(connection: stream.id)
             stream.setIdleTimeout(Self.quiet)
             add(Connected(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
-            outgoing[flow.remote] = stream.id
+            outgoing[flow.wish] = stream.id
             stream.send(bytes)
             return true
         } catch {
@@ -174,15 +246,27 @@ package final class StreamFlows: @unchecked Sendable {
 
     /// One value serves all connections.
     private lazy var handlers = StreamConnection.Handlers(
-        connected: { _ in },
+        connected: { [weak self] stream in self?.opened(stream) },
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
+    /// TLS is established: what the peer's certificate says may make it a trusted one (RFC 5922 section 7).
+    private func opened(_ stream: StreamConnection) {
+        guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
+        counters.count(session.isResumed ? .tlsResumed : .tlsFull)
+        let names = session.peerNames
+        guard !names.isEmpty else { return }
+        let flow = connected.flow
+        guard shard.assumeIsolated({ $0.namesProved(names, on: flow) }) else { return }
+        proved(flow, by: nil)
+    }
+
     private func closed(_ stream: StreamConnection, _ reason: StreamCloseReason) {
         switch reason {
+        case .tls(let text): refused(stream, text)
         case .idle: counters.count(.flowIdle)
         case .outputStalled, .outputOverflow: note(.flowNotReading, of: stream)
-        case .peerClosed, .system, .tls, .openTimeout, .inputOverflow, .finished: break
+        case .peerClosed, .system, .openTimeout, .inputOverflow, .finished: break
         }
         ended(stream)
     }
@@ -194,8 +278,23 @@ package final class StreamFlows: @unchecked Sendable {
 
     private func drop(_ connected: Connected, _ reason: Counter) {
         note(reason, of: connected.stream)
-        connected.stream.close()
+        connected.webSocket?.close(.policyViolation)
+        connected.flush()
+        connected.stream.close(flushing: connected.webSocket != nil)
         ended(connected.stream)
+    }
+
+    /// A handshake came to nothing: the certificate of a server is not what it must be, or a client speaks no TLS.
+    private func refused(_ stream: StreamConnection, _ text: String) {
+        let isServer = connections[stream.id].map { !$0.isOutgoing } ?? true
+        counters.count(isServer ? .tlsRefusedIncoming : .tlsRefusedOutgoing)
+        guard let suppressed = logLimit.admit(now: loop.now) else { return }
+        log.info(
+            "TLS failed",
+            [
+                isServer ? .source : .target: .described(stream.remote), .reason: .text(text),
+                .suppressed: .number(suppressed),
+            ])
     }
 
     private func note(_ reason: Counter, of stream: StreamConnection) {
@@ -229,10 +328,33 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
+    /// Asks those whose turn it is whether they are there.
+    private func pingsAreDue() {
+        let now = loop.now
+        while let (number, due) = pings.first, due <= now {
+            _ = pings.popFirst()
+            guard let connected = connections[number] else { continue }
+            guard connected.isAlive else {
+                drop(connected, .flowIdle)
+                continue
+            }
+            connected.isAlive = false
+            connected.webSocket?.ping()
+            connected.flush()
+            pings.append((number, now + pingInterval))
+        }
+        armPings()
+    }
+
+    private func armPings() {
+        if let (_, due) = pings.first { pingTimer?.arm(at: due) } else { pingTimer?.disarm() }
+    }
+
     // MARK: Input
 
     private func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
         guard let connected = connections[stream.id], let shard else { return bytes.count }
+        if let session = connected.webSocket { return received(bytes, by: session, of: connected) }
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
@@ -280,6 +402,46 @@ package final class StreamFlows: @unchecked Sendable {
         return used
     }
 
+    /// Each message of a WebSocket is one of SIP (RFC 7118 section 5.2.4), or a keep-alive.
+    private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: Connected) -> Int {
+        connected.isAlive = true
+        var used = 0
+        var left = Self.messagesInTurn
+        while used < bytes.count {
+            if connected.stream.isHeldUp { return used }
+            guard left > 0 else {
+                connected.stream.endTurn()
+                return used
+            }
+            let taken = session.receive(bytes.extracting(used..<bytes.count))
+            used += taken
+            for message in session.takeMessages() {
+                left -= 1
+                received(message.span, of: connected)
+            }
+            connected.flush()
+            if session.isOver || taken == 0 { return giveUp(connected, used: bytes.count) }
+        }
+        return used
+    }
+
+    private func received(_ message: Span<UInt8>, of connected: Connected) {
+        guard let shard, connections[connected.stream.id] != nil else { return }
+        let flow = connected.flow
+        var isKeepAlive = true
+        for index in message.indices where message[index] != UInt8(ascii: "\r") && message[index] != UInt8(ascii: "\n")
+        {
+            isKeepAlive = false
+            break
+        }
+        guard !isKeepAlive else {
+            if message.count >= 4 { connected.send(Array("\r\n".utf8)) }
+            return shard.assumeIsolated { $0.flowAlive(flow) }
+        }
+        let kind = shard.assumeIsolated { $0.streamMessageReceived(message, isCut: true, on: flow) }
+        if case .request = kind { admission.asked(&connected.standing) }
+    }
+
     private func giveUp(_ connected: Connected, used: Int) -> Int {
         connected.stream.finish()
         return used
@@ -293,7 +455,7 @@ package final class StreamFlows: @unchecked Sendable {
         let flow = connected.flow
         var asked: Flow?
         if connected.isOutgoing {
-            if outgoing[flow.remote] == stream.id { outgoing[flow.remote] = nil }
+            if outgoing[flow.wish] == stream.id { outgoing[flow.wish] = nil }
             asked = flow.on(connection: 0)
         }
         guard let shard else { return }
@@ -303,5 +465,12 @@ package final class StreamFlows: @unchecked Sendable {
                 if let asked { shard.sendFailed(on: asked) }
             }
         }
+    }
+}
+
+extension Flow {
+    /// What a connection is asked for by: any to that place, whichever listener's address its messages bear.
+    fileprivate var wish: Flow {
+        Flow(transport: transport, listener: 0, connection: 0, remote: remote, holder: holder, server: server)
     }
 }

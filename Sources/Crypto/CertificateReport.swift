@@ -1,0 +1,51 @@
+import COpenSSL
+import Glibc
+package import Timekeeping
+
+/// What a server's certificate says, and what its clients would find wrong with it.
+package struct CertificateReport: Hashable, Sendable {
+    /// Its DNS names and SIP domains, in lower case.
+    package let names: [String]
+    package let begins: UnixTime
+    package let ends: UnixTime
+    /// What a client that believes the authorities finds wrong with it or its chain, in OpenSSL's words; `nil` for nothing.
+    package let chainFault: String?
+    /// The names asked for that it is not for.
+    package let missingNames: [String]
+
+    /// Reads the certificate, and sees to it that the key belongs to it.
+    ///
+    /// - Parameters:
+    ///   - identity: certificate with chain, and key.
+    ///   - names: what it must be for: host names or addresses.
+    ///   - authorities: a file with those that clients believe; `nil` for the system's.
+    /// - Throws: when a file cannot be read, or the key is another one's.
+    package init(_ identity: TLSIdentity, for names: [String], authorities: String?) throws(TLSError) {
+        _ = try TLSContext.server(identities: [identity])
+        self = try unsafe identity.certificate.withCertificates { chain throws(TLSError) in
+            unsafe CertificateReport(chain, names, authorities)
+        }
+    }
+
+    private init(_ chain: [OpaquePointer], _ asked: [String], _ authorities: String?) {
+        let own = unsafe chain[0]
+        let found = unsafe CertificateNames.collected { function, context in
+            unsafe tls_each_name(own, function, context)
+        }
+        names = found.hosts + found.domains.filter { !found.hosts.contains($0) }
+        unsafe begins = Self.time(X509_get0_notBefore(own))
+        unsafe ends = Self.time(X509_get0_notAfter(own))
+        var pointers: [OpaquePointer?] = unsafe chain.map { unsafe $0 }
+        let code = unsafe tls_chain_fault(&pointers, Int32(pointers.count), authorities)
+        chainFault = code == X509_V_OK ? nil : unsafe String(cString: X509_verify_cert_error_string(Int(code)))
+        missingNames = asked.filter { name in
+            unsafe X509_check_host(own, name, 0, 0, nil) != 1 && X509_check_ip_asc(own, name, 0) != 1
+        }
+    }
+
+    private static func time(_ time: UnsafePointer<ASN1_TIME>?) -> UnixTime {
+        var civil = unsafe tm()
+        unsafe ASN1_TIME_to_tm(time, &civil)
+        return unsafe UnixTime(seconds: Int64(timegm(&civil)))
+    }
+}

@@ -1,0 +1,70 @@
+import COpenSSL
+import Synchronization
+
+/// The keys that seal session tickets (RFC 5077 section 4), so that phones which come back need no full handshake.
+///
+/// Whoever has a key can read what was said in the sessions of its tickets, so keys live shortly: each seals until the next
+/// ``rotate()``, and opens until the one after that. They are never written anywhere: after a restart phones make full
+/// handshakes.
+package final class TicketKeys: Sendable {
+    private struct Key {
+        var name: [UInt8]
+        /// 32 bytes for the cipher, 32 for the code.
+        var secret: [UInt8]
+
+        init() throws(TLSError) {
+            do throws(CryptoError) {
+                name = try RandomBytes.make(16)
+                secret = try RandomBytes.make(64)
+            } catch {
+                throw .library("no random bytes")
+            }
+        }
+    }
+
+    /// The newest first.
+    private let keys: Mutex<[Key]>
+
+    package init() throws(TLSError) { keys = Mutex([try Key()]) }
+
+    /// Seals with a new key from now on; without random bytes the old one stays.
+    package func rotate() {
+        guard let key = try? Key() else { return }
+        keys.withLock { $0 = [key] + $0.prefix(1) }
+    }
+
+    /// OpenSSL's answers: -1 for an error, 0 for a full handshake, 1 for a ticket that holds, 2 for one to be renewed.
+    fileprivate func seal(
+        _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
+        _ mac: OpaquePointer
+    ) -> Int32 {
+        guard let key = keys.withLock({ $0.first }), let fresh = try? RandomBytes.make(16) else { return -1 }
+        for index in 0..<16 {
+            unsafe name[index] = key.name[index]
+            unsafe iv[index] = fresh[index]
+        }
+        return unsafe tls_use_ticket_secret(cipher, mac, key.secret, iv, 1) == 1 ? 1 : -1
+    }
+
+    fileprivate func open(
+        _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
+        _ mac: OpaquePointer
+    ) -> Int32 {
+        let asked = unsafe Array(UnsafeBufferPointer(start: name, count: 16))
+        let found = keys.withLock { keys in keys.firstIndex { $0.name == asked }.map { (keys[$0], $0 > 0) } }
+        guard let (key, isOld) = found else { return 0 }
+        guard unsafe tls_use_ticket_secret(cipher, mac, key.secret, iv, 0) == 1 else { return -1 }
+        return isOld ? 2 : 1
+    }
+}
+
+func sealTicket(
+    _ session: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ iv: UnsafeMutablePointer<UInt8>?,
+    _ cipher: OpaquePointer?, _ mac: OpaquePointer?, _ seals: Int32
+) -> Int32 {
+    guard let session = unsafe session, let name = unsafe name, let iv = unsafe iv, let cipher = unsafe cipher,
+        let mac = unsafe mac, let context = unsafe tls_ticket_keys(session)
+    else { return -1 }
+    let keys = unsafe Unmanaged<TicketKeys>.fromOpaque(context).takeUnretainedValue()
+    return unsafe seals == 1 ? keys.seal(name, iv, cipher, mac) : keys.open(name, iv, cipher, mac)
+}

@@ -1,0 +1,81 @@
+import Crypto
+import ProxyRuntime
+import Reactor
+import Timekeeping
+
+/// The TLS of SIP as the settings have it: made at the start, and again when the settings are read again.
+final class ListenerTLS {
+    /// What listeners accept with; `nil` where there is no certificate.
+    private(set) var server: TLSContext?
+    /// The same for WebSockets, which begin as HTTP.
+    private(set) var web: TLSContext?
+    /// What connections are made with, and to whom.
+    let setup = TLSSetup()
+    private let tickets: TicketKeys
+    private var timer: LoopTimer?
+
+    /// How long a key seals session tickets; it opens them for as long again.
+    private static let ticketLife: Duration = .seconds(3600)
+
+    init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
+        do {
+            tickets = try TicketKeys()
+        } catch {
+            throw StartError("tls: \(error)")
+        }
+        try load(settings)
+        do {
+            let timer = try LoopTimer(on: loop) { [weak self] in self?.rotate() }
+            timer.arm(at: SystemClock.now + Self.ticketLife)
+            self.timer = timer
+        } catch {
+            throw StartError("tls: no timer: \(error)")
+        }
+    }
+
+    private func rotate() {
+        tickets.rotate()
+        timer?.arm(at: SystemClock.now + Self.ticketLife)
+    }
+
+    /// Reads certificates and keys; when that fails, all stays as it is.
+    func load(_ settings: TLSSettings) throws(StartError) {
+        do throws(TLSError) {
+            let server = try settings.serverContext(TLSSettings.protocols, tickets)
+            let web = try settings.serverContext(["http/1.1"], tickets)
+            let client = try settings.clientContext()
+            self.server = server
+            self.web = web
+            setup.changed(client: client)
+        } catch {
+            throw StartError("tls: \(error)")
+        }
+    }
+}
+
+extension TLSSettings {
+    private var identities: [TLSIdentity] {
+        let own = certFile.flatMap { file in keyFile.map { TLSIdentity(certificate: .file(file), key: .file($0)) } }
+        let others = certificates.sorted { $0.key < $1.key }.map {
+            TLSIdentity(certificate: .file($0.value.certFile), key: .file($0.value.keyFile))
+        }
+        return (own.map { [$0] } ?? []) + others
+    }
+
+    /// The names of RFC 7301: SIP has no other in the registry that phones use.
+    fileprivate static let protocols = ["sip/2"]
+
+    fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {
+        guard !identities.isEmpty else { return nil }
+        return try TLSContext.server(
+            identities: identities, protocols: protocols,
+            clients: clientCAFile.map { .mayShow(.file($0)) } ?? .unknown, tickets: tickets)
+    }
+
+    fileprivate func clientContext() throws(TLSError) -> TLSContext {
+        let own = identities.first
+        return try TLSContext.client(
+            authority: caFile.map { .file($0) }, certificate: own?.certificate, key: own?.key,
+            protocols: Self.protocols)
+    }
+}

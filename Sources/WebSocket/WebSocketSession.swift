@@ -1,0 +1,139 @@
+import CWSlay
+
+/// The server side of one WebSocket after its handshake (RFC 6455 section 5) as a machine: bytes in, messages and bytes out.
+///
+/// Pings are answered, fragments are joined, and what breaks the rules ends it with the code that the RFC has for it.
+///
+/// - `@unchecked Sendable` because whoever owns the connection uses it alone.
+@safe
+package final class WebSocketSession: @unchecked Sendable {
+    /// Why we close, by the numbers of RFC 6455 section 7.4.1.
+    package enum CloseCode: UInt16, Sendable {
+        case goingAway = 1001
+        case policyViolation = 1008
+    }
+
+    private let context: wslay_event_context_ptr
+    private let traffic = Traffic()
+
+    /// How many bytes are taken at a time: as many as wslay reads ahead.
+    private static let chunk = 4096
+
+    /// - Parameter messageLimit: how long a message may be; a longer one ends the session with code 1009.
+    package init(messageLimit: Int) {
+        var callbacks = wslay_event_callbacks()
+        unsafe callbacks.recv_callback = { context, room, count, _, traffic in
+            guard let room = unsafe room, let traffic = unsafe Traffic.of(traffic) else { return -1 }
+            let taken = unsafe traffic.read(into: room, upTo: count)
+            if taken == 0 { unsafe wslay_event_set_error(context, Int32(WSLAY_ERR_WOULDBLOCK.rawValue)) }
+            return taken == 0 ? -1 : taken
+        }
+        unsafe callbacks.send_callback = { _, bytes, count, _, traffic in
+            guard let traffic = unsafe Traffic.of(traffic) else { return -1 }
+            unsafe traffic.output.append(contentsOf: UnsafeBufferPointer(start: bytes, count: count))
+            return count
+        }
+        unsafe callbacks.on_msg_recv_callback = { _, arrived, traffic in
+            guard let arrived = unsafe arrived?.pointee, let traffic = unsafe Traffic.of(traffic),
+                unsafe arrived.opcode == UInt8(WSLAY_TEXT_FRAME.rawValue)
+                    || arrived.opcode == UInt8(WSLAY_BINARY_FRAME.rawValue)
+            else { return }
+            unsafe traffic.messages.append(Array(UnsafeBufferPointer(start: arrived.msg, count: arrived.msg_length)))
+        }
+        var made: wslay_event_context_ptr?
+        let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
+        // It fails for lack of memory alone.
+        guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
+            fatalError("no memory for a WebSocket")
+        }
+        unsafe context = made
+        unsafe wslay_event_config_set_max_recv_msg_length(context, UInt64(max(messageLimit, 0)))
+    }
+
+    deinit { unsafe wslay_event_context_free(context) }
+
+    /// What goes to and comes from the library, which holds it unretained.
+    @safe
+    private final class Traffic {
+        /// The bytes that are being taken, while they are.
+        var input: UnsafeBufferPointer<UInt8>?
+        var taken = 0
+        var messages: [[UInt8]] = []
+        var output: [UInt8] = []
+
+        static func of(_ pointer: UnsafeMutableRawPointer?) -> Traffic? {
+            unsafe pointer.map { unsafe Unmanaged<Traffic>.fromOpaque($0).takeUnretainedValue() }
+        }
+
+        func read(into room: UnsafeMutablePointer<UInt8>, upTo count: Int) -> Int {
+            guard let input = unsafe input, let base = input.baseAddress else { return 0 }
+            let number = min(count, input.count - taken)
+            guard number > 0 else { return 0 }
+            unsafe room.update(from: base + taken, count: number)
+            taken += number
+            return number
+        }
+    }
+
+    /// Takes some of the bytes; ``takeMessages()`` has what is complete with them.
+    ///
+    /// - Returns: how many were taken; none when the session is over.
+    package func receive(_ bytes: Span<UInt8>) -> Int {
+        guard !bytes.isEmpty, !isOver else { return 0 }
+        let piece = bytes.extracting(first: Self.chunk)
+        unsafe piece.withUnsafeBufferPointer { buffer in
+            unsafe traffic.input = buffer
+            traffic.taken = 0
+            _ = unsafe wslay_event_recv(context)
+            unsafe traffic.input = nil
+        }
+        flush()
+        return traffic.taken
+    }
+
+    /// The messages that have come, text or not.
+    package func takeMessages() -> [[UInt8]] {
+        var messages: [[UInt8]] = []
+        swap(&messages, &traffic.messages)
+        return messages
+    }
+
+    /// Queues one message: as text where it is text, since browsers end a connection on which text is none.
+    package func send(_ message: [UInt8]) {
+        let isText = String(validating: message, as: UTF8.self) != nil
+        queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
+    }
+
+    package func ping() { queue(WSLAY_PING, []) }
+
+    /// Queues the closing handshake; nothing can be sent after it.
+    package func close(_ code: CloseCode) {
+        _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
+        flush()
+    }
+
+    /// Whether no message comes any more: the peer has said so or was told so, or has broken the rules.
+    package var isOver: Bool {
+        unsafe wslay_event_get_read_enabled(context) == 0 || wslay_event_get_close_sent(context) != 0
+            || wslay_event_get_close_received(context) != 0
+    }
+
+    /// What is to be sent to the peer.
+    package func takeOutput() -> [UInt8] {
+        var bytes: [UInt8] = []
+        swap(&bytes, &traffic.output)
+        return bytes
+    }
+
+    private func queue(_ opcode: wslay_opcode, _ bytes: [UInt8]) {
+        unsafe bytes.withUnsafeBufferPointer { buffer in
+            var message = unsafe wslay_event_msg(
+                opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
+            // It is refused after the closing handshake, when there is nothing to be sent.
+            _ = unsafe wslay_event_queue_msg(context, &message)
+        }
+        flush()
+    }
+
+    private func flush() { _ = unsafe wslay_event_send(context) }
+}

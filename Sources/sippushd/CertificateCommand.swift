@@ -1,0 +1,29 @@
+import ProxyDaemon
+import Reactor
+import Timekeeping
+
+let certCheckCommand = Command(
+    name: "cert check",
+    summary:
+        "Say what phones would find wrong with a certificate: names, chain, dates, key. Without files, with those of the settings.",
+    arguments: "[CERTIFICATE [KEY]]",
+    options: [
+        Command.configOption,
+        Command.Option(name: "--name", value: "HOST", help: "The name that phones connect to, for a CERTIFICATE."),
+        Command.Option(
+            name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
+    ]
+) { invocation throws(Command.Failure) in
+    var check = CertificateCheck(on: SystemClock.moment.date)
+    switch invocation.arguments.count {
+    case 0: check.check(try invocation.settings(), authorities: invocation.value("--ca"))
+    case 1, 2:
+        check.check(
+            certificate: invocation.arguments[0], key: invocation.arguments.last ?? "",
+            names: invocation.value("--name").map { [$0] } ?? [], authorities: invocation.value("--ca"))
+    default: throw .usage("expected a certificate and its key at most")
+    }
+    for line in check.lines { print(line) }
+    guard check.problems.isEmpty else { throw .failed(check.problems.joined(separator: "\n")) }
+    print("nothing is wrong")
+}

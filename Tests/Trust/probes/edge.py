@@ -1,0 +1,504 @@
+"""T24: TLS and WebSocket."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import time
+
+from daemon import Daemon
+from edge import Authority, SecureStream, WebSocket, connected, context, Sealed
+from probes.wake import call, pushed, sleeper
+from sip import Dialog, Listener, Stream, fresh
+from suite import Failed, check, probe
+
+
+def secure(t, trusted=False, host=None, **options):
+    return t.own(SecureStream(host or t.address(trusted), (t.daemon.host, t.daemon.tls_port), **options))
+
+
+def browser(t, is_secure=False, host=None, **options):
+    port = t.daemon.wss_port if is_secure else t.daemon.ws_port
+    return t.own(WebSocket(host or t.address(), (t.daemon.host, port), secure=is_secure, **options))
+
+
+KINDS = {"tls": secure, "ws": browser, "wss": lambda t, **options: browser(t, True, **options)}
+
+
+def talk(t, caller, request, phone):
+    """From the INVITE at the phone to the end of the call."""
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "no INVITE at the phone")
+    via = invite.get("via")
+    check(f"SIP/2.0/{phone.transport} " in via, f"the Via says {via}")
+    check(b"pn-" not in invite.raw, "the INVITE shows push parameters")
+    phone.respond(invite, 180, "Ringing", tag="callee")
+    check(caller.take(lambda m: m.status == 180, 5), "the caller hears no 180")
+    phone.respond(invite, 200, "OK", tag="callee")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+    of_caller = Dialog.of_caller(caller, request, answer)
+    caller.send(of_caller.make("ACK", cseq=1))
+    check(phone.request("ACK", request.call_id), "no ACK at the phone")
+    # The phone ends it, by the route that it was shown.
+    bye = Dialog.of_callee(phone, invite, "callee").make("BYE")
+    phone.send(bye)
+    at_caller = caller.request("BYE", request.call_id)
+    check(at_caller, "no BYE at the caller")
+    caller.respond(at_caller, 200, "OK")
+    ended = phone.response(request.call_id, "BYE")
+    check(ended and ended.status == 200, f"the BYE got {ended}")
+
+
+def wakes(kind):
+    def run(t):
+        make = KINDS[kind]
+        phone, name, password, token = sleeper(t, make(t))
+        phone.close()
+        time.sleep(0.3)
+        caller, request = call(t, name)
+        check(t.suite.provider.wait(token), "no push")
+        again = make(t)
+        answer = again.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"the phone's return got {answer}")
+        talk(t, caller, request, again)
+        # Awake, it is called at once, on its connection.
+        caller, request = call(t, name)
+        invite = again.request("INVITE", request.call_id)
+        check(invite, "no second INVITE")
+        again.respond(invite, 180, "Ringing", tag="c")
+        check(caller.take(lambda m: m.status == 180, 5), "the caller hears no second 180")
+        caller.send(caller.cancel(request))
+        check(again.request("CANCEL", request.call_id), "no CANCEL at the phone")
+        again.respond(invite, 487, tag="c")
+        check(caller.response(request.call_id, "INVITE").status == 487, "the cancelled call has another end")
+    return run
+
+
+for kind in KINDS:
+    probe("T24", f"{kind}-wakes-and-rings", "edge")(wakes(kind))
+
+
+@probe("T24.1", "old-tls-is-refused", "edge")
+def old_tls(t):
+    target = f"{t.daemon.host}:{t.daemon.tls_port}"
+
+    def works(*options):
+        done = subprocess.run(["openssl", "s_client", "-connect", target, "-quiet", *options], input=b"", timeout=20,
+                              capture_output=True)
+        return done.returncode == 0
+
+    check(works("-tls1_2") and works("-tls1_3"), "control: TLS 1.2 and 1.3 do not work")
+    low = ["-cipher", "ALL:@SECLEVEL=0"]
+    check(not works("-tls1_1", *low) and not works("-tls1", *low), "TLS 1.1 or 1.0 is spoken")
+    for cipher in ("AES128-SHA", "AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-SHA"):
+        check(not works("-tls1_2", "-cipher", cipher + ":@SECLEVEL=0"), f"{cipher} is spoken")
+
+
+@probe("T24.1", "no-renegotiation", "edge")
+def renegotiation(t):
+    child = subprocess.Popen(
+        ["openssl", "s_client", "-connect", f"{t.daemon.host}:{t.daemon.tls_port}", "-tls1_2"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(1)
+    child.stdin.write(b"R\n")
+    child.stdin.flush()
+    time.sleep(1)
+    child.stdin.close()
+    text = child.stdout.read().decode("utf-8", "replace")
+    child.wait(10)
+    check("Secure Renegotiation IS supported" in text or "RENEGOTIATING" in text, f"control: {text[-300:]}")
+    check("no renegotiation" in text.lower(), f"it was renegotiated: {text[-300:]}")
+
+
+@probe("T24.1", "what-is-no-tls", "edge")
+def not_tls(t):
+    """Plain SIP at the TLS port, and a TLS greeting at the TCP port: no answer, and no connection for long."""
+    for port, first in ((t.daemon.tls_port, b"OPTIONS sip:example.net SIP/2.0\r\nContent-Length: 0\r\n\r\n"),
+                        (t.daemon.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(500))):
+        with connected(t.address(), (t.daemon.host, port)) as plain:
+            plain.sendall(first)
+            plain.settimeout(12)
+            answer = b""
+            try:
+                while some := plain.recv(4096):
+                    answer += some
+            except ConnectionError:
+                pass
+            except TimeoutError:
+                raise Failed(f"port {port} kept the connection")
+            check(b"SIP/2.0 2" not in answer, f"port {port} answered {answer!r}")
+
+
+@probe("T24.1", "half-a-handshake", "edge")
+def half(t):
+    with connected(t.address(), (t.daemon.host, t.daemon.tls_port)) as plain:
+        plain.sendall(b"\x16\x03\x01")
+        plain.settimeout(15)
+        begin = time.monotonic()
+        try:
+            check(plain.recv(100) == b"", "an answer to half a greeting")
+        except ConnectionError:
+            pass
+        return f"closed after {time.monotonic() - begin:.1f} s"
+
+
+@probe("T24.2", "certificate-by-name", "edge")
+def names(t):
+    authority = t.daemon.authority
+    for name in ("sip.example.net", "sip.example.org"):
+        phone = secure(t, made=context(authority), name=name)
+        shown = phone.socket.getpeercert()
+        check(("DNS", name) in shown["subjectAltName"], f"for {name} it shows {shown}")
+        check(phone.socket.selected_alpn_protocol() == "sip/2", "no ALPN")
+    try:
+        secure(t, made=context(authority), name="sip.example.com")
+    except OSError as error:
+        check("Hostname mismatch" in str(error), str(error))
+    else:
+        raise Failed("a certificate for a name that it does not have")
+
+
+@probe("T24.2", "tickets", "edge")
+def tickets(t):
+    made = context(t.daemon.authority)
+    made.maximum_version = ssl.TLSVersion.TLSv1_2
+    first = secure(t, made=made)
+    session = first.socket.session
+    check(session.has_ticket, "no session ticket")
+    first.close()
+    before = t.daemon.metric("sippushd_tls_handshakes_total", outcome="resumed")
+    second = secure(t, made=made, session=session)
+    check(second.socket.session_reused, "the ticket is not taken")
+    answer = second.exchange(second.make("OPTIONS", "sip:example.net"))
+    check(answer and answer.status == 200, f"{answer}")
+    check(t.daemon.metric("sippushd_tls_handshakes_total", outcome="resumed") > before, "it is not counted")
+
+
+@probe("T24.3", "renewed-certificate", alone=True)
+def renewed(t):
+    """SIGHUP takes new files; connections stay; a broken file changes nothing."""
+    daemon = t.daemon = t.own(EdgeDaemon("renewal", t.suite, {"auth": "off"}))
+    daemon.start()
+    old = secure(t, made=context(daemon.authority))
+    old_web = browser(t, True, made=context(daemon.authority, protocols=("http/1.1",)))
+    check(old_web.status == 101, f"control: {old_web.head}")
+
+    def serial(port=daemon.tls_port):
+        with connected(t.address(), (daemon.host, port)) as plain:
+            return Sealed(plain, context(daemon.authority), "sip.example.net").socket.getpeercert()["serialNumber"]
+
+    def reload():
+        offset = len(daemon.log())
+        daemon.process.send_signal(signal.SIGHUP)
+        limit = time.monotonic() + 6
+        while "settings reloaded" not in daemon.log()[offset:] and time.monotonic() < limit:
+            time.sleep(0.05)
+        return daemon.log()[offset:]
+
+    first = serial()
+    daemon.authority.issue("server", "DNS:sip.example.net,DNS:example.net")
+    check(serial() == first, "new files without a signal")
+    reload()
+    second = serial()
+    check(second != first and serial(daemon.wss_port) == second, "the new certificate is not shown")
+    for phone in (old, old_web):
+        answer = phone.exchange(phone.make("OPTIONS", "sip:example.net"))
+        check(answer and answer.status == 200, f"an old connection: {answer}")
+    with open(os.path.join(daemon.authority.folder, "server.pem"), "w") as file:
+        file.write("nonsense")
+    text = reload()
+    check("certificate not reloaded" in text, text[-300:])
+    check(serial() == second, "a broken file changed the certificate")
+
+
+@probe("T24.4", "trusted-by-certificate", "edge")
+def trusted(t):
+    """An INVITE to a user without a password: by a certificate of the authority that has a trusted name."""
+    _, name, _, token = sleeper(t)
+    authority = t.daemon.authority
+    stranger = Authority(os.path.join(t.daemon.folder, "pki", "stranger"), "stranger")
+    pairs = {
+        "trusted name": (authority.issue("pbx", "DNS:pbx.example.net"), True),
+        "trusted name in a URI": (authority.issue("pbx-uri", "URI:sip:pbx.example.net,DNS:other.example.net"), True),
+        "another name": (authority.issue("other", "DNS:other.example.net"), False),
+        "a user of the name": (authority.issue("user", "URI:sip:eve@pbx.example.net,DNS:x.example.net"), False),
+        "the name beside other URIs": (authority.issue("both", "URI:sip:other.example.net,DNS:pbx.example.net"), False),
+        "a stranger's authority": (stranger.issue("pbx", "DNS:pbx.example.net"), False),
+        "no certificate": (None, False),
+    }
+    for what, (pair, is_trusted) in pairs.items():
+        peer = secure(t, made=context(authority, pair))
+        request = peer.make("INVITE", f"sip:{name}@example.net", "700")
+        peer.send(request)
+        answer = peer.take(lambda m: m.call_id == request.call_id and m.status != 100, 3 if is_trusted else 6)
+        if is_trusted:
+            check(answer is None or answer.status == 180, f"{what}: {answer}")
+            peer.send(peer.cancel(request))
+        else:
+            check(answer and answer.status == 407, f"{what}: {answer}")
+    check(t.suite.provider.wait(token), "control: no push for the trusted ones")
+
+
+def secure_pbx(t, daemon, pair):
+    """An upstream that speaks TLS."""
+    class SecureListener(Listener):
+        def accept(self):
+            import threading
+            made = context(pair=pair, server=True)
+            while True:
+                try:
+                    plain, peer = self.socket.accept()
+                    sealed = Sealed(plain, made, server=True)
+                except OSError:
+                    if self.socket.fileno() < 0:
+                        return
+                    continue
+                stream = Stream(None, peer, sealed, read=False)
+                stream.transport = "TLS"
+                stream.arrived = lambda raw, source, stream=stream: self.message(raw, stream)
+                with self.changed:
+                    self.streams.append(stream)
+                    self.changed.notify_all()
+                threading.Thread(target=stream.read, daemon=True).start()
+
+    return t.own(SecureListener("127.2.0.9", daemon.pbx_port))
+
+
+@probe("T24.5", "upstream-by-name", alone=True)
+def upstream(t):
+    """A call goes on by TLS when the PBX has a certificate for its address, and not at all otherwise."""
+    for what, alternatives, works in (("its own", "IP:127.2.0.9", True), ("another's", "DNS:pbx.example.net", False)):
+        port = t.suite.free_port()
+        daemon = t.daemon = t.own(EdgeDaemon(
+            "up-" + fresh("d"), t.suite, {"upstream": f"sip:127.2.0.9:{port};transport=tls"}))
+        daemon.pbx_port = port
+        daemon.start()
+        pbx = secure_pbx(t, daemon, daemon.authority.issue("upstream", alternatives))
+        phone = secure(t)
+        name, password = t.registered(phone)
+        request = phone.make("INVITE", "sip:900@example.net", name)
+        answer = phone.exchange(request, 3)
+        check(answer and answer.status == 407, f"control: {answer}")
+        again = request.renewed()
+        from sip import credentials
+        again.add(*credentials(answer, name, password, "INVITE", again.uri))
+        phone.send(again)
+        invite = pbx.request("INVITE", again.call_id, 4)
+        if works:
+            check(invite and "SIP/2.0/TLS " in invite.get("via"), f"{what} certificate: {invite}")
+            pbx.streams[-1].respond(invite, 486, "Busy Here", tag="p")
+            final = phone.response(again.call_id, "INVITE")
+            check(final and final.status == 486, f"the phone got {final}")
+        else:
+            check(invite is None, f"{what} certificate: the PBX got the call")
+            final = phone.response(again.call_id, "INVITE")
+            check(final and final.status == 500, f"{what} certificate: the phone got {final}")
+            check("TLS failed" in daemon.log(), "the log says nothing of it")
+
+
+@probe("T24.6", "sips-is-protected-everywhere", "edge")
+def sips(t):
+    """A sips: contact is taken over TLS alone, and called over TLS alone."""
+    phone = secure(t)
+    name, password = t.daemon.user()
+    contact = f"<sips:{name}@{phone.local()};transport=tls>"
+    answer = phone.register(name, password, contact=contact)
+    check(answer and answer.status == 200, f"REGISTER over TLS got {answer}")
+    plain = t.phone()
+    answer = plain.register(name, password, contact=f"<sips:{name}@{plain.local()}>")
+    check(answer and answer.status == 403, f"REGISTER over UDP got {answer}")
+    caller, request = call(t, name)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite and invite.uri.startswith("sips:") and "SIP/2.0/TLS" in invite.get("via"), f"sip: to a sips: phone: {invite}")
+    check(all(route.startswith("<sips:") for route in invite.routes()[:1]), f"Record-Route: {invite.routes()}")
+    caller.send(caller.cancel(request))
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sips:{name}@example.net", "700")
+    answer = caller.exchange(request)
+    check(answer and answer.status == 480 and "380" in (answer.get("warning") or ""), f"sips: over UDP got {answer}")
+    peer = secure(t, trusted=True)
+    request = peer.make("INVITE", f"sips:{name}@example.net", "700")
+    peer.send(request)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite and invite.uri.startswith("sips:"), f"sips: over TLS: {invite}")
+    peer.send(peer.cancel(request))
+    # A phone without a sips: contact is not reached by a sips: address.
+    other = secure(t)
+    second, password = t.registered(other)
+    request = peer.make("INVITE", f"sips:{second}@example.net", "700")
+    answer = peer.exchange(request)
+    check(answer and answer.status == 480, f"sips: to a sip: contact got {answer}")
+
+
+# MARK: Before SIP
+
+
+@probe("T24.9", "proxy-header", "edge")
+def proxy_header(t):
+    """A balancer's header says who the peer is; it must come, and counts from balancers alone."""
+    claimed = t.address(trusted=True)
+    line = f"PROXY TCP4 {claimed} {t.daemon.host} 40000 5060\r\n".encode()
+    packed = socket.inet_aton(claimed) + socket.inet_aton(t.daemon.host) + struct.pack(">HH", 40000, 5060)
+    binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11" + struct.pack(">H", len(packed)) + packed
+    _, name, _, _ = sleeper(t)
+
+    def trusted_by(header, host, port, made=None, pieces=1):
+        plain = connected(host, (t.daemon.host, port))
+        for index in range(pieces):
+            plain.sendall(header[len(header) * index // pieces:len(header) * (index + 1) // pieces])
+            if pieces > 1:
+                time.sleep(0.05)
+        try:
+            agent = t.own(Stream(host, plain.getpeername(), Sealed(plain, made, "sip.example.net") if made else plain))
+        except OSError:
+            return "closed"
+        request = agent.make("INVITE", f"sip:{name}@example.net", "700")
+        agent.send(request)
+        answer = agent.take(lambda m: m.call_id == request.call_id, 4)
+        if answer is not None and answer.status in (100, 180):
+            agent.send(agent.cancel(request))
+        return "closed" if answer is None and agent.wait_closed(9) else answer and answer.status
+
+    balancer = "127.4.0.1"
+    for what, header, pieces in (("text", line, 1), ("bytes", binary, 1), ("text in pieces", line, 5)):
+        found = trusted_by(header, balancer, t.daemon.port, pieces=pieces)
+        check(found == 100, f"{what}: {found}")
+    found = trusted_by(line, balancer, t.daemon.tls_port, context())
+    check(found == 100, f"before TLS: {found}")
+    check(trusted_by(b"", balancer, t.daemon.port) == "closed", "a balancer without a header is served")
+    check(trusted_by(b"PROXY TCP4 x y 1 2\r\n", balancer, t.daemon.port) == "closed", "a broken header is served")
+    for header in (line, binary):
+        found = trusted_by(header, t.address(), t.daemon.port)
+        check(found in ("closed", 400, 407, None), f"from anybody: {found}")
+
+
+@probe("T24.10", "stun-keep-alive", "edge")
+def stun(t):
+    """The answer names the sender's address, is short, and comes for Binding requests alone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
+        phone.bind((t.address(), 0))
+        phone.settimeout(2)
+        question = b"\0\1\0\0\x21\x12\xa4\x42" + os.urandom(12)
+        phone.sendto(question, t.daemon.address)
+        answer = phone.recv(2000)
+        host, port = phone.getsockname()
+        expected = struct.pack(">BBHI", 0, 1, port ^ 0x2112, struct.unpack(">I", socket.inet_aton(host))[0] ^ 0x2112a442)
+        check(answer[:2] == b"\1\1" and answer[4:20] == question[4:] and answer[24:] == expected, f"{answer!r}")
+        phone.settimeout(0.7)
+        for wrong in (b"\0\1\0\0" + os.urandom(16), b"\1\1\0\0" + question[4:], question[:-1], b"\0\1", b"\0" * 28):
+            phone.sendto(wrong, t.daemon.address)
+            try:
+                raise Failed(f"{wrong!r} got {phone.recv(2000)!r}")
+            except TimeoutError:
+                pass
+
+
+# MARK: WebSocket
+
+
+@probe("T24.7", "websocket-handshake", "edge")
+def handshake(t):
+    good = browser(t)
+    check(good.status == 101 and good.accepted and "sec-websocket-protocol: sip" in good.head.lower(), good.head)
+    wrong = {
+        "no upgrade": ({"Upgrade": None}, 426), "another upgrade": ({"Upgrade": "h2c"}, 426),
+        "version 8": ({"Sec-WebSocket-Version": "8"}, 426), "no version": ({"Sec-WebSocket-Version": None}, 426),
+        "no key": ({"Sec-WebSocket-Key": None}, 400), "a short key": ({"Sec-WebSocket-Key": "AAAA"}, 400),
+        "no protocol": ({"Sec-WebSocket-Protocol": None}, 400),
+        "another protocol": ({"Sec-WebSocket-Protocol": "msrp, sipx"}, 400),
+        "another origin": ({"Origin": "https://evil.example.net"}, 403),
+        "a null origin": ({"Origin": "null"}, 403),
+    }
+    for what, (fields, status) in wrong.items():
+        found = browser(t, fields=fields)
+        check(found.status == status, f"{what}: {found.head.splitlines()[:1]}")
+    check("sec-websocket-version: 13" in browser(t, fields={"Sec-WebSocket-Version": "8"}).head.lower(), "no version is named")
+    check(browser(t, fields={"Sec-WebSocket-Protocol": "msrp, sip"}).status == 101, "sip among others")
+    check(browser(t, fields={"Origin": None}).status == 101, "a client without an origin")
+
+
+@probe("T24.7", "websocket-frames", "edge")
+def frames(t):
+    """What breaks RFC 6455 ends with its code, or with none; what does not is served."""
+    def options(phone):
+        return phone.make("OPTIONS", "sip:example.net")
+
+    broken = {
+        "not masked": (lambda s: s.frame(options(s).bytes(), masked=False), 1002),
+        "a reserved bit": (lambda s: s.frame(options(s).bytes(), reserved=4), 1002),
+        "an unknown opcode": (lambda s: s.frame(b"x", opcode=3), 1002),
+        "a long ping": (lambda s: s.frame(b"x" * 126, opcode=9), None),
+        "a fragmented ping": (lambda s: s.frame(b"x", opcode=9, final=False), None),
+        "a continuation of nothing": (lambda s: s.frame(b"x", opcode=0), 1002),
+        "a new message inside another": (lambda s: (s.frame(b"x", final=False), s.frame(b"y")), 1002),
+        "text that is none": (lambda s: s.frame(b"\xff\xfe"), 1007),
+        "too long by its head": (lambda s: s.frame(b"", size=1 << 40), 1009),
+        "too long in pieces": (lambda s: [s.frame(b"x" * 60000, opcode=1 if n == 0 else 0, final=False) for n in range(4)], 1009),
+        "a close with one byte": (lambda s: s.frame(b"x", opcode=8), None),
+    }
+    for what, (act, code) in broken.items():
+        phone = browser(t)
+        act(phone)
+        check(phone.wait_closed(6), f"{what}: the connection stays")
+        check(phone.codes == [code], f"{what}: {phone.codes}")
+    phone = browser(t)
+    request = options(phone)
+    raw = request.bytes()
+    for index in range(0, len(raw), 7):
+        phone.frame(raw[index:index + 7], opcode=1 if index == 0 else 0, final=index + 7 >= len(raw))
+        if index == 70:
+            phone.frame(b"between", opcode=9)
+    answer = phone.response(request.call_id, "OPTIONS")
+    check(answer and answer.status == 200, f"in pieces: {answer}")
+    check(b"between" in phone.pongs, f"no pong between: {phone.pongs}")
+    request = options(phone)
+    phone.frame(request.bytes(), opcode=2)
+    check(phone.response(request.call_id, "OPTIONS"), "a binary frame is not served")
+    # Without Content-Length: the frame says where it ends (RFC 7118 section 5.2.4).
+    request = options(phone)
+    phone.send(re.sub(rb"Content-Length: 0\r\n", b"", request.bytes()))
+    check(phone.response(request.call_id, "OPTIONS"), "without Content-Length")
+    phone.send(b"\r\n\r\n")
+    phone.frame(b"\x03\xe8", opcode=8)
+    check(phone.wait_closed(6) and phone.codes in ([1000], [None]), f"a close: {phone.codes}")
+
+
+@probe("T24.8", "websocket-peer-that-is-gone", "edge")
+def silent(t):
+    """websocket.ping-interval is 5 s: who answers stays, who does not is gone, and its phone asleep."""
+    quiet, good = browser(t), browser(t)
+    quiet.answers_pings = False
+    begin = time.monotonic()
+    check(quiet.wait_closed(14), f"it stays without a pong ({quiet.pings} pings)")
+    check(quiet.pings >= 1 and quiet.codes == [1008], f"{quiet.pings} pings, codes {quiet.codes}")
+    check(not good.closed and good.pings >= 1, "one that answers is closed")
+    return f"after {time.monotonic() - begin:.0f} s"
+
+
+@probe("T24.8", "websocket-many-messages", "edge")
+def many(t):
+    """A flood of small messages, read slowly: others are served meanwhile, and all are answered."""
+    flood, other = browser(t), browser(t)
+    requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
+    for request in requests:
+        flood.send(request)
+    answer = other.exchange(other.make("OPTIONS", "sip:example.net"), 3)
+    check(answer and answer.status == 200, f"another connection: {answer}")
+    limit = time.monotonic() + 10
+    while flood.received_count < 600 and time.monotonic() < limit:
+        time.sleep(0.05)
+    check(flood.received_count == 600, f"{flood.received_count} of 600 answers")
+
+
+class EdgeDaemon(Daemon):
+    """A daemon with TLS and WebSocket addresses, and an authority of its own."""
+
+    def __init__(self, name, suite, settings, pbx_host=None):
+        super().__init__(name, suite, settings, pbx_host, edge=True)
+
+    def close(self):
+        self.stop()

@@ -1,0 +1,95 @@
+import Testing
+import WebSocket
+
+@Suite("A WebSocket session")
+struct WebSocketSessionTests {
+    /// A frame as a client sends it.
+    private func frame(
+        _ payload: [UInt8], _ opcode: UInt8 = 1, isFinal: Bool = true, isMasked: Bool = true, reserved: UInt8 = 0
+    ) -> [UInt8] {
+        var bytes: [UInt8] = [(isFinal ? 0x80 : 0) | reserved << 4 | opcode]
+        let mark: UInt8 = isMasked ? 0x80 : 0
+        if payload.count < 126 {
+            bytes.append(mark | UInt8(payload.count))
+        } else {
+            bytes += [mark | 126, UInt8(payload.count >> 8), UInt8(payload.count & 255)]
+        }
+        let mask: [UInt8] = [1, 2, 3, 4]
+        if isMasked { bytes += mask }
+        return bytes + payload.enumerated().map { isMasked ? $1 ^ mask[$0 % 4] : $1 }
+    }
+
+    /// Gives all bytes, `pieces` at a time.
+    private func feed(_ session: WebSocketSession, _ bytes: [UInt8], pieces: Int = .max) -> [[UInt8]] {
+        var messages: [[UInt8]] = []
+        var place = 0
+        while place < bytes.count {
+            let end = min(bytes.count, place + min(pieces, bytes.count))
+            let taken = session.receive(bytes.span.extracting(place..<end))
+            messages += session.takeMessages()
+            if taken == 0 { break }
+            place += taken
+        }
+        return messages
+    }
+
+    /// 0 where the close has none.
+    private func closeCode(after bytes: [UInt8], limit: Int = 1000) -> UInt16? {
+        let session = WebSocketSession(messageLimit: limit)
+        let messages = feed(session, bytes)
+        let output = session.takeOutput()
+        guard messages.isEmpty, session.isOver, output.count >= 2, output[0] == 0x88 else { return nil }
+        return output.count < 4 ? 0 : UInt16(output[2]) << 8 | UInt16(output[3])
+    }
+
+    @Test(arguments: [1, 2, 3, 7, .max])
+    func `messages are whole, however their bytes and frames come`(pieces: Int) {
+        let session = WebSocketSession(messageLimit: 1000)
+        let long = [UInt8](repeating: 120, count: 900)
+        let bytes =
+            frame(Array("one".utf8)) + frame(Array("tw".utf8), isFinal: false) + frame([1, 2], 9)
+            + frame(Array("o".utf8), 0) + frame(long, 2)
+        #expect(feed(session, bytes, pieces: pieces) == [Array("one".utf8), Array("two".utf8), long])
+        // The ping that came between is answered.
+        #expect(session.takeOutput() == [0x8a, 2, 1, 2])
+        #expect(!session.isOver)
+    }
+
+    @Test func `what breaks the rules ends it with the code of RFC 6455`() {
+        #expect(closeCode(after: frame([120], isMasked: false)) == 1002)
+        #expect(closeCode(after: frame([120], reserved: 4)) == 1002)
+        #expect(closeCode(after: frame([120], 3)) == 1002)
+        #expect(closeCode(after: frame([120], 0)) == 1002)
+        #expect(closeCode(after: frame([UInt8](repeating: 1, count: 126), 9)) == 0)
+        #expect(closeCode(after: frame([120], 9, isFinal: false)) == 0)
+        #expect(closeCode(after: frame([120], isFinal: false) + frame([120])) == 1002)
+        #expect(closeCode(after: frame([0xff, 0xfe])) == 1007)
+        #expect(closeCode(after: frame([UInt8](repeating: 120, count: 1001))) == 1009)
+        let piece = [UInt8](repeating: 120, count: 600)
+        #expect(closeCode(after: frame(piece, isFinal: false) + frame(piece, 0, isFinal: false)) == 1009)
+    }
+
+    @Test func `text goes as text, and what is none as binary`() {
+        let session = WebSocketSession(messageLimit: 1000)
+        session.send(Array("OK é".utf8))
+        #expect(session.takeOutput() == [0x81, 5] + Array("OK é".utf8))
+        session.send([0xff, 120])
+        #expect(session.takeOutput() == [0x82, 2, 0xff, 120])
+        session.ping()
+        #expect(session.takeOutput() == [0x89, 0])
+    }
+
+    @Test func `after a close nothing is taken and nothing is sent`() {
+        let session = WebSocketSession(messageLimit: 1000)
+        #expect(feed(session, frame([3, 0xe8], 8) + frame([120])) == [])
+        #expect(session.isOver)
+        #expect(session.takeOutput() == [0x88, 2, 3, 0xe8])
+        session.send([120])
+        #expect(session.takeOutput() == [])
+
+        let other = WebSocketSession(messageLimit: 1000)
+        other.close(.policyViolation)
+        #expect(other.takeOutput() == [0x88, 2, 3, 0xf0])
+        #expect(feed(other, frame([120])) == [])
+    }
+}
