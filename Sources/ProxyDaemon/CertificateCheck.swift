@@ -61,7 +61,8 @@ package struct CertificateCheck {
             return report
         } catch {
             let words = "\(error)"
-            problems.append(words.contains(pair.certificate) || words.contains(pair.key) ? words : "\(pair.certificate): \(words)")
+            let saysWhere = words.contains(pair.certificate) || words.contains(pair.key)
+            problems.append(saysWhere ? words : "\(pair.certificate): \(words)")
             return nil
         }
     }

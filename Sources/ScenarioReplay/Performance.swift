@@ -152,6 +152,8 @@ final class Performance {
         var given = [
             "target": stage.target, "home": folder.appending(path: "home-\(program.place)").path,
         ]
+        given["secure"] = stage.secureTarget
+        given["authority"] = stage.authority
         if program.role == .pbx { given["address"] = places[program.place]?.description }
         let own = program.keys.mapValues { value in
             places.reduce(value) { $0.replacing("%\($1.key)%", with: $1.value.description) }

@@ -5,6 +5,9 @@ import Settings
 final class Stage {
     /// The daemon's address, `host:port`.
     let target: String
+    /// Where it speaks TLS, and whose certificates are good for that; `nil` when that is not known.
+    let secureTarget: String?
+    let authority: String?
     /// The sandbox's record; `nil` when pushes cannot be seen.
     let record: URL?
     let domain: String
@@ -28,6 +31,8 @@ final class Stage {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
         hooked = nil
+        secureTarget = nil
+        authority = nil
         configuration = target.configuration
         domain = target.domain
         api = target.api
@@ -53,10 +58,13 @@ final class Stage {
         let configuration = folder.appending(path: "sippushd.yaml")
         let port = ports.take()
         let apiPort = ports.take()
+        let securePort = ports.take()
         api = "127.0.0.1:\(apiPort)"
         anyKey = nil
         sippushd = programs.appending(path: "sippushd").path
         target = "127.0.0.1:\(port)"
+        secureTarget = "localhost:\(securePort)"
+        authority = folder.appending(path: "ca.pem").path
         self.record = record
         let hooked = folder.appending(path: "hooked")
         self.hooked = hooked
@@ -81,7 +89,8 @@ final class Stage {
             for fault in scenario.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
             try Self.write(
                 Self.configuration(
-                    for: scenario, folder: folder, ports: (sip: port, api: apiPort), places: places, tls: tls,
+                    for: scenario, folder: folder, ports: (sip: port, secure: securePort, api: apiPort), places: places,
+                    tls: tls,
                     plain: plain),
                 to: configuration)
             let daemon = try Child(
@@ -195,7 +204,8 @@ extension Stage {
     }
 
     private static func configuration(
-        for scenario: Scenario, folder: URL, ports: (sip: Int, api: Int), places: [String: Place], tls: String,
+        for scenario: Scenario, folder: URL, ports: (sip: Int, secure: Int, api: Int), places: [String: Place],
+        tls: String,
         plain: String
     ) throws(ReplayError) -> String {
         let pbxes = Set(scenario.steps.filter { $0.role == .pbx }.compactMap(\.place))
@@ -204,7 +214,10 @@ extension Stage {
         let upstream = pbxes.first.map { "upstream: \"sip:\($0)\"" } ?? ""
         let usual = """
             domains: [\(Target.usualDomain)]
-            listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)"]
+            listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)", "tls:127.0.0.1:\(ports.secure)"]
+            tls:
+              cert-file: "\(folder.path)/ca.pem"
+              key-file: "\(folder.path)/server-key.pem"
             store: "\(folder.path)/store.db"
             control: "\(folder.path)/control.sock"
             auth: off
