@@ -124,6 +124,9 @@ package final class ProxyEngine {
         case .new(let key): dispatch(incoming.unmatched(key), now: now)
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
+        case .unanswered(let server):
+            // Of what is kept, not of the copy: that may come from anybody who has seen the branch.
+            if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .absorbed, .acknowledged: break
         }
         if request.method != .register { noteLife(on: flow, by: .request, now: now) }

@@ -19,6 +19,8 @@ package struct InviteServerTransaction: Sendable {
 
     package enum Action: Equatable, Sendable {
         case none
+        /// Send a 100. It can be written again, so it is not kept.
+        case sendTrying
         /// Send a new provisional response and keep it for retransmissions.
         case sendProvisional
         /// Send a 2xx; the peers repeat it end to end, so it is not kept.
@@ -29,6 +31,8 @@ package struct InviteServerTransaction: Sendable {
         case sendFailure(again: Instant?, until: Instant)
         /// Send what is kept, if anything.
         case repeatResponse
+        /// Let the core write the 100 again.
+        case repeatTrying
         /// Timer G: send what is kept, and once more at that time.
         case sendAgain(next: Instant)
         /// Forget the response, absorb ACKs until timer I.
@@ -40,6 +44,8 @@ package struct InviteServerTransaction: Sendable {
 
     package private(set) var state = State.proceeding
     private let isReliable: Bool
+    /// The last provisional response was a 100.
+    private var isTrying = false
     /// How often timer G has fired.
     private var repeats: UInt8 = 0
 
@@ -47,7 +53,8 @@ package struct InviteServerTransaction: Sendable {
 
     package func requestRepeated() -> Action {
         switch state {
-        case .proceeding, .completed: .repeatResponse
+        case .proceeding: isTrying ? .repeatTrying : .repeatResponse
+        case .completed: .repeatResponse
         case .accepted, .confirmed, .ended: .none
         }
     }
@@ -55,7 +62,10 @@ package struct InviteServerTransaction: Sendable {
     package mutating func respond(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .proceeding:
-            if status.isProvisional { return .sendProvisional }
+            if status.isProvisional {
+                isTrying = status == .trying
+                return isTrying ? .sendTrying : .sendProvisional
+            }
             if status.isSuccess {
                 state = .accepted
                 return .sendFirstSuccess(until: timers.patience(from: now))

@@ -34,6 +34,8 @@ package enum RequestMatch: Hashable, Sendable {
     case cancel(TransactionKey, of: ServerTransactionID?)
     /// A retransmission; the stored response was sent again if there is one.
     case absorbed
+    /// A retransmission of an INVITE whose last response was a 100: the core, which keeps the INVITE, writes that again.
+    case unanswered(ServerTransactionID)
     /// The ACK of a final response other than 2xx; it ends here.
     case acknowledged
     /// An ACK that belongs to no transaction, or acknowledges a 2xx: the core routes it.

@@ -12,10 +12,7 @@ extension TransactionTable {
     ) -> RequestMatch {
         if case .ack = request.method { return acknowledgementReceived(request, now: now, into: &out) }
         let key = TransactionKey(request, as: request.method)
-        if let slot = serverSlot(of: key) {
-            requestRepeated(slot, into: &out)
-            return .absorbed
-        }
+        if let slot = serverSlot(of: key) { return requestRepeated(slot, into: &out) }
         guard case .cancel = request.method else { return .new(key) }
         let invite = serverSlot(of: TransactionKey(request, as: .invite))
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
@@ -119,11 +116,15 @@ extension TransactionTable {
         serverIndex.find(hash: key.hash) { servers.records[Int($0)].key == key }.map { Int($0) }
     }
 
-    private mutating func requestRepeated(_ slot: Int, into out: inout [TransactionOutput]) {
+    private mutating func requestRepeated(_ slot: Int, into out: inout [TransactionOutput]) -> RequestMatch {
         switch servers.records[slot].machine {
-        case .invite(let machine): perform(machine.requestRepeated(), slot, [], into: &out)
+        case .invite(let machine):
+            let action = machine.requestRepeated()
+            if action == .repeatTrying { return .unanswered(ServerTransactionID(rawValue: servers.records[slot].id)) }
+            perform(action, slot, [], into: &out)
         case .nonInvite(let machine): perform(machine.requestRepeated(), slot, [], into: &out)
         }
+        return .absorbed
     }
 
     private mutating func acknowledgementReceived(
@@ -146,11 +147,11 @@ extension TransactionTable {
         _ action: InviteServerTransaction.Action, _ slot: Int, _ bytes: [UInt8], into out: inout [TransactionOutput]
     ) {
         switch action {
-        case .none: break
+        case .none, .repeatTrying: break
         case .sendProvisional:
             keep(bytes, slot)
             sendResponse(bytes, slot, into: &out)
-        case .sendSuccess: sendResponse(bytes, slot, into: &out)
+        case .sendTrying, .sendSuccess: sendResponse(bytes, slot, into: &out)
         case .sendFirstSuccess(let until):
             servers.records[slot].response = []
             armWait(slot, at: until)

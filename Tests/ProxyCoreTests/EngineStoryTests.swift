@@ -18,6 +18,17 @@ struct EngineStoryTests {
         #expect(answer.texts.first?.contains("\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n") == true)
     }
 
+    @Test func `a repeated INVITE gets its 100 again, which says nothing of what stands in the copy`() {
+        let bench = EngineBench.registered()
+        let trying = bench.invite().texts.first
+        #expect(trying?.hasPrefix("SIP/2.0 100 ") == true)
+        #expect(bench.invite().texts == [trying])
+        let copy = bench.inviteText().replacing("<sip:103@", with: "<sip:104@")
+        let stranger = Endpoint(IPAddress(v4: 0xc633_6401), 5060)
+        let again = bench.receive(copy, from: stranger)
+        #expect(again.texts == [trying] && story(again) == ["100 invite > pbx"])
+    }
+
     @Test func `a failed commit is 503 and leaves nothing behind`() {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText())

@@ -34,8 +34,8 @@ struct InviteServerTransactionTests {
     @Test(arguments: [
         InviteServerStory(
             "repeats the last provisional response until there is a final one", .again(.repeatResponse),
-            .respond(100, .sendProvisional), .respond(180, .sendProvisional), .again(.repeatResponse),
-            .state(.proceeding)),
+            .respond(100, .sendTrying), .again(.repeatTrying), .respond(180, .sendProvisional),
+            .again(.repeatResponse), .state(.proceeding)),
         InviteServerStory(
             "a failure over UDP is repeated at timer G until the ACK, whose copies timer I absorbs",
             .respond(486, .sendFailure(again: at(0.5), until: at(32))), .again(.repeatResponse),

@@ -199,6 +199,7 @@ private struct World: ~Copyable {
             respond(id, request, invite == nil ? 481 : 200)
             if let invite, let request = pending.removeValue(forKey: invite) { respond(invite, request, 487) }
         case .endToEndACK: unacknowledged[request.callID] = nil
+        case .unanswered(let id): respond(id, request, 100)
         case .absorbed, .acknowledged: break
         }
     }

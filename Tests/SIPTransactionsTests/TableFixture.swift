@@ -34,6 +34,9 @@ final class TableFixture {
         case .cancel(let key, let invite):
             return table.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
                 .map { .cancel($0, of: invite) } ?? .overloaded
+        case .unanswered(let id):
+            respond(id, .trying)
+            return .absorbed
         case .absorbed: return .absorbed
         case .acknowledged: return .acknowledged
         case .endToEndACK: return .endToEndACK
