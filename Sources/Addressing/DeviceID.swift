@@ -1,11 +1,13 @@
 import Collections
 
 /// Names one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the store.
-package struct DeviceID: SerialID, Comparable, Sendable, CustomStringConvertible {
+package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
     /// Stands where there is no device.
     package static let nobody = DeviceID(rawValue: 0)
+
+    package static var absent: DeviceID { nobody }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 

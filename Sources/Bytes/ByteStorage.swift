@@ -70,6 +70,9 @@ package struct ByteStringWriter: ~Copyable {
         end += bytes.count
     }
 
+    /// The same bytes as a string of their own.
+    package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
+
     /// The string that has been put together. The next one begins.
     package mutating func finish() -> ByteString {
         defer { start = end }

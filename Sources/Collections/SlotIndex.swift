@@ -8,7 +8,7 @@
 package struct SlotIndex: Sendable {
     /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
     @usableFromInline var places: [UInt64]
-    package private(set) var count = 0
+    @usableFromInline package private(set) var count = 0
 
     package init() { places = Array(repeating: 0, count: 16) }
 
@@ -34,7 +34,7 @@ package struct SlotIndex: Sendable {
     }
 
     /// Adds a slot that is not there yet.
-    package mutating func insert(hash: UInt32, slot: UInt32) {
+    @usableFromInline package mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
@@ -46,7 +46,7 @@ package struct SlotIndex: Sendable {
         places[position] = Self.place(hash, newSlot)
     }
 
-    package mutating func remove(hash: UInt32, slot: UInt32) {
+    @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
         // Entries behind the gap that would no longer be found move up, so that no search has to step over gaps.

@@ -156,7 +156,7 @@ package final class ProxyEngine {
         settle(now: now)
         while let timer = timers.popExpired(now: now.instant) {
             switch timer {
-            case .holdDeadline(let fork): holdDeadlineReached(fork, now: now)
+            case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
             }
@@ -280,7 +280,8 @@ package final class ProxyEngine {
 
 /// What the engine itself waits for; transactions and pushes have their own.
 enum EngineTimer: Sendable {
-    case holdDeadline(ForkID)
+    /// Of the call at that place of ``Calls``. It is cancelled with the call.
+    case holdDeadline(place: UInt32)
     /// Refreshed bindings are to be written.
     case bookkeepingDue
     /// A call that is over need not be kept any more for phones that were woken for it.

@@ -4,8 +4,9 @@ import Collections
 package import Timekeeping
 
 /// Names one push; never used twice in a process.
-package struct PushID: SerialID, Sendable {
+package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
+    package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 

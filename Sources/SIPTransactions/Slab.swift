@@ -36,7 +36,7 @@ struct Slab<Record: SlabRecord> {
     }
 
     func slot(of id: UInt64) -> Int? {
-        let slot = Int(id & 0xff_ffff)
+        let slot = Int(truncatingIfNeeded: id & 0xff_ffff)
         return slot < records.count && records[slot].id == id && id != 0 ? slot : nil
     }
 

@@ -1,14 +1,22 @@
-import Collections
+package import Collections
+
+/// A number that a ``Slab`` gives.
+package protocol TransactionID: SerialID {}
+
+extension TransactionID {
+    /// Where the transaction stands among those under way.
+    package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
+}
 
 /// The number of a server transaction: given once by a table, never again.
-package struct ServerTransactionID: SerialID, Sendable {
+package struct ServerTransactionID: TransactionID, Sendable {
     package let rawValue: UInt64
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
 /// The number of a client transaction: given once by a table, never again; the Via branch carries it.
-package struct ClientTransactionID: SerialID, Sendable {
+package struct ClientTransactionID: TransactionID, Sendable {
     package let rawValue: UInt64
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }

@@ -1,62 +1,99 @@
 import Addressing
+import Collections
 
 /// The devices that calls are offered to, and by which calls: looked at when a device registers, and, while a call waits
 /// for it, when its flow shows life.
 struct CalledDevices: ~Copyable {
-    /// Their calls, oldest first, as long as the device's branch is not over.
-    private var devices: [DeviceID: [Call]] = [:]
-    /// The devices that are waited for, by the flow that they registered on. A flow usually has one; further ones, of a phone
-    /// with several accounts, stand in `more`.
-    private var first: [Flow: DeviceID] = [:]
-    private var more: [Flow: [DeviceID]] = [:]
+    private struct Device {
+        /// Oldest first, as long as the device's branch is not over.
+        var calls = ShortList<Call>()
+        /// The flow that it registered on, if it is waited for.
+        var flow: Flow?
+        /// The next device that is waited for on the same flow: of a phone with several accounts.
+        var next: UInt32?
+    }
 
-    /// The flow that is watched for each device.
-    private var watched: [DeviceID: Flow] = [:]
+    private var devices = PlacedTable<DeviceID, Device>(empty: Device())
+    /// How many devices have calls.
+    private var called = 0
+    /// The first device that is waited for on each flow.
+    private var flows = SlotIndex()
 
-    var isEmpty: Bool { devices.isEmpty }
+    var isEmpty: Bool { called == 0 }
 
     /// No flow is watched.
-    var watchesNothing: Bool { first.isEmpty }
+    var watchesNothing: Bool { flows.count == 0 }
 
-    func calls(of device: DeviceID) -> [Call] { devices[device] ?? [] }
+    func calls(of device: DeviceID) -> ShortList<Call> { devices[device]?.calls ?? ShortList() }
 
     mutating func add(_ call: Call, to device: DeviceID) {
-        guard devices[device]?.contains(where: { $0 === call }) != true else { return }
-        devices[device, default: []].append(call)
+        let place = devices.madePlace(of: device)
+        guard !devices[place].calls.contains(where: { $0 === call }) else { return }
+        if devices[place].calls.isEmpty { called += 1 }
+        devices[place].calls.append(call)
     }
 
     mutating func remove(_ call: Call, of device: DeviceID) {
-        guard var calls = devices[device] else { return }
-        calls.removeAll { $0 === call }
-        devices[device] = calls.isEmpty ? nil : calls
-        if calls.isEmpty { unwatch(device) }
+        guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
+        else { return }
+        _ = devices[place].calls.remove(at: index)
+        guard devices[place].calls.isEmpty else { return }
+        called -= 1
+        unwatch(device, at: place)
     }
 
     // MARK: Life
 
     /// A call waits for the device: its next sign of life on that flow matters.
     mutating func watch(_ flow: Flow, of device: DeviceID) {
-        guard watched[device] != flow else { return }
-        unwatch(device)
-        watched[device] = flow
-        if first[flow] == nil { first[flow] = device } else { more[flow, default: []].append(device) }
+        let place = devices.madePlace(of: device)
+        guard devices[place].flow != flow else { return }
+        leaveFlow(place)
+        devices[place].flow = flow
+        guard var last = first(on: flow) else { return flows.insert(hash: Self.hash(flow), slot: place) }
+        while let next = devices[last].next { last = next }
+        devices[last].next = place
     }
 
     /// No call waits for it any more, or its flow is gone.
     mutating func unwatch(_ device: DeviceID) {
-        guard let flow = watched.removeValue(forKey: device) else { return }
-        var others = more[flow] ?? []
-        if first[flow] == device {
-            first[flow] = others.isEmpty ? nil : others.removeFirst()
+        if let place = devices.place(of: device) { unwatch(device, at: place) }
+    }
+
+    private mutating func unwatch(_ device: DeviceID, at place: UInt32) {
+        leaveFlow(place)
+        if devices[place].calls.isEmpty { devices.remove(at: place) }
+    }
+
+    private mutating func leaveFlow(_ place: UInt32) {
+        guard let flow = devices[place].flow, var before = first(on: flow) else { return }
+        let next = devices[place].next
+        devices[place].flow = nil
+        devices[place].next = nil
+        if before != place {
+            while let other = devices[before].next, other != place { before = other }
+            devices[before].next = next
+        } else if let next {
+            flows.replace(hash: Self.hash(flow), slot: place, with: next)
         } else {
-            others.removeAll { $0 == device }
+            flows.remove(hash: Self.hash(flow), slot: place)
         }
-        more[flow] = others.isEmpty ? nil : others
     }
 
     /// The devices that are waited for on that flow.
     func waiting(on flow: Flow) -> [DeviceID] {
-        guard let device = first[flow] else { return [] }
-        return [device] + (more[flow] ?? [])
+        var found: [DeviceID] = []
+        var place = first(on: flow)
+        while let present = place {
+            if let device = devices.key(at: present) { found.append(device) }
+            place = devices[present].next
+        }
+        return found
     }
+
+    private func first(on flow: Flow) -> UInt32? {
+        flows.find(hash: Self.hash(flow)) { devices[$0].flow == flow }
+    }
+
+    private static func hash(_ flow: Flow) -> UInt32 { UInt32(truncatingIfNeeded: flow.hashValue) }
 }

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -12,6 +13,8 @@ import Timekeeping
 /// A class, so that the engine's chapters change it in place. ``Calls`` owns it.
 final class Call {
     let id: ForkID
+    /// Where ``Calls`` has it.
+    let place: UInt32
     var fork: Fork
     let server: ServerTransactionID
     /// Where the request came from.
@@ -24,8 +27,8 @@ final class Call {
     var offer: Offer?
     /// When the wait for devices ends.
     var deadline: DeadlineID?
-    /// The accounts that it counts for until its request is dropped.
-    let accounts: [HeldShares.Account]
+    /// What it counts for until its request is dropped.
+    fileprivate(set) var claim = HeldShares.Claim()
     /// What the caller's CANCEL gave as its Reason.
     var callerReasons: [ByteString] = []
     /// The bucket was told of the answer.
@@ -36,13 +39,13 @@ final class Call {
     fileprivate(set) var isForgotten = false
 
     init(
-        _ id: ForkID, _ incoming: IncomingRequest, _ server: ServerTransactionID, branches: [ForkBranch], offer: Offer?,
-        accounts: [HeldShares.Account]
+        _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID,
+        branches: [ForkBranch], offer: Offer?
     ) {
         self.id = id
+        self.place = place
         self.server = server
         self.offer = offer
-        self.accounts = accounts
         fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
         source = incoming.flow
         sender = incoming.sender?.compacted()
@@ -55,7 +58,6 @@ final class Call {
 ///
 /// A class because the call, its branches, its records and what follows its end all hold it.
 final class Offer: Sendable {
-    let aor: AddressOfRecord
     let ref: CallRef
     let key: OfferKey
     let receivedAt: UnixTime
@@ -66,11 +68,11 @@ final class Offer: Sendable {
     /// Whether its caller may have phones woken (T11.2).
     let mayPush: Bool
 
+    var aor: AddressOfRecord { key.aor }
+
     init(
-        aor: AddressOfRecord, ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime,
-        holdUntil: Instant, mayPush: Bool
+        ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime, holdUntil: Instant, mayPush: Bool
     ) {
-        self.aor = aor
         self.ref = ref
         self.key = key
         self.receivedAt = receivedAt
@@ -81,19 +83,36 @@ final class Offer: Sendable {
 }
 
 /// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
-struct OfferKey: Hashable {
+///
+/// It outlives the INVITE, so its texts have a block of their own.
+struct OfferKey: Equatable {
+    let hash: UInt32
     let aor: AddressOfRecord
     let callID: ByteString
     let fromTag: ByteString
+
+    init(aor: AddressOfRecord, callID: ByteString, fromTag: ByteString) {
+        var block = ByteStringWriter(
+            capacity: aor.user.count + aor.host.count + callID.count + fromTag.count)
+        self.aor = AddressOfRecord(user: block.string(aor.user), host: block.string(aor.host))
+        self.callID = block.string(callID)
+        self.fromTag = block.string(fromTag)
+        var hasher = Hasher()
+        hasher.combine(aor)
+        hasher.combine(callID)
+        hasher.combine(fromTag)
+        hash = UInt32(truncatingIfNeeded: hasher.finalize())
+    }
 }
 
 /// All requests that are being proxied, and by what they are found: their number, the server transaction that they answer,
 /// the devices they are offered to, and what makes them the same call.
 struct Calls: ~Copyable {
-    private var calls: [ForkID: Call] = [:]
+    private var calls: [Call?] = []
+    private var vacant: [UInt32] = []
     /// By the server transaction until that ends, since a CANCEL names the transaction.
-    private var byServer: [ServerTransactionID: Call] = [:]
-    private var offers: [OfferKey: Call] = [:]
+    private var byServer = TransactionNotes<ServerTransactionID, Call>()
+    private var offers = SlotIndex()
     /// The devices that calls are offered to.
     var devices = CalledDevices()
     private(set) var shares = HeldShares()
@@ -101,17 +120,25 @@ struct Calls: ~Copyable {
     var ended = EndedCalls()
     private var lastID: UInt64 = 0
 
-    var count: Int { calls.count }
+    var count: Int { calls.count - vacant.count }
     /// INVITEs for our users without a final response.
     var offered: Int { offers.count }
     /// Bytes of requests that are kept.
     var bytes: Int { shares.bytes + ended.bytes }
 
-    subscript(id: ForkID) -> Call? { calls[id] }
+    /// For operators alone: it looks at all calls.
+    subscript(id: ForkID) -> Call? { calls.first { $0?.id == id } ?? nil }
+
+    /// The call at a place of ``Call/place``.
+    func call(at place: UInt32) -> Call? { calls[Int(place)] }
 
     func call(of server: ServerTransactionID) -> Call? { byServer[server] }
 
-    func isOffered(_ key: OfferKey) -> Bool { offers[key] != nil }
+    func isOffered(_ key: OfferKey) -> Bool { place(of: key) != nil }
+
+    private func place(of key: OfferKey) -> UInt32? {
+        offers.find(hash: key.hash) { calls[Int($0)]?.offer?.key == key }
+    }
 
     // MARK: Beginning and end
 
@@ -121,27 +148,29 @@ struct Calls: ~Copyable {
         accounts: [HeldShares.Account] = []
     ) -> Call {
         lastID &+= 1
-        let call = Call(ForkID(lastID), incoming, server, branches: branches, offer: offer, accounts: accounts)
-        shares.take(call.share, for: accounts)
-        calls[call.id] = call
+        let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
+        let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, offer: offer)
+        call.claim = shares.take(call.share, for: accounts)
+        if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         byServer[server] = call
-        if let offer { offers[offer.key] = call }
+        if let offer { offers.insert(hash: offer.key.hash, slot: place) }
         return call
     }
 
     /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.
     mutating func finish(_ call: Call) {
         // It may be told again when a CANCEL comes late: the same call may be offered anew by then.
-        if let offer = call.offer, offers[offer.key] === call { offers[offer.key] = nil }
+        guard !call.isForgotten else { return }
+        if let offer = call.offer { offers.remove(hash: offer.key.hash, slot: call.place) }
         if !call.request.isEmpty {
-            shares.giveBack(call.share, for: call.accounts)
+            shares.giveBack(call.share, of: call.claim)
             call.request = .empty
         }
         forgetIfDone(call)
     }
 
     mutating func serverEnded(_ server: ServerTransactionID) {
-        guard let call = byServer.removeValue(forKey: server) else { return }
+        guard let call = byServer.take(server) else { return }
         forgetIfDone(call)
     }
 
@@ -149,7 +178,8 @@ struct Calls: ~Copyable {
     mutating func forgetIfDone(_ call: Call) {
         guard !call.isForgotten, call.fork.phase == .ended, byServer[call.server] == nil else { return }
         call.isForgotten = true
-        calls[call.id] = nil
+        calls[Int(call.place)] = nil
+        vacant.append(call.place)
     }
 
     // MARK: Devices
@@ -177,25 +207,30 @@ struct Calls: ~Copyable {
     // MARK: For operators
 
     /// Some of the calls that match, in no order.
-    func offered(where isAsked: (OfferKey, Call) -> Bool) -> [Call] { offers.filter(isAsked).map(\.value) }
+    func offered(where isAsked: (OfferKey, Call) -> Bool) -> [Call] {
+        calls.compactMap { call in
+            guard let call, let offer = call.offer, !call.request.isEmpty else { return nil }
+            return isAsked(offer.key, call) ? call : nil
+        }
+    }
 
-    /// The numbers of the oldest calls after this one, in their order.
+    /// The oldest calls after this number, in their order.
     ///
     /// Twice the page is gathered before the upper half goes: a millisecond for 200,000 calls.
-    func page(after id: UInt64, limit: Int) -> [ForkID] {
-        var page: [UInt64] = []
+    func page(after id: UInt64, limit: Int) -> [Call] {
+        var page: [Call] = []
         var last = UInt64.max
-        let size = min(limit, calls.count)
-        for number in calls.keys.lazy.map(\.rawValue) where number > id && number < last {
-            page.append(number)
+        let size = min(limit, count)
+        for case let call? in calls where call.id.rawValue > id && call.id.rawValue < last {
+            page.append(call)
             guard page.count >= 2 * size else { continue }
-            page.sort()
+            page.sort { $0.id.rawValue < $1.id.rawValue }
             page.removeLast(page.count - size)
-            last = page.last ?? last
+            last = page.last?.id.rawValue ?? last
         }
-        page.sort()
+        page.sort { $0.id.rawValue < $1.id.rawValue }
         page.removeLast(max(0, page.count - size))
-        return page.map(ForkID.init)
+        return page
     }
 }
 

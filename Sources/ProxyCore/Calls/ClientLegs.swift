@@ -11,7 +11,7 @@ struct ClientLegs: ~Copyable {
         case farewell(Farewell)
     }
 
-    private var owners: [ClientTransactionID: Owner] = [:]
+    private var owners = TransactionNotes<ClientTransactionID, Owner>()
     /// Devices that are told of calls that are over, with the number of those that they have not answered.
     private var farewells: [DeviceID: Int] = [:]
 
@@ -30,7 +30,7 @@ struct ClientLegs: ~Copyable {
     /// - Returns: the branch it served.
     @discardableResult
     mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
-        guard case .branch(let leg)? = owners.removeValue(forKey: client) else { return nil }
+        guard case .branch(let leg)? = owners.take(client) else { return nil }
         return leg
     }
 

@@ -305,7 +305,7 @@ package struct Fork: Sendable {
         return true
     }
 
-    private static let longestMeeting = 3
+    private static let longestMeeting: UInt8 = 3
 
     // MARK: Choosing
 

@@ -1,4 +1,5 @@
 package import Addressing
+package import Collections
 package import PushDelivery
 import Registration
 package import SIPGrammar
@@ -19,28 +20,17 @@ package struct ForkBranch: Sendable {
         case ended
     }
 
+    // What is small stands together: many calls are kept.
     package internal(set) var state = State.unsent
-    /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
-    package let device: DeviceID?
-    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
-    package internal(set) var contact: DeviceID?
-    /// Where the request was sent last.
-    package internal(set) var flow: Flow?
-    /// Where the device was registered then: it moves when it registers from elsewhere.
-    package internal(set) var way: Int?
-    /// Transactions before the present one that may still speak: the device has moved since.
-    package internal(set) var former: [ClientTransactionID] = []
     /// The device met the request twice and refused the later one. The present transaction is the earlier one again, which
     /// is being taken back: the request is sent once more when that is over.
     var isToRepeat = false
     /// It was sent more than once, because the device moved.
     package internal(set) var hasMoved = false
     /// How often the device met it twice.
-    var meetings = 0
+    var meetings: UInt8 = 0
     /// Whether it is found by its device, see ``CalledDevices``.
     package internal(set) var isListed = false
-    /// The push that is under way for it.
-    package internal(set) var push: PushID?
     /// Its present transaction had a response, be it a 100.
     package internal(set) var wasHeard = false
     /// A push has left for its provider.
@@ -51,10 +41,22 @@ package struct ForkBranch: Sendable {
     package internal(set) var deviceKnows = false
     /// It did so since its record has begun.
     package internal(set) var hasRung = false
-    /// Its record in the timeline, until that knows the branch's end.
-    package internal(set) var record: RecordID?
     /// Why it ended, or will: a branch that is cancelled ends with its final response.
     package internal(set) var end: End?
+    /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
+    @Packed package private(set) var device: DeviceID?
+    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
+    @Packed package internal(set) var contact: DeviceID?
+    /// Where the device was registered when the request was sent last: it moves when it registers from elsewhere.
+    @Packed package internal(set) var way: Int?
+    /// The push that is under way for it.
+    @Packed package internal(set) var push: PushID?
+    /// Its record in the timeline, until that knows the branch's end.
+    @Packed package internal(set) var record: RecordID?
+    /// Transactions before the present one that may still speak: the device has moved since.
+    package internal(set) var former: [ClientTransactionID] = []
+    /// Where the request was sent last.
+    package internal(set) var flow: Flow?
 
     package enum End: Hashable, Sendable {
         case succeeded

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import Registration
 
 /// Who answers for a request (T11.2), whatever its From says.
@@ -26,29 +27,43 @@ struct HeldShares: ~Copyable, Sendable {
         var bytes = 0
     }
 
+    /// The places of the accounts that something counts for.
+    struct Claim: Sendable {
+        fileprivate var first: UInt32?
+        fileprivate var second: UInt32?
+    }
+
     /// Bytes of all requests that are held.
     private(set) var bytes = 0
     /// Those that hold anything.
-    private var shares: [Account: Share] = [:]
+    private var shares = PlacedTable<Account, Share>(empty: Share())
 
     subscript(account: Account) -> Share { shares[account] ?? Share() }
 
-    mutating func take(_ share: Share, for accounts: [Account]) {
+    /// Of two accounts at most: whoever calls, and whoever is called.
+    mutating func take(_ share: Share, for accounts: [Account]) -> Claim {
         bytes += share.bytes
+        var claim = Claim()
         for account in accounts {
-            shares[account, default: Share()].calls += share.calls
-            shares[account, default: Share()].bytes += share.bytes
+            let place = shares.madePlace(of: account)
+            shares[place].calls += share.calls
+            shares[place].bytes += share.bytes
+            if claim.first == nil { claim.first = place } else { claim.second = place }
         }
+        return claim
     }
 
-    mutating func giveBack(_ share: Share, for accounts: [Account]) {
+    mutating func giveBack(_ share: Share, of claim: Claim) {
         bytes -= share.bytes
-        for account in accounts {
-            guard var held = shares[account] else { continue }
-            held.calls -= share.calls
-            held.bytes -= share.bytes
-            shares[account] = held.calls <= 0 && held.bytes <= 0 ? nil : held
-        }
+        giveBack(share, at: claim.first)
+        giveBack(share, at: claim.second)
+    }
+
+    private mutating func giveBack(_ share: Share, at place: UInt32?) {
+        guard let place else { return }
+        shares[place].calls -= share.calls
+        shares[place].bytes -= share.bytes
+        if shares[place].calls <= 0, shares[place].bytes <= 0 { shares.remove(at: place) }
     }
 }
 

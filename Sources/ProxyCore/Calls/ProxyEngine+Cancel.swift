@@ -35,11 +35,9 @@ extension ProxyEngine {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
         if cancel.isTrusted, isTrusted(call.source) { return true }
-        return call.accounts.contains { account in
-            guard case .caller(.user(let aor)) = account else { return false }
-            return registrar.bindings.forkTargets(for: aor, now: now.instant).contains {
-                $0.flow.remote == cancel.flow.remote
-            }
+        guard let sender = call.sender else { return false }
+        return registrar.bindings.forkTargets(for: sender, now: now.instant).contains {
+            $0.flow.remote == cancel.flow.remote
         }
     }
 

@@ -12,7 +12,7 @@ extension ProxyEngine {
     func armHold(of call: Call, now: Moment) {
         guard call.deadline == nil, let offer = call.offer else { return }
         let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
-        call.deadline = timers.schedule(.holdDeadline(call.id), at: end)
+        call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
     }
 
     private static let returnTime: Duration = .seconds(10)
@@ -71,8 +71,7 @@ extension ProxyEngine {
         }
     }
 
-    func holdDeadlineReached(_ fork: ForkID, now: Moment) {
-        guard let call = calls[fork] else { return }
+    func holdDeadlineReached(_ call: Call, now: Moment) {
         call.deadline = nil
         guard call.fork.isWaiting else { return }
         counters.count(.heldTimedOut)

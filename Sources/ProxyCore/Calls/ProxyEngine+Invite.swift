@@ -14,9 +14,8 @@ extension ProxyEngine {
     ) {
         let request = incoming.request
         // What is kept of a call must not keep the whole message in memory.
-        let aor = aor.compacted()
-        let key = OfferKey(
-            aor: aor, callID: request.callID.compacted(), fromTag: (request.from.tag ?? .empty).compacted())
+        let key = OfferKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
+        let aor = key.aor
         guard !calls.isOffered(key) else {
             // The same call by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
             refuse(incoming, .loopDetected, now: now)
@@ -35,7 +34,7 @@ extension ProxyEngine {
         let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
         let holdTime = holdTime(of: request)
         let offer = Offer(
-            aor: aor, ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
+            ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(

@@ -20,7 +20,7 @@ extension ProxyEngine {
     /// - Returns: the calls, and where the next page begins; `nil` when this was the last.
     package func heldCalls(after id: UInt64, limit: Int) -> (calls: [StoredCall], next: UInt64?) {
         let page = calls.page(after: id, limit: limit)
-        return (page.compactMap { calls[$0].flatMap(StoredCall.init) }, page.count == limit ? page.last?.rawValue : nil)
+        return (page.compactMap(StoredCall.init), page.count == limit ? page.last?.id.rawValue : nil)
     }
 
     /// The calls of one user, or with one Call-ID, that wait or ring.

@@ -1,4 +1,5 @@
 package import Addressing
+import Collections
 package import PushDelivery
 package import Registration
 import Timekeeping
@@ -27,7 +28,7 @@ package struct StoredBucketChange: Sendable {
 
 /// The buckets of all users; a user without entries has none.
 package struct BucketTable: Sendable {
-    private var buckets: [AddressOfRecord: MissedCallBucket] = [:]
+    private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
     /// Entries of all users together.
     private(set) var entryCount: Int
     package var settings: BucketSettings
@@ -36,7 +37,7 @@ package struct BucketTable: Sendable {
         self.settings = settings
         entryCount = rows.count
         for (aor, rows) in Dictionary(grouping: rows, by: \.aor) {
-            buckets[aor] = MissedCallBucket(restoring: rows.map(\.entry))
+            buckets[buckets.madePlace(of: aor)] = MissedCallBucket(restoring: rows.map(\.entry))
         }
     }
 
@@ -45,7 +46,7 @@ package struct BucketTable: Sendable {
 
     /// Whether the device has missed calls to hear of. Nearly every REGISTER asks, and the answer is nearly always no.
     func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
-        !buckets.isEmpty && buckets[aor]?.hasMissedCalls(device) == true
+        buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
 
     package func unread(_ device: DeviceID, of aor: AddressOfRecord) -> Int {
@@ -56,7 +57,7 @@ package struct BucketTable: Sendable {
     /// is the same each time.
     func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
-        for (aor, bucket) in buckets {
+        for (aor, bucket) in buckets.all {
             for entry in bucket.entries where entry.isOver {
                 for device in entry.devices where isBack(device, entry.date) {
                     owed.append((device, aor))
@@ -70,11 +71,11 @@ package struct BucketTable: Sendable {
     mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) -> [EngineChange] {
-        var bucket = buckets.removeValue(forKey: aor) ?? MissedCallBucket()
-        let count = bucket.entries.count
-        let changes = event(&bucket, settings)
-        entryCount += bucket.entries.count - count
-        if !bucket.isEmpty { buckets[aor] = bucket }
+        let place = buckets.madePlace(of: aor)
+        let count = buckets[place].count
+        let changes = event(&buckets[place], settings)
+        entryCount += buckets[place].count - count
+        if buckets[place].isEmpty { buckets.remove(at: place) }
         return changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
     }
 }

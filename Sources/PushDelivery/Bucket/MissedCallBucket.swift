@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+import Collections
 package import Timekeeping
 
 /// One missed or offered call that still has to be reported to some devices. It is a row of the store.
@@ -53,7 +54,7 @@ package struct BucketSettings: Hashable, Sendable {
 /// It does no input or output itself: it is told what became of a call, and returns the rows to write.
 package struct MissedCallBucket: Sendable {
     /// The calls, oldest first.
-    package private(set) var entries: [BucketEntry] = []
+    private var rows = ShortList<BucketEntry>()
     /// The reports that are on their way to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
 
@@ -62,12 +63,14 @@ package struct MissedCallBucket: Sendable {
     package init() {}
 
     /// A bucket with the rows of the store. Calls that were still offered when the program ended are over.
-    package init(restoring rows: [BucketEntry]) {
-        entries = rows.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) }
-        for index in entries.indices { entries[index].isOver = true }
+    package init(restoring entries: [BucketEntry]) {
+        rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
+        for index in rows.indices { rows[index].isOver = true }
     }
 
-    package var isEmpty: Bool { entries.isEmpty }
+    package var entries: [BucketEntry] { Array(rows) }
+    package var count: Int { rows.count }
+    package var isEmpty: Bool { rows.isEmpty }
 
     // MARK: What happened
 
@@ -78,14 +81,14 @@ package struct MissedCallBucket: Sendable {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
         if let index = index(of: callRef) {
-            let added = devices.filter { !entries[index].concerns($0) }
+            let added = devices.filter { !rows[index].concerns($0) }
             guard !added.isEmpty else { return changes }
-            entries[index].devices += added
-            changes.append(.upsert(entries[index]))
+            rows[index].devices += added
+            changes.append(.upsert(rows[index]))
         } else {
             let entry = BucketEntry(callRef: callRef, caller: caller, date: date, devices: devices, isOver: false)
-            let place = entries.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
-            entries.insert(entry, at: place)
+            let place = rows.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
+            rows.insert(entry, at: place)
             changes.append(.upsert(entry))
         }
         for device in devices { changes += dropSurplus(of: device, settings) }
@@ -105,11 +108,11 @@ package struct MissedCallBucket: Sendable {
 
     /// The call is over and was not answered. From now on it may be reported.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = entries.firstIndex(where: { $0.callRef == callRef }), !entries[index].isOver else {
+        guard let index = rows.firstIndex(where: { $0.callRef == callRef }), !rows[index].isOver else {
             return []
         }
-        entries[index].isOver = true
-        return [.upsert(entries[index])]
+        rows[index].isOver = true
+        return [.upsert(rows[index])]
     }
 
     /// The device registered again. Returns the calls to tell it of now, oldest first (R22), without those that a list
@@ -118,7 +121,7 @@ package struct MissedCallBucket: Sendable {
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
         let changes = dropOld(settings, now: now)
-        let missed = entries.filter { entry in
+        let missed = rows.filter { entry in
             entry.isOver && entry.devices.contains(device)
                 && !reporting.contains(Report(callRef: entry.callRef, device: device))
         }
@@ -129,7 +132,7 @@ package struct MissedCallBucket: Sendable {
 
     /// Whether there are calls to report to the device, unless they are too old by then.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
-        entries.contains { $0.isOver && $0.devices.contains(device) }
+        rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
     /// The provider accepted the list, so the device knows these calls (A21).
@@ -143,16 +146,16 @@ package struct MissedCallBucket: Sendable {
     }
 
     package mutating func deviceRemoved(_ device: DeviceID) -> [BucketChange] {
-        strikeOff(entries.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
+        strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
     /// The device's token is dead: its calls go to the user's other devices, if they have not learnt of them yet.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
-        for ref in entries.filter({ $0.devices.contains(device) }).map(\.callRef) {
+        for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
             guard let index = index(of: ref) else { continue }
-            let added = heirs.filter { $0 != device && !entries[index].concerns($0) }
-            entries[index].devices += added
+            let added = heirs.filter { $0 != device && !rows[index].concerns($0) }
+            rows[index].devices += added
             changes += strikeOff([ref], device, hasLearnt: false)
         }
         return changes
@@ -166,7 +169,7 @@ package struct MissedCallBucket: Sendable {
         var changes: [BucketChange] = []
         for entry in forgotten {
             guard let index = index(of: entry.callRef) else { continue }
-            let isAsItWas = entries[index] == entry
+            let isAsItWas = rows[index] == entry
             let change = remove(at: index)
             if !isAsItWas { changes.append(change) }
         }
@@ -174,14 +177,14 @@ package struct MissedCallBucket: Sendable {
     }
 
     /// How many calls the device has not learnt of, those that are still offered included (A18).
-    package func unread(of device: DeviceID) -> Int { entries.count { $0.devices.contains(device) } }
+    package func unread(of device: DeviceID) -> Int { rows.count { $0.devices.contains(device) } }
 
     // MARK: Rows
 
-    private func index(of callRef: CallRef) -> Int? { entries.firstIndex { $0.callRef == callRef } }
+    private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
     private mutating func remove(at index: Int) -> BucketChange {
-        let entry = entries.remove(at: index)
+        let entry = rows.remove(at: index)
         for device in entry.devices { reporting.remove(Report(callRef: entry.callRef, device: device)) }
         return .delete(entry.callRef)
     }
@@ -193,12 +196,12 @@ package struct MissedCallBucket: Sendable {
         var changes: [BucketChange] = []
         for ref in refs {
             reporting.remove(Report(callRef: ref, device: device))
-            guard let index = index(of: ref), let place = entries[index].devices.firstIndex(of: device) else {
+            guard let index = index(of: ref), let place = rows[index].devices.firstIndex(of: device) else {
                 continue
             }
-            entries[index].devices.remove(at: place)
-            if hasLearnt, !entries[index].devices.isEmpty { entries[index].told.append(device) }
-            changes.append(entries[index].devices.isEmpty ? remove(at: index) : .upsert(entries[index]))
+            rows[index].devices.remove(at: place)
+            if hasLearnt, !rows[index].devices.isEmpty { rows[index].told.append(device) }
+            changes.append(rows[index].devices.isEmpty ? remove(at: index) : .upsert(rows[index]))
         }
         return changes
     }
@@ -207,13 +210,13 @@ package struct MissedCallBucket: Sendable {
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         let surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
-        let oldest = entries.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)
+        let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)
         return strikeOff(Array(oldest), device)
     }
 
     private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []
-        while let index = entries.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {
+        while let index = rows.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {
             changes.append(remove(at: index))
         }
         return changes

@@ -1,3 +1,4 @@
+package import Collections
 package import Timekeeping
 
 /// What an app says of a push that it got. Each is independent of the others: a push can be read and never followed.
@@ -12,7 +13,9 @@ package enum PushMark: String, Hashable, Sendable, CaseIterable {
 
 /// What was said of one push on one device, and when it was said first.
 package struct PushMarks: Hashable, Sendable {
-    package var received, followed, read: UnixTime?
+    @Packed package var received: UnixTime?
+    @Packed package var followed: UnixTime?
+    @Packed package var read: UnixTime?
     /// It never counts in the badge, read or not.
     package var isOutsideBadge = false
 

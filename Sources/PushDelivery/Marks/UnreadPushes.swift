@@ -1,4 +1,5 @@
 package import Addressing
+import Collections
 package import Timekeeping
 
 /// The pushes that devices have not read. Their number is the badge of the next push (A18).
@@ -22,7 +23,7 @@ package struct UnreadPushes: Sendable {
     }
 
     /// The unread pushes of each device, oldest first. A device without any is not in it.
-    private var devices: [DeviceID: [Entry]] = [:]
+    private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
     /// How many pushes of all devices are unread.
     package private(set) var count = 0
     private let limit: Int
@@ -58,9 +59,10 @@ package struct UnreadPushes: Sendable {
             drop(first: max(surplus, old), of: device)
         }
         guard count < limit else { return count(of: device) + 1 }
-        devices[device, default: []].append(Entry(code: code, matter: matter, date: date))
+        let place = devices.madePlace(of: device)
+        devices[place].append(Entry(code: code, matter: matter, date: date))
         count += 1
-        return count(of: device)
+        return devices[place].count
     }
 
     /// A list of missed calls is asked for. Older pushes that told of the same calls do not count beside it, because
@@ -99,46 +101,41 @@ package struct UnreadPushes: Sendable {
     }
 
     /// - Returns: what the device had not read.
-    package mutating func allRead(by device: DeviceID) -> [PushCode] {
-        let entries = devices.removeValue(forKey: device) ?? []
-        count -= entries.count
-        return entries.map(\.code)
-    }
+    package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
-    package mutating func deviceRemoved(_ device: DeviceID) {
-        guard !devices.isEmpty, let entries = devices.removeValue(forKey: device) else { return }
-        count -= entries.count
-    }
+    package mutating func deviceRemoved(_ device: DeviceID) { _ = removeAll(of: device) { _ in true } }
 
     // MARK: Entries
 
     private mutating func drop(first number: Int, of device: DeviceID) {
         guard number > 0 else { return }
-        devices[device]?.removeFirst(number)
-        count -= number
-        if devices[device]?.isEmpty == true { devices[device] = nil }
+        var left = number
+        _ = removeAll(of: device) { _ in
+            left -= 1
+            return left >= 0
+        }
     }
 
     private mutating func removeFirst(of device: DeviceID, where isMeant: (Entry) -> Bool) -> PushCode? {
-        guard !devices.isEmpty, let place = devices.index(forKey: device),
-            let index = devices.values[place].firstIndex(where: isMeant)
-        else { return nil }
-        let code = devices.values[place].remove(at: index).code
+        guard let place = devices.place(of: device), let index = devices[place].firstIndex(where: isMeant) else {
+            return nil
+        }
+        let code = devices[place].remove(at: index).code
         count -= 1
-        if devices.values[place].isEmpty { devices.remove(at: place) }
+        if devices[place].isEmpty { devices.remove(at: place) }
         return code
     }
 
     private mutating func removeAll(of device: DeviceID, where isMeant: (Entry) -> Bool) -> [PushCode] {
-        guard !devices.isEmpty, let place = devices.index(forKey: device) else { return [] }
+        guard let place = devices.place(of: device) else { return [] }
         var removed: [PushCode] = []
-        devices.values[place].removeAll { entry in
+        devices[place].removeAll { entry in
             guard isMeant(entry) else { return false }
             removed.append(entry.code)
             return true
         }
         count -= removed.count
-        if devices.values[place].isEmpty { devices.remove(at: place) }
+        if devices[place].isEmpty { devices.remove(at: place) }
         return removed
     }
 }

@@ -1,4 +1,5 @@
 package import Addressing
+import Collections
 package import Timekeeping
 
 /// The records under way. Each begins when a push is asked for or is left out, and ends when nothing more can happen.
@@ -6,9 +7,9 @@ package import Timekeeping
 /// It does no input or output itself: it is told the steps, and returns the records that are complete. Steps of records
 /// that it does not know are passed over.
 package struct PushTimeline: ~Copyable {
-    private var entries: [RecordID: OpenRecord] = [:]
+    private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
     /// The records by what apps call a push.
-    private var ids: [Receipt: RecordID] = [:]
+    private var receipts = SlotIndex()
     /// Calls that have begun since ``openings()`` was asked for last.
     private var unwritten: [RecordID] = []
     /// How many records may be under way at a time. Further ones are not kept. With 0 there are none at all.
@@ -23,7 +24,7 @@ package struct PushTimeline: ~Copyable {
 
     /// The records that a question is about, oldest first. This looks at all records.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
-        entries.values.map(\.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
+        entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
 
     // MARK: What happened
@@ -35,8 +36,9 @@ package struct PushTimeline: ~Copyable {
             omitted += 1
             return false
         }
-        entries[record.id] = OpenRecord(record: record, began: now)
-        if let code = record.code { ids[Receipt(code: code, device: record.device)] = record.id }
+        let place = entries.madePlace(of: record.id)
+        entries[place] = OpenRecord(record: record, began: now)
+        if let code = record.code { receipts.insert(hash: Self.hash(code, record.device), slot: place) }
         guard record.kind == .call else { return false }
         unwritten.append(record.id)
         return unwritten.count == 1
@@ -47,7 +49,7 @@ package struct PushTimeline: ~Copyable {
     /// twice.
     package mutating func openings() -> [TimelineRecord] {
         let records = unwritten.compactMap { id -> TimelineRecord? in
-            guard let entry = entries[id] else { return nil }
+            guard let entry = entry(id) else { return nil }
             entry.record.hasOpening = true
             return entry.record
         }
@@ -57,8 +59,11 @@ package struct PushTimeline: ~Copyable {
 
     /// An app says something of a push. Returns false when the record of the push is not under way.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
-        guard let id = ids[Receipt(code: code, device: device)], let entry = entries[id] else { return false }
-        entry.record.marks.set(mark, at: date)
+        let place = receipts.find(hash: Self.hash(code, device)) {
+            entries[$0]?.record.code == code && entries[$0]?.record.device == device
+        }
+        guard let place else { return false }
+        entries[place]?.record.marks.set(mark, at: date)
         return true
     }
 
@@ -66,23 +71,23 @@ package struct PushTimeline: ~Copyable {
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
-            entries[id]?.record.app = app
+            entry(id)?.record.app = app
             return nil
         case .refused(let refusal):
-            entries[id]?.refused(refusal)
+            entry(id)?.refused(refusal)
             return nil
         case .sent:
-            entries[id]?.sent(now: now)
+            entry(id)?.sent(now: now)
             return nil
         case .answered(let outcome, let status, let problem):
-            entries[id]?.answered(outcome, status, problem, now: now)
+            entry(id)?.answered(outcome, status, problem, now: now)
             return nil
         case .finished(let outcome):
-            guard let entry = entries[id] else { return nil }
+            guard let entry = entry(id) else { return nil }
             entry.finished(outcome)
             return taken(entry)
         case .withdrawn:
-            guard let entry = entries[id] else { return nil }
+            guard let entry = entry(id) else { return nil }
             entry.record.delivery = .withdrawn
             return taken(entry)
         }
@@ -90,53 +95,54 @@ package struct PushTimeline: ~Copyable {
 
     /// A REGISTER of the phone came. It is not noted if the phone has shown life before, as it is not for the call
     /// then.
-    package mutating func registered(_ id: RecordID, now: Instant) { entries[id]?.registered(now: now) }
+    package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// The phone showed life where it had registered, and the INVITE goes to it.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
-        entries[id]?.showedLife(by: sign)
+        entry(id)?.showedLife(by: sign)
     }
 
     /// The INVITE went to the phone.
-    package mutating func invited(_ id: RecordID, now: Instant) { entries[id]?.invited(now: now) }
+    package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
     /// The phone answered 180 or more, and the call goes on. It is not noted before this record's INVITE has gone.
-    package mutating func rang(_ id: RecordID, now: Instant) { entries[id]?.rang(now: now) }
+    package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
     /// The phone is out of the call, or has answered it.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
-        guard let entry = entries[id] else { return nil }
+        guard let entry = entry(id) else { return nil }
         entry.ended(end, status, now: now)
         return taken(entry)
     }
 
     /// The daemon stops, so all records are complete as they are.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
-        let records = entries.values.map { entry in
+        let records = entries.all.compactMap(\.value).map { entry in
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
             entry.ended(.stopped, nil, now: now)
             return entry.record
         }
-        entries = [:]
-        ids = [:]
+        entries = PlacedTable(empty: nil)
+        receipts = SlotIndex()
         return records.sorted { $0.id.rawValue < $1.id.rawValue }
+    }
+
+    private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
+
+    /// One push on one device. Many devices may have the same push.
+    private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
+        code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
     /// The entry's record, if it is complete.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
-        guard entry.record.isComplete else { return nil }
-        entries[entry.record.id] = nil
-        if let code = entry.record.code { ids[Receipt(code: code, device: entry.record.device)] = nil }
+        guard entry.record.isComplete, let place = entries.place(of: entry.record.id) else { return nil }
+        entries.remove(at: place)
+        if let code = entry.record.code { receipts.remove(hash: Self.hash(code, entry.record.device), slot: place) }
         return entry.record
     }
-}
-
-/// One push on one device.
-private struct Receipt: Hashable {
-    let code: PushCode
-    let device: DeviceID
 }
 
 /// The steps of one record. It is a class, so that noting a step writes a few bytes and moves nothing.

@@ -1,11 +1,12 @@
 package import Addressing
 package import Bytes
-import Collections
+package import Collections
 package import Timekeeping
 
 /// Names one record of the timeline within a run of the program.
-package struct RecordID: SerialID, Sendable {
+package struct RecordID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
+    package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
@@ -111,57 +112,58 @@ package struct TimelineRecord: Hashable, Sendable {
     }
 
     package let id: RecordID
-    package let kind: Kind
     package let user: ByteString
     package let host: ByteString
     /// 0 when no phone was to be called.
     package let device: DeviceID
     /// The call; of a list of missed calls the oldest one.
     package let callRef: CallRef?
+    // What is small stands together: a call that waits keeps its records in memory.
+    package let kind: Kind
+    package let omission: Omission?
+    package var delivery: Delivery
+    package var answer: Answer?
+    /// What let the call go on; `nil` when the phone registered for it, got it in another way, or did not get it.
+    package var sign: SignOfLife?
+    package var end: End?
+    /// Whether the store has it as a call under way, which has to be deleted there when the record is complete.
+    package var hasOpening = false
+    package var endStatus: UInt16?
+    package var steps = Steps()
     /// The Call-ID; empty for a list of missed calls.
     package let callID: ByteString
     /// How many calls are in the list of missed calls.
     package let calls: Int
     package let requestedAt: UnixTime
-    package let omission: Omission?
 
     /// The name of the app in logs and commands.
     package var app: String
     /// The code of the push; `nil` when no push was asked for.
-    package let code: PushCode?
-    package var delivery: Delivery
+    @Packed package private(set) var code: PushCode?
     package var tries = 0
-    package var answer: Answer?
     /// The HTTP status of the last answer.
-    package var status: Int?
+    @Packed package var status: Int?
     /// What the provider or the HTTP client said to the last try that did not succeed.
     package var reason = ""
     /// Since when the token is dead, by the provider's word.
-    package var deadSince: UnixTime?
+    @Packed package var deadSince: UnixTime?
     /// The provider's own name of the push.
     package var providerID = ByteString.empty
-    package var steps = Steps()
-    /// What let the call go on; `nil` when the phone registered for it, got it in another way, or did not get it.
-    package var sign: SignOfLife?
     /// What the app said of the push. That it was read may be known without the app, too.
     package var marks = PushMarks()
-    package var end: End?
-    package var endStatus: UInt16?
-    /// Whether the store has it as a call under way, which has to be deleted there when the record is complete.
-    package var hasOpening = false
 
     /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
         /// When the first try was sent.
-        package var sent: Int32?
+        @Packed package var sent: Int32?
         /// When the last answer came.
-        package var answered: Int32?
+        @Packed package var answered: Int32?
         /// A REGISTER of the phone came.
-        package var registered: Int32?
-        package var invited: Int32?
+        @Packed package var registered: Int32?
+        @Packed package var invited: Int32?
         /// The phone answered 180 or more.
-        package var rang: Int32?
-        package var ended: Int32?
+        @Packed package var rang: Int32?
+        @Packed package var ended: Int32?
 
         package init() {}
     }
@@ -228,4 +230,9 @@ extension TimelineRecord {
         case .noSuitableToken: answer = .noSuitableToken
         }
     }
+}
+
+/// No push comes from so long ago.
+extension UnixTime: Absentable {
+    package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

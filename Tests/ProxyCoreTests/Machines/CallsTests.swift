@@ -96,11 +96,11 @@ struct CallsTests {
             _ = calls.begin(try MachineScene.invite("c\(number)"), server, branches: [ForkBranch(device: nil)])
         }
         var seen: [UInt64] = []
-        while case let page = calls.page(after: seen.last ?? 0, limit: 4).map(\.rawValue), !page.isEmpty {
+        while case let page = calls.page(after: seen.last ?? 0, limit: 4).map(\.id.rawValue), !page.isEmpty {
             seen += page
         }
         #expect(seen == Array(1...25))
-        #expect(calls.page(after: 20, limit: 100).map(\.rawValue) == Array(21...25))
+        #expect(calls.page(after: 20, limit: 100).map(\.id.rawValue) == Array(21...25))
     }
 }
 

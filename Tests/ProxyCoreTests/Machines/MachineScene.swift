@@ -43,7 +43,7 @@ struct MachineScene {
 
     func offer(_ callID: String = "c1") -> Offer {
         Offer(
-            aor: Self.bob, ref: CallRef(rawValue: 7),
+            ref: CallRef(rawValue: 7),
             key: OfferKey(aor: Self.bob, callID: ByteString(callID), fromTag: ByteString("f")),
             receivedAt: now.date, pushDeadline: now.date + .seconds(30), holdUntil: now.instant + .seconds(30),
             mayPush: true)

@@ -1,0 +1,78 @@
+/// Records by their keys. Beside itself a record takes some thirteen bytes, where a dictionary has room for up to three
+/// times as many records as are in it.
+///
+/// A record keeps its place until it is removed: whoever knows the place needs no key to find it.
+@usableFromInline
+package struct PlacedTable<Key: Hashable, Value> {
+    @usableFromInline package typealias Place = UInt32
+
+    @usableFromInline var index = SlotIndex()
+    /// `nil` where no record is.
+    @usableFromInline var keys: [Key?] = []
+    @usableFromInline var values: [Value] = []
+    @usableFromInline var vacant: [Place] = []
+    /// Stands where no record is.
+    @usableFromInline let empty: Value
+
+    @inlinable
+    package init(empty: Value) { self.empty = empty }
+
+    @inlinable package var count: Int { index.count }
+    @inlinable package var isEmpty: Bool { index.count == 0 }
+
+    @inlinable
+    package func place(of key: Key) -> Place? {
+        isEmpty ? nil : index.find(hash: Self.hash(key)) { keys[Int($0)] == key }
+    }
+
+    /// The record at a place that was given and not removed since.
+    @inlinable
+    package subscript(place: Place) -> Value {
+        _read { yield values[Int(place)] }
+        _modify { yield &values[Int(place)] }
+    }
+
+    @inlinable
+    package subscript(key: Key) -> Value? { place(of: key).map { values[Int($0)] } }
+
+    @inlinable
+    package func key(at place: Place) -> Key? { keys[Int(place)] }
+
+    /// The place of the key's record, which is an empty one if it had none.
+    @inlinable
+    package mutating func madePlace(of key: Key) -> Place {
+        if let place = place(of: key) { return place }
+        let place: Place
+        if let last = vacant.popLast() {
+            place = last
+            keys[Int(place)] = key
+        } else {
+            place = Place(truncatingIfNeeded: keys.count)
+            keys.append(key)
+            values.append(empty)
+        }
+        index.insert(hash: Self.hash(key), slot: place)
+        return place
+    }
+
+    @inlinable
+    package mutating func remove(at place: Place) {
+        guard let key = keys[Int(place)] else { return }
+        index.remove(hash: Self.hash(key), slot: place)
+        keys[Int(place)] = nil
+        values[Int(place)] = empty
+        vacant.append(place)
+    }
+
+    /// All records, in no order that means anything.
+    @inlinable
+    package var all: some Sequence<(key: Key, value: Value)> {
+        zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
+    }
+
+    /// The table's seeded hash; for numbers of our own their own.
+    @inlinable
+    static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
+}
+
+extension PlacedTable: Sendable where Key: Sendable, Value: Sendable {}

@@ -1,0 +1,21 @@
+import SIPTransactions
+import Testing
+
+@Suite("Notes about transactions")
+struct TransactionNotesTests {
+    /// Three transactions: the last one has the place of the first.
+    private let ids = [1 << 24 | 2, 2 << 24, 3 << 24 | 2].map { ClientTransactionID(rawValue: $0) }
+
+    @Test func `a note belongs to its transaction, not to whoever had the place before`() {
+        var notes = TransactionNotes<ClientTransactionID, String>()
+        #expect(notes[ids[0]] == nil)
+        notes[ids[0]] = "a"
+        notes[ids[1]] = "b"
+        #expect(notes[ids[0]] == "a" && notes[ids[1]] == "b" && notes[ids[2]] == nil)
+        notes[ids[2]] = "c"
+        #expect(notes[ids[0]] == nil && notes.take(ids[0]) == nil)
+        notes[ids[0]] = nil
+        #expect(notes[ids[2]] == "c")
+        #expect(notes.take(ids[2]) == "c" && notes[ids[2]] == nil)
+    }
+}
