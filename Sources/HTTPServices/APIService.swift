@@ -20,6 +20,7 @@ package final class APIService: @unchecked Sendable {
     private let keys: APIKeyRing
     private let log: Log
     private var listener: HTTPListener?
+    private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
 
@@ -35,6 +36,11 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
+    /// Accepts WebSockets at that path, which is then no route; before ``listen()``.
+    package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
+        webSockets = (path.split(separator: "/").map(String.init), upgrade)
+    }
+
     package func listen() throws(StartError) {
         guard !access.listen.isEmpty else { return }
         router.addDocument(title: access.name == "api" ? "sippushd" : "sippushd, for operators")
@@ -43,6 +49,9 @@ package final class APIService: @unchecked Sendable {
         do throws(SystemError) {
             let loop = loop
             let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
+                if let (path, upgrade) = self?.webSockets, request.path == path {
+                    return upgrade.answer(request, reply)
+                }
                 loop.startTask { [weak self] _ in await self?.serve(request, reply) }
             }
             for endpoint in access.listen {

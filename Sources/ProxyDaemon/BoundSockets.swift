@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import HTTPServices
 import ProxyCore
 import ProxyRuntime
 import Reactor
@@ -28,11 +29,8 @@ struct BoundSockets {
                 case .ws, .wss:
                     let listener = try WebSocketListener(
                         boundTo: endpoint, on: loop, tls: address.transport == .wss ? tls.web : nil,
-                        origins: settings.webSocket.origins, limits: limits,
-                        balancers: settings.loadBalancers
-                    ) { stream, early in
-                        streams.accepted(webSocket: stream, early: early, by: number, transport: address.transport)
-                    }
+                        upgrade: Self.upgrade(settings, streams, number, address.transport), limits: limits,
+                        balancers: settings.loadBalancers)
                     endpoint = listener.local
                     webSocketListeners.append(listener)
                 case .tcp, .tls:
@@ -51,6 +49,28 @@ struct BoundSockets {
                 Listener(
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
+        }
+        // The last one: it has no socket of its own.
+        if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
+            listeners.append(
+                Listener(
+                    number: UInt16(truncatingIfNeeded: settings.listen.count),
+                    transport: settings.api.certFile == nil ? .ws : .wss, bound: endpoint,
+                    sentBy: Self.sentBy(endpoint, settings)))
+        }
+    }
+
+    /// What the HTTP API does with requests for a WebSocket; `nil` where it takes none.
+    func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
+        guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
+        return Self.upgrade(settings, streams, listener.number, listener.transport)
+    }
+
+    private static func upgrade(
+        _ settings: DaemonSettings, _ streams: StreamFlows, _ number: UInt16, _ transport: Transport
+    ) -> WebSocketUpgrade {
+        WebSocketUpgrade(origins: settings.webSocket.origins) { stream, early in
+            streams.accepted(webSocket: stream, early: early, by: number, transport: transport)
         }
     }
 

@@ -185,6 +185,9 @@ package final class Daemon: @unchecked Sendable {
             guard let self else { return [] }
             return api.endpoints + admin.endpoints + listeners.map(\.bound)
         }
+        if let path = settings.webSocket.apiPath, let upgrade = bound.apiUpgrade(settings, streams) {
+            api.takesWebSockets(at: path, upgrade)
+        }
         try api.listen()
         try admin.listen()
         let sockets = bound.sockets

@@ -119,6 +119,9 @@ package struct DaemonSettings: SettingsGroup {
             found.append(
                 SettingComplaint("expected tls.cert-file and tls.key-file for a tls or wss address", key: "listen"))
         }
+        if webSocket.apiPath != nil, api.listen.isEmpty {
+            found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
+        }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         // A name without a transport is asked for what is spoken here.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),

@@ -174,7 +174,7 @@ class Daemon:
                 "certificates": {"org": {"cert-file": self.other[0], "key-file": self.other[1]}},
             }
             base["load-balancers"] = "[127.4.0.0/16]"
-            base["websocket"] = {"origins": "[https://phone.example.net]", "ping-interval": "5s"}
+            base["websocket"] = {"origins": "[https://phone.example.net]", "ping-interval": "5s", "api-path": "/sip"}
         for name in self.suite.settings.known:
             if name.split(".")[-1] == "strip-headers":
                 value = "[X-Evil]"

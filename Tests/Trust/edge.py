@@ -133,7 +133,7 @@ class WebSocket(Agent):
     """SIP over WebSocket, as a browser does it: hosts that nobody can reach (RFC 7118 section 5)."""
 
     def __init__(self, host, target, made=None, name="sip.example.net", origin="https://phone.example.net",
-                 secure=False, protocol="sip", fields=None):
+                 secure=False, protocol="sip", fields=None, path="/"):
         super().__init__()
         self.transport = "WSS" if secure else "WS"
         self.target = target
@@ -148,7 +148,7 @@ class WebSocket(Agent):
                   "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol,
                   "Origin": origin}
         wanted.update(fields or {})
-        head = "GET / HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in wanted.items() if v is not None) + "\r\n"
+        head = f"GET {path} HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in wanted.items() if v is not None) + "\r\n"
         self.socket.sendall(head.encode())
         answer = b""
         while b"\r\n\r\n" not in answer:

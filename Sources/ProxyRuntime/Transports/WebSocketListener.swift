@@ -1,6 +1,6 @@
 package import Addressing
 package import Crypto
-import HTTPServer
+package import HTTPServer
 package import Reactor
 package import Settings
 import WebSocket
@@ -9,6 +9,7 @@ import WebSocket
 package struct WebSocketSettings: SettingsGroup, Hashable {
     package var origins: [String] = []
     package var pingInterval: Duration = .seconds(30)
+    package var apiPath: String?
 
     package init() {}
 
@@ -19,7 +20,46 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
             "How often a browser is asked whether it is there. One that does not answer until the next time has gone."),
+        .string(
+            "api-path", \.apiPath, example: "/sip",
+            "A path of the HTTP API (api.listen) under which WebSockets are accepted as well, so that a page, its API and its calls have one address."
+        ),
     ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard let apiPath else { return [] }
+        let isPlain =
+            apiPath.hasPrefix("/")
+            && apiPath.dropFirst().split(separator: "/", omittingEmptySubsequences: false).allSatisfy { part in
+                !part.isEmpty && part.utf8.allSatisfy { $0 == 45 || $0 == 95 || 48...57 ~= $0 || 65...90 ~= $0 & 0xdf }
+            }
+        return isPlain
+            ? [] : [SettingComplaint("expected a path of letters, digits, - and _, such as /sip", key: "api-path")]
+    }
+}
+
+/// What becomes of a request for a WebSocket: a flow, or an answer that says what is wrong with it.
+package struct WebSocketUpgrade: Sendable {
+    private let origins: Set<String>
+    private let opened: @Sendable (StreamConnection, [UInt8]) -> Void
+
+    /// - Parameters:
+    ///   - origins: whose pages may connect; empty for all.
+    ///   - opened: gets each connection whose handshake is done, with what came after it.
+    package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
+        self.origins = Set(origins.map { $0.lowercased() })
+        self.opened = opened
+    }
+
+    package func answer(_ request: HTTPRequest, _ reply: HTTPReply) {
+        do throws(WebSocketHandshake.Refusal) {
+            let handshake = try WebSocketHandshake(
+                WebSocketHandshake.Request(request), subprotocol: "sip", origins: origins)
+            reply.upgrade(handshake.fields, opened)
+        } catch {
+            reply.send(error.response)
+        }
+    }
 }
 
 /// Accepts WebSockets at one address: HTTP up to the handshake, a flow from then on.
@@ -34,31 +74,21 @@ package final class WebSocketListener: @unchecked Sendable {
     ///   - endpoint: where to listen.
     ///   - loop: the shard's loop.
     ///   - tls: for `wss`.
-    ///   - origins: whose pages may connect; empty for all.
+    ///   - upgrade: what becomes of its requests.
     ///   - limits: those of the flows.
     ///   - balancers: whose connections begin with a PROXY header.
-    ///   - opened: gets each connection whose handshake is done, with what came after it.
     /// - Throws: when the address cannot be bound.
     package init(
-        boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, origins: [String], limits: FlowLimits,
-        balancers: [AddressBlock] = [], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+        boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
+        balancers: [AddressBlock] = []
     ) throws(SystemError) {
         var http = HTTPListener.Limits()
         http.body = 0
         http.headTimeout = limits.firstRequest
         http.connections = limits.connections
         http.connectionsPerSource = limits.perSource
-        let origins = Set(origins.map { $0.lowercased() })
         isSecure = tls != nil
-        listener = try HTTPListener(on: loop, limits: http) { request, reply in
-            do throws(WebSocketHandshake.Refusal) {
-                let handshake = try WebSocketHandshake(
-                    WebSocketHandshake.Request(request), subprotocol: "sip", origins: origins)
-                reply.upgrade(handshake.fields, opened)
-            } catch {
-                reply.send(error.response)
-            }
-        }
+        listener = try HTTPListener(on: loop, limits: http) { request, reply in upgrade.answer(request, reply) }
         local = try listener.listen(on: endpoint, tls: tls, balancers: balancers)
     }
 

@@ -421,6 +421,26 @@ def handshake(t):
     check(browser(t, fields={"Origin": None}).status == 101, "a client without an origin")
 
 
+@probe("T24.7", "websocket-beside-the-api", "edge")
+def beside_api(t):
+    """websocket.api-path: the API's address takes WebSockets there, and is the API everywhere else."""
+    target = (t.daemon.host, t.daemon.api_port)
+    phone = t.own(WebSocket(t.address(), target, path="/sip"))
+    check(phone.status == 101 and phone.accepted, phone.head)
+    name, password = t.registered(phone)
+    caller, request = call(t, name)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite and f"SIP/2.0/WS {t.daemon.host}:{t.daemon.api_port}" in invite.get("via"), f"{invite}: {invite and invite.get('via')}")
+    caller.send(caller.cancel(request))
+    for path, status in (("/", 404), ("/sip/x", 404), ("/v1/dead-tokens", 401)):
+        other = t.own(WebSocket(t.address(), target, path=path))
+        check(other.status == status, f"{path}: {other.head.splitlines()[:1]}")
+    status, _, _ = t.daemon.http("GET", "/sip", port=t.daemon.api_port)
+    check(status == 426, f"GET /sip got {status}")
+    status, _, _ = t.daemon.http("GET", "/healthz", port=t.daemon.api_port)
+    check(status == 200, f"GET /healthz got {status}")
+
+
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
     """What breaks RFC 6455 ends with its code, or with none; what does not is served."""
