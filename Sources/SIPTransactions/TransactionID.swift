@@ -5,7 +5,7 @@ package protocol TransactionID: SerialID {}
 
 extension TransactionID {
     /// Where the transaction stands among those under way.
-    package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
+    @inlinable package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
 }
 
 /// The number of a server transaction: given once by a table, never again.

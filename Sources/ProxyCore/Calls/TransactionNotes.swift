@@ -1,11 +1,11 @@
+import SIPTransactions
+
 /// What the core notes of its transactions, at most one thing of each: found by the number alone, as the transactions are
 /// themselves.
-package struct TransactionNotes<ID: TransactionID, Note> {
+struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
 
-    package init() {}
-
-    package subscript(id: ID) -> Note? {
+    subscript(id: ID) -> Note? {
         get {
             guard id.slot < notes.count, let found = notes[id.slot], found.id == id else { return nil }
             return found.note
@@ -16,7 +16,7 @@ package struct TransactionNotes<ID: TransactionID, Note> {
         }
     }
 
-    package mutating func take(_ id: ID) -> Note? {
+    mutating func take(_ id: ID) -> Note? {
         guard let note = self[id] else { return nil }
         notes[id.slot] = nil
         return note

@@ -1,6 +1,8 @@
 import SIPTransactions
 import Testing
 
+@testable import ProxyCore
+
 @Suite("Notes about transactions")
 struct TransactionNotesTests {
     /// Three transactions: the last one has the place of the first.
