@@ -38,6 +38,15 @@ extension RouteDescription {
         "emptyBucket", "Forget a user's missed calls", detail: "Calls that are being offered stay."
     ).user().answer(200, "How many were forgotten", RemovalReport.self).problem(404, noName).notStored()
 
+    static let messages = RouteDescription(
+        "listMessages", "Messages that wait for phones, oldest first", detail: "What they say is not shown."
+    ).page(.number(0...Int64.max)).query("user", "`user@domain`: this user's only.", .text(1...512))
+        .answer(200, "A page of messages", MessagePage.self).problem(404, noName)
+
+    static let removeMessage = RouteDescription(
+        "removeMessage", "Remove a message that waits", detail: "No phone gets it any more; its sender is not told."
+    ).path("id", "As the list has it.").done("It is removed.").problem(404, "There is no such message.").notStored()
+
     // MARK: Calls
 
     static let heldCalls = RouteDescription(

@@ -39,6 +39,31 @@ package struct BucketEntryReport: Codable, Sendable, DescribedBody {
     package var devices: [String]
 }
 
+package struct MessageReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "WaitingMessage"
+    package static let notes: [String: JSONSchema] = [
+        "id": .words("Later messages have higher ones."),
+        "devices": .words(
+            "Names of those that have not got it; none when all are gone, and the next that comes shall."),
+    ]
+
+    package var id: UInt64
+    package var aor: String
+    package var sender: String
+    /// Unix seconds.
+    package var receivedAt: Int64
+    package var expiresAt: Int64
+    package var bytes: Int
+    package var devices: [String]
+}
+
+/// Some of the messages that wait, oldest first.
+package struct MessagePage: Codable, Sendable {
+    package var messages: [MessageReport]
+    /// The `after` of the next page; `nil` on the last.
+    package var next: UInt64?
+}
+
 package struct BindingReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Device"
     package static let notes: [String: JSONSchema] = [

@@ -28,6 +28,7 @@ struct ControlRoutes {
     func register(in router: inout ServiceRouter) {
         registerUsers(in: &router)
         registerDevices(in: &router)
+        registerMessages(in: &router)
         router.add("GET", "/v1/held", scope: .admin, described: .heldCalls) { call throws(ServiceProblem) in
             call.answer(try await heldCalls(call))
         }

@@ -22,6 +22,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var held: [HeldCallReport] = []
     /// Missed calls that are still to be reported to some device.
     package var missedCalls = 0
+    /// Messages that wait for the user's phones.
+    package var messages = 0
     /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
     /// How many seconds a record is kept.

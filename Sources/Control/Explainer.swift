@@ -79,6 +79,7 @@ final class Explainer: Sendable {
             .map { TimelineReport($0) }
         if let aor {
             report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
+            report.messages = engine.waitingMessages(of: aor).count
             report.contacts = contacts(of: aor, engine, now: now)
         }
         return report

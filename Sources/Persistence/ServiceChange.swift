@@ -15,6 +15,8 @@ package enum ServiceChange: Hashable, Sendable {
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
     case forgetMissedCalls([CallRef])
+    /// Messages that wait, by their numbers.
+    case forgetMessages([UInt64])
     /// Forgets dead tokens recorded before that, and the oldest beyond that many.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
     /// What the app on that device says of a push; ``WriteResult/isFound`` tells whether there is such a push.

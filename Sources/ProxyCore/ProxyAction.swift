@@ -33,6 +33,7 @@ package enum ProxyAction: Sendable {
 package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
+    indirect case message(MessageChange)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
     /// A dialog whose traffic has moved its end.

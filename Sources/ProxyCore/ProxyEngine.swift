@@ -32,6 +32,11 @@ package final class ProxyEngine {
 
     var calls = Calls()
     var legs = ClientLegs()
+    /// Requests other than calls that wait for phones.
+    var messages: HeldMessages
+    var lastMessageCommit: UInt64 = 0
+    /// What was stored, until the bindings are there.
+    private var storedMessages: [StoredMessage]
     var transactions: TransactionTable
     package internal(set) var ledger: PushLedger
     package internal(set) var enabledProviders: Set<PushProvider>
@@ -85,6 +90,8 @@ package final class ProxyEngine {
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         transactions.timers.ringLimit = settings.call.ringLimit
         ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)
+        messages = HeldMessages(after: stored.messages.map(\.id).max() ?? 0)
+        storedMessages = stored.messages
         tags = Tags(key: functions.random())
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
@@ -113,6 +120,14 @@ package final class ProxyEngine {
     /// Takes a binding from the store at start-up; false when its row is to be deleted.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         registrar.restore(row, now: now)
+    }
+
+    /// Called once, after ``restore(_:now:)`` of all bindings.
+    package func restored(now: Moment) {
+        restoreMissedCalls(now: now)
+        restoreMessages(storedMessages, now: now)
+        storedMessages = []
+        settle(now: now)
     }
 
     // MARK: What happened
@@ -159,6 +174,7 @@ package final class ProxyEngine {
             case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
+            case .messageDue(let id): messageDue(id, now: now)
             }
             settle(now: now)
         }
@@ -286,6 +302,7 @@ enum EngineTimer: Sendable {
     case bookkeepingDue
     /// A call that is over need not be kept any more for phones that were woken for it.
     case endedCallDue
+    case messageDue(UInt64)
 }
 
 private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {

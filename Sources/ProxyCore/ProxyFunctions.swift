@@ -27,13 +27,15 @@ package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]
     package var disabledProviders: Set<PushProvider>
+    package var messages: [StoredMessage]
 
     package init(
         users: UserDirectory = UserDirectory(), bucketEntries: [StoredBucketEntry] = [],
-        disabledProviders: Set<PushProvider> = []
+        disabledProviders: Set<PushProvider> = [], messages: [StoredMessage] = []
     ) {
         self.users = users
         self.bucketEntries = bucketEntries
         self.disabledProviders = disabledProviders
+        self.messages = messages
     }
 }

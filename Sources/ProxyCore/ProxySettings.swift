@@ -90,6 +90,7 @@ package struct ProxySettings: Sendable {
     package var call = CallSettings()
     package var limits = LimitSettings()
     package var bucket = BucketSettings()
+    package var messages = MessageSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
     /// The apps that tokens belong to; `nil` where none are set up.

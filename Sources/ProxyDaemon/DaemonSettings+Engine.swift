@@ -21,6 +21,7 @@ extension DaemonSettings {
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
         engine.bucket = bucket
+        engine.messages = messages
         engine.configuredProviders = push.enabledProviders
         engine.pushApps = PushDirectory(push)
         engine.call = call
@@ -66,6 +67,7 @@ extension DaemonSettings {
         upstream = other.upstream
         tls = other.tls
         call = other.call
+        messages = other.messages
         log.level = other.log.level
         let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
         limits = other.limits

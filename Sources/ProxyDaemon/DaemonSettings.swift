@@ -59,6 +59,7 @@ package struct DaemonSettings: SettingsGroup {
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
+    package var messages = MessageSettings()
     package var bucket = BucketSettings()
     package var push = PushSettings()
     package var api = APISettings()
@@ -105,6 +106,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("call", \.call, "Calls."),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
+        .group("messages", \.messages, "Messages, and other requests that are no calls, for phones that sleep."),
         .group("bucket", \.bucket, "The missed-call bucket."),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),

@@ -25,6 +25,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case pushWithoutApp
     case missedCallStored, missedCallReported
+    case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowGaveWay, flowNoRequest, flowNotProved, flowIdle, flowNotReading
     case tlsFull, tlsResumed, tlsRefusedIncoming, tlsRefusedOutgoing
@@ -77,6 +78,10 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName("sippushd_pushes_without_app_total", "Pushes to tokens of no app that is configured.")
         case .missedCallStored: Self.missedCall("stored")
         case .missedCallReported: Self.missedCall("reported")
+        case .messageStored: Self.message("stored")
+        case .messageDelivered: Self.message("delivered")
+        case .messageGivenUp: Self.message("given-up")
+        case .messageExpired: Self.message("expired")
         case .flowOpened: Self.flow("opened")
         case .flowClosed: Self.flow("closed")
         case .flowRefusedSource: Self.flowDropped("source-limit")
@@ -145,6 +150,12 @@ package enum Counter: Int, CaseIterable, Sendable {
             "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"", "Entries of the missed-call bucket.")
     }
 
+    private static func message(_ outcome: String) -> MetricName {
+        MetricName(
+            "sippushd_messages_total", labels: "outcome=\"\(outcome)\"",
+            "What became of messages that waited for phones.")
+    }
+
     private static func flow(_ event: String) -> MetricName {
         MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections.")
     }
@@ -165,7 +176,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
     case connections
-    case bucketEntries
+    case bucketEntries, waitingMessages
     case pushQueue, pushesInFlight
     case storeQueue
     case storeFailing
@@ -180,6 +191,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .forks: MetricName("sippushd_forks", "Proxied requests without a final response.")
         case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that wait to be reported.")
+        case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")
         case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
         case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")

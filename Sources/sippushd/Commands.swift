@@ -3,7 +3,8 @@ let commands: [Command] = [
     serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
     userPasswordCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
-    bucketShowCommand, bucketEmptyCommand, deviceShowCommand, deviceRemoveCommand, explainCommand,
+    bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
+    deviceRemoveCommand, explainCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
     appListCommand, appRemoveCommand,
 ]

@@ -37,6 +37,11 @@ struct Explanation {
                 "\(Words.count(report.missedCalls, "missed call")) still to be reported: "
                     + "sippushd bucket show \(report.name)")
         }
+        if report.messages > 0 {
+            lines.append(
+                "\(Words.count(report.messages, "message")) for the user's phones: sippushd message list \(report.name)"
+            )
+        }
         return lines
     }
 

@@ -133,6 +133,24 @@ struct OtherNotificationTests {
                 + #""send-time":"2021-06-15 10:41:31","pn_ttl":86400,"customPayload":{}}"#)
     }
 
+    @Test func `Linphone is told which message waits, as Flexisip tells it`() throws {
+        let message = notification {
+            $0.title = ByteString("Alice")
+            $0.text = ByteString("hi")
+            $0.callID = ByteString("m1@x")
+            var sender = MediatedMessage(.text)
+            sender.userName = ByteString("sip:alice@x")
+            sender.userDisplayName = ByteString("Alice")
+            $0.mediated = sender
+        }
+        let members =
+            #""call-id":"m1@x","from-uri":"sip:alice@x","display-name":"Alice","loc-key":"IM_MSG","loc-args":"Alice""#
+        for token in [apple, android] {
+            let settings = token.provider == .fcm ? legacy(.linphone) : PushSettings.sample(.linphone)
+            #expect(settings.body(push(to: token, message))?.contains(members) == true)
+        }
+    }
+
     @Test func `the mediator, which has no place for a title and none for silence`() throws {
         let text = notification {
             $0.title = ByteString("News")

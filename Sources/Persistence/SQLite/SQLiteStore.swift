@@ -174,7 +174,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             for user in try connection.users() { users.add(user) }
             return StoredState(
                 users: users, bucketEntries: try connection.bucketEntries(),
-                disabledProviders: Set(try connection.disabledProviders()))
+                disabledProviders: Set(try connection.disabledProviders()), messages: try connection.messages())
         }
     }
 

@@ -222,5 +222,21 @@ enum StoreSchema {
         WHERE place = 17 AND length(text) = 16 AND text NOT GLOB '*[^0-9a-f]*';
         DROP TABLE old_entry;
         """,
+        """
+        -- Messages whose senders were told that they are kept; each until the devices it is for have it.
+        CREATE TABLE message (
+            id INTEGER PRIMARY KEY,
+            user TEXT NOT NULL,
+            domain TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            transport TEXT NOT NULL,
+            listener INTEGER NOT NULL,
+            remote TEXT NOT NULL,
+            received_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            devices TEXT NOT NULL,          -- numbers of bindings, with commas; empty: for the next that comes
+            request BLOB NOT NULL
+        ) STRICT;
+        """,
     ]
 }

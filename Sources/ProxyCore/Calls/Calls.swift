@@ -16,7 +16,10 @@ final class Call {
     /// Where ``Calls`` has it.
     let place: UInt32
     var fork: Fork
-    let server: ServerTransactionID
+    /// Who waits for the answer; `nil` for a message that was kept and is on its way to one device.
+    let server: ServerTransactionID?
+    /// What became of it is told to that message.
+    var delivery: MessageDelivery?
     /// Where the request came from.
     let source: Flow
     /// The user who has shown a password for it.
@@ -39,7 +42,7 @@ final class Call {
     fileprivate(set) var isForgotten = false
 
     init(
-        _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID,
+        _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID?,
         branches: [ForkBranch], offer: Offer?
     ) {
         self.id = id
@@ -144,7 +147,7 @@ struct Calls: ~Copyable {
 
     /// Begins to keep a request.
     mutating func begin(
-        _ incoming: IncomingRequest, _ server: ServerTransactionID, branches: [ForkBranch], offer: Offer? = nil,
+        _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch], offer: Offer? = nil,
         accounts: [HeldShares.Account] = []
     ) -> Call {
         lastID &+= 1
@@ -152,7 +155,7 @@ struct Calls: ~Copyable {
         let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, offer: offer)
         call.claim = shares.take(call.share, for: accounts)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
-        byServer[server] = call
+        if let server { byServer[server] = call }
         if let offer { offers.insert(hash: offer.key.hash, slot: place) }
         return call
     }
@@ -176,7 +179,9 @@ struct Calls: ~Copyable {
 
     /// A call is kept until nothing can refer to it: its branches are over and so are its transactions.
     mutating func forgetIfDone(_ call: Call) {
-        guard !call.isForgotten, call.fork.phase == .ended, byServer[call.server] == nil else { return }
+        guard !call.isForgotten, call.fork.phase == .ended,
+            call.server.map({ byServer[$0] == nil }) ?? true
+        else { return }
         call.isForgotten = true
         calls[Int(call.place)] = nil
         vacant.append(call.place)

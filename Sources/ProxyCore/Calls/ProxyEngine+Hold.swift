@@ -90,6 +90,7 @@ extension ProxyEngine {
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
         ledger.deviceRemoved(device, of: aor, into: &actions)
+        if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
         counters.count(.bindingRemoved)
         for call in calls.devices.calls(of: device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }

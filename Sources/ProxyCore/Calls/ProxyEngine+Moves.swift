@@ -31,6 +31,9 @@ extension ProxyEngine {
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
             deviceReturned(device, now: now)
+            if !messages.isEmpty, let aor = registrar.bindings.binding(device)?.aor {
+                messagesReturn(to: device, of: aor, now: now)
+            }
         }
     }
 

@@ -128,19 +128,23 @@ extension ProxyEngine {
     }
 
     private func carryOut(_ order: Fork.Order, for call: Call, now: Moment) {
+        guard let server = call.server else {
+            if let delivery = call.delivery { deliveryEnded(delivery, of: call, order, now: now) }
+            return
+        }
         switch order {
         case .relay(let response):
             guard let bytes = upstream(response, of: call) else { return }
-            respond(call.server, response.status, bytes, now: now)
+            respond(server, response.status, bytes, now: now)
         case .relayChallenge(let response, let others):
             guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
-            respond(call.server, response.status, bytes, now: now)
+            respond(server, response.status, bytes, now: now)
         case .respond(let status):
             guard let incoming = revive(call) else { return }
-            respond(call.server, status, incoming.response(status, toTag: tags.next(), fields: []), now: now)
+            respond(server, status, incoming.response(status, toTag: tags.next(), fields: []), now: now)
         case .giveUp:
             // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
-            respond(call.server, .requestTimeout, [], now: now)
+            respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }

@@ -15,6 +15,7 @@ extension ProxyEngine {
         figures.set(.heldCalls, to: calls.offered)
         figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
         figures.set(.forks, to: calls.count)
+        figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
         return figures

@@ -108,7 +108,7 @@ extension ProxyEngine {
 
     /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
     /// take a call's place, and a phone is not woken more often than both shares say.
-    private func mayNotify(_ device: DeviceID, now: Moment) -> Bool {
+    func mayNotify(_ device: DeviceID, now: Moment) -> Bool {
         ledger.limits.notification.wait(for: device, now: now.instant) == nil
             && ledger.limits.device.wait(for: device, now: now.instant) == nil
     }
@@ -126,12 +126,12 @@ extension ProxyEngine {
 
     private static let shortestTry: Duration = .seconds(30)
 
-    private func notify(
+    func notify(
         _ notification: PushNotification, _ code: PushCode, by token: PushToken, _ target: ForkTarget,
-        of aor: AddressOfRecord, now: Moment
+        of aor: AddressOfRecord, as purpose: AskedPush.Purpose = .notification, now: Moment
     ) {
         let record = ledger.began(notification, code, for: target.id, of: aor, now: now)
-        let id = ledger.begin(AskedPush(.notification, code, device: target.id, aor: aor, record: record))
+        let id = ledger.begin(AskedPush(purpose, code, device: target.id, aor: aor, record: record))
         let device = target.id
         let badge =
             notification.isInBadge

@@ -20,6 +20,10 @@ extension ProxyEngine {
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)
         case .notification: _ = noteToken(outcome, of: push.device, aor: push.aor, now: now)
+        case .message:
+            if !noteToken(outcome, of: push.device, aor: push.aor, now: now) {
+                messagePushFinished(push, outcome, now: now)
+            }
         }
         settle(now: now)
     }
@@ -79,8 +83,8 @@ extension ProxyEngine {
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
     }
 
-    /// Called once, after ``restore(_:now:)`` of all bindings.
-    package func restored(now: Moment) {
+    /// Lists that were owed when the last run ended.
+    func restoreMissedCalls(now: Moment) {
         ledger.restored(now: now) { device, date in
             registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
         }

@@ -142,6 +142,8 @@ struct AskedPush {
         case call(Call, branch: Int)
         case missedCalls([CallRef])
         case notification
+        /// It wakes the phone for what waits for it.
+        case message
     }
 
     let purpose: Purpose

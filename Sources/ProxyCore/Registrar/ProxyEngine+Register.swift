@@ -90,7 +90,10 @@ extension ProxyEngine {
 
     /// The store committed the changes of a ticket, or could not.
     package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
-        guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else { return }
+        guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else {
+            messageCommitted(ticket, succeeded: succeeded, now: now)
+            return settle(now: now)
+        }
         if succeeded {
             complete(queue.current, queue.plan, for: aor, now: now)
         } else {
@@ -139,6 +142,7 @@ extension ProxyEngine {
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
         for device in plan.refreshed {
             if !calls.devices.isEmpty || !calls.ended.isEmpty { deviceReturned(device, now: now) }
+            if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
             if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it
             // is.

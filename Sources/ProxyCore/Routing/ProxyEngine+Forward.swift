@@ -230,7 +230,7 @@ extension ProxyEngine {
     func revive(_ call: Call) -> IncomingRequest? {
         guard let request = functions.reread(call.request) else { return nil }
         var incoming = IncomingRequest(request, on: call.source, isTrusted: isTrusted(call.source))
-            .matched(call.server)
+        if let server = call.server { incoming = incoming.matched(server) }
         incoming.sender = call.sender
         return incoming
     }

@@ -132,6 +132,8 @@ extension ProxyEngine {
         }
         if incoming.request.method == .invite {
             offer(incoming, to: aor, targets, sender: sender, now: now)
+        } else if settings.messages.wakes(for: incoming.request.method), furtherRoute(of: incoming) == nil {
+            messageReceived(incoming, to: aor, targets, sender: sender, now: now)
         } else {
             forkAtOnce(incoming, to: aor, targets, sender: sender, now: now)
         }
@@ -144,7 +146,7 @@ extension ProxyEngine {
             || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
-    /// Requests other than INVITE go to the devices that can be reached now; nothing is held for the others.
+    /// Other requests go to the devices that can be reached now; nothing is held for the others.
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
     ) {

@@ -12,7 +12,7 @@ extension LinphonePayload {
                 fields.append(PayloadField("title", notification.title, atMost: limits.title))
                 fields.append(PayloadField("message", notification.text, atMost: limits.text))
             }
-            return fields + notification.leads + confirmation(notification)
+            return fields + notification.leads + confirmation(notification) + sender(of: notification)
         }
     }
 
@@ -33,12 +33,24 @@ extension LinphonePayload {
                 PayloadField("send-time", sendTime(context.now)),
                 PayloadField("pn_ttl", context.life(of: notification)),
             ]
-            (members + notification.leads + confirmation(notification)).append(membersTo: &body)
+            (members + notification.leads + confirmation(notification) + sender(of: notification))
+                .append(membersTo: &body)
             body.append(",\"customPayload\":")
             body.append(contentsOf: custom(notification))
             body.append("}")
             return body
         }
+    }
+
+    /// Flexisip's members of a MESSAGE that waits, by which an app finds it.
+    private static func sender(of notification: PushNotification) -> [PayloadField] {
+        guard !notification.callID.isEmpty else { return [] }
+        return [
+            PayloadField("call-id", notification.callID, atMost: callIDLimit),
+            PayloadField("from-uri", notification.mediated?.userName ?? .empty, atMost: uriLimit),
+            PayloadField("display-name", notification.mediated?.userDisplayName ?? .empty, atMost: nameLimit),
+            PayloadField("loc-key", "IM_MSG"), PayloadField("loc-args", notification.title, atMost: nameLimit),
+        ]
     }
 
     private static func custom(_ notification: PushNotification) -> [UInt8] {

@@ -25,6 +25,8 @@ package struct PushNotification: Hashable, Sendable {
     package var badge: Int?
     /// What only Acrobits' mediator understands. Pushes to other providers go without it.
     package var mediated: MediatedMessage?
+    /// The Call-ID of the MESSAGE that waits, if it tells of one; ``mediated`` names who has sent it.
+    package var callID = ByteString.empty
     /// The call whose end the push tells of, if it is such a push.
     package private(set) var endedCall: EndedCallNotice?
     /// When the notification ceases to be of interest.

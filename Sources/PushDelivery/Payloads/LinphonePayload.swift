@@ -6,9 +6,9 @@ import Timekeeping
 enum LinphonePayload {
     /// Linphone's own name of its text "incoming call".
     private static let callKey = "IC_MSG"
-    private static let uriLimit = 512
-    private static let nameLimit = 256
-    private static let callIDLimit = 256
+    static let uriLimit = 512
+    static let nameLimit = 256
+    static let callIDLimit = 256
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         let head = [

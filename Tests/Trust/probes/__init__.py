@@ -12,7 +12,8 @@ STAGES = {
     },
     # Phones prove themselves, and call each other.
     "direct": {
-        "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"}},
+        "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"},
+                     "messages": {"store": True, "max-count": 4}},
     },
     # A closed network: nobody proves anything.
     "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"},

@@ -440,3 +440,48 @@ def one_device(t):
     contacts = [value for value in answer.all("contact") for value in value.split(",") if "pn-prid" in value]
     check(len(contacts) == 1, f"one token, two addresses: {len(contacts)} contacts")
     return "a token that registers from another address is the same device"
+
+
+@probe("T25", "messages-wait", "direct")
+def messages(t):
+    """Messages for a phone that sleeps: who may leave them, how many, how often it is woken, and who gets them."""
+    phone, name, password, token = sleeper(t)
+
+    def write(agent, words, user):
+        request = agent.make("MESSAGE", f"sip:{name}@example.net", user, body=words)
+        return request, agent.exchange(request, 9)
+
+    stranger = t.phone()
+    _, answer = write(stranger, b"from a stranger", "stranger")
+    check(answer and answer.status == 407, f"a stranger's message got {answer and answer.start}")
+    check(not phone.request("MESSAGE", timeout=0.3), "a stranger's message reached the phone")
+    # The phone says nothing, and is thought asleep.
+    pbx = t.phone(trusted=True)
+    kept = [write(pbx, words, "700") for words in (b"one", b"two", b"three")]
+    statuses = [answer and answer.status for _, answer in kept]
+    check(statuses == [202, 202, 503], f"three messages of one sender, who may leave two: {statuses}")
+    kept += [write(pbx, words, "701") for words in (b"four", b"five")]
+    other, answer = write(pbx, b"six", "702")
+    check(answer and answer.status == 480, f"a fifth message for one user, who may have four: {answer and answer.start}")
+    time.sleep(0.5)
+    pushes = [p for p in t.suite.provider.of(token) if p.get("data", {}).get("type") == "message"]
+    check(len(pushes) == 1, f"{len(kept)} messages made {len(pushes)} pushes")
+    status, text = t.daemon.admin("GET", f"/v1/messages?user={name}@example.net")
+    check(status == 200 and text.count("receivedAt") == 4, f"messages that wait: {status} {text}")
+    check("four" not in text and token not in text, "the list shows what a message says, or a token")
+    # Somebody else who registers gets none; the phone gets them all, one after the other, where it is now.
+    somebody = t.phone()
+    t.registered(somebody, params=pushed(fresh("token")))
+    check(not somebody.request("MESSAGE", timeout=0.5), "another user's phone got a message")
+    back = t.phone()
+    answer = back.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    words = []
+    for _ in range(4):
+        message = back.request("MESSAGE", timeout=3)
+        check(message, f"the phone is back and got {words}")
+        check(not back.request("MESSAGE", timeout=0.2), "a message came before the one before it was answered")
+        words.append(message.body)
+        back.respond(message, 200, tag="b")
+    check(words == [b"one", b"two", b"four", b"five"], f"the phone got {words}")
+    return "a stranger leaves no message; one sender leaves two, a user has four; one push; the phone gets them in order"

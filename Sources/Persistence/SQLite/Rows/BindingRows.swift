@@ -79,7 +79,7 @@ extension Statement {
 
 extension Transport {
     /// Reads what ``parameterName`` wrote.
-    fileprivate init?(ascii: Span<UInt8>) {
+    init?(ascii: Span<UInt8>) {
         for transport in [Transport.udp, .tcp, .tls, .ws, .wss]
         where transport.parameterName.utf8.span.hasSameBytes(as: ascii) {
             self = transport

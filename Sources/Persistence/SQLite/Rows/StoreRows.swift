@@ -40,6 +40,9 @@ extension Connection {
             case .upsert(let entry): try write(entry, of: change.aor)
             case .delete(let callRef): try removeBucketEntry(callRef)
             }
+        case .message(.insert(let message)): try write(message)
+        case .message(.left(let id, let devices)): try writeDevices(devices, ofMessage: id)
+        case .message(.delete(let id)): try removeMessage(id)
         case .deadToken(let dead): try write(dead)
         case .dialogRenewed(let digest, let date): try write(DialogRenewal(digest: digest, until: date))
         }
@@ -66,6 +69,7 @@ extension Connection {
         case .addApp(let app): try write(app)
         case .removeApp(let name): try removeApp(name)
         case .forgetMissedCalls(let calls): for call in calls { try removeBucketEntry(call) }
+        case .forgetMessages(let ids): for id in ids { try removeMessage(id) }
         case .pruneDeadTokens(let date, let count): try pruneDeadTokens(before: date, keeping: count)
         case .pushMark(let code, let device, let mark, let date): _ = try note(mark, of: code, device: device, at: date)
         case .allPushesRead(let device, let date): try noteAllRead(by: device, at: date)

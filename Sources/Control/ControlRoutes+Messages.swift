@@ -1,0 +1,55 @@
+import Addressing
+import Bytes
+import HTTPServer
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import Registration
+import Timekeeping
+
+/// Messages that wait for phones. What they say is shown to nobody.
+extension ControlRoutes {
+    func registerMessages(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in
+            call.answer(try await messages(call))
+        }
+        router.add("DELETE", "/v1/messages/{}", scope: .admin, described: .removeMessage) {
+            call throws(ServiceProblem) in
+            try await removeMessage(call)
+        }
+    }
+
+    private func messages(_ call: ServiceCall) async throws(ServiceProblem) -> MessagePage {
+        let after = try call.number("after", in: 0...UInt64.max) ?? 0
+        let limit = try call.pageLimit()
+        var user: AddressOfRecord?
+        if let name = call.request.query("user") {
+            guard let aor = Self.aor(name) else { throw ServiceProblem(404, "expected user@domain") }
+            user = aor
+        }
+        let found = await door.ask(.everything) { [user] engine, _ in
+            engine.waitingMessages(of: user, after: after, limit: limit)
+        }
+        return MessagePage(
+            messages: found.map { MessageReport($0) }, next: found.count == limit ? found.last?.id : nil)
+    }
+
+    private func removeMessage(_ call: ServiceCall) async throws(ServiceProblem) {
+        guard let id = UInt64(call.parameter()),
+            await door.ask(.everything, { engine, _ in engine.waitingMessage(id) }) != nil
+        else { throw ServiceProblem(404, "no such message") }
+        try await write([.forgetMessages([id])])
+        await door.ask(.everything) { engine, now in engine.messagesForgotten([id], now: now) }
+        call.answerDone()
+    }
+}
+
+extension MessageReport {
+    init(_ message: StoredMessage) {
+        self.init(
+            id: message.id, aor: message.aor.description, sender: message.sender.string,
+            receivedAt: message.receivedAt.seconds, expiresAt: message.expiresAt.seconds,
+            bytes: message.request.count, devices: message.devices.map(\.name))
+    }
+}
