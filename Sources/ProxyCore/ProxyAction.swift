@@ -51,8 +51,21 @@ package enum TimelineChange: Sendable {
 
 /// Names one commit the engine waits for.
 package struct CommitTicket: Hashable, Sendable {
+    /// Who waits for it.
+    enum Owner: Hashable, Sendable {
+        case registrar
+        case messages
+    }
+
+    let owner: Owner
     package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
+
+    package init(_ number: UInt64) { self.init(number, of: .registrar) }
+
+    init(_ number: UInt64, of owner: Owner) {
+        self.owner = owner
+        self.number = number
+    }
 }
 
 /// Names one report of a device; the reporter's own number.

@@ -63,6 +63,10 @@ class Sealed:
         plain.settimeout(6)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
+        # Before anybody reads: while tickets come in, the handshake counts as not done.
+        self.certificate = self.socket.getpeercert()
+        self.protocol = self.socket.selected_alpn_protocol()
+        self.is_resumed = self.socket.session_reused
         self.socket.setblocking(False)
         self.lock = threading.Lock()
 

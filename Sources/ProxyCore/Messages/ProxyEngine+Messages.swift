@@ -210,8 +210,7 @@ extension ProxyEngine {
         if let deadline = message.deadline { timers.cancel(deadline) }
         message.deadline = nil
         lastMessageCommit &+= 1
-        // Tickets of the registrar count up from 1.
-        let ticket = CommitTicket(1 << 63 | lastMessageCommit)
+        let ticket = CommitTicket(lastMessageCommit, of: .messages)
         messages.commits(message, as: Self.dated(message.request, message.receivedAt), ticket)
         act(.commit([.message(.insert(message.row))], ticket))
     }

@@ -90,10 +90,15 @@ extension ProxyEngine {
 
     /// The store committed the changes of a ticket, or could not.
     package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
-        guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else {
-            messageCommitted(ticket, succeeded: succeeded, now: now)
-            return settle(now: now)
+        switch ticket.owner {
+        case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
+        case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
         }
+        settle(now: now)
+    }
+
+    private func planCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
+        guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else { return }
         if succeeded {
             complete(queue.current, queue.plan, for: aor, now: now)
         } else {
@@ -101,7 +106,6 @@ extension ProxyEngine {
         }
         // In their order; the first that needs a commit makes the rest wait again.
         for work in queue.waiting { begin(work, for: aor, now: now) }
-        settle(now: now)
     }
 
     // MARK: Complete

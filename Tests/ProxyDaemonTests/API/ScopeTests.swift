@@ -27,8 +27,8 @@ extension RunningDaemonSuites {
             ("/api/v1/pushes/{push}/follow", .lifecycleReport), ("/api/v1/pushes/{push}/read", .lifecycleReport),
             ("/api/v1/devices", .lifecycleReport),
             ("/metrics", .metrics),
-            ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/providers", .admin), ("/v1/explain", .admin),
-            ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
+            ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
+            ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
         ]
 
         private struct Operation {

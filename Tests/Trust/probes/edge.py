@@ -151,9 +151,9 @@ def names(t):
     authority = t.daemon.authority
     for name in ("sip.example.net", "sip.example.org"):
         phone = secure(t, made=context(authority), name=name)
-        shown = phone.socket.getpeercert()
+        shown = phone.socket.certificate
         check(("DNS", name) in shown["subjectAltName"], f"for {name} it shows {shown}")
-        check(phone.socket.selected_alpn_protocol() == "sip/2", "no ALPN")
+        check(phone.socket.protocol == "sip/2", "no ALPN")
     try:
         secure(t, made=context(authority), name="sip.example.com")
     except OSError as error:
@@ -172,7 +172,7 @@ def tickets(t):
     first.close()
     before = t.daemon.metric("sippushd_tls_handshakes_total", outcome="resumed")
     second = secure(t, made=made, session=session)
-    check(second.socket.session_reused, "the ticket is not taken")
+    check(second.socket.is_resumed, "the ticket is not taken")
     answer = second.exchange(second.make("OPTIONS", "sip:example.net"))
     check(answer and answer.status == 200, f"{answer}")
     check(t.daemon.metric("sippushd_tls_handshakes_total", outcome="resumed") > before, "it is not counted")
@@ -189,7 +189,7 @@ def renewed(t):
 
     def serial(port=daemon.tls_port):
         with connected(t.address(), (daemon.host, port)) as plain:
-            return Sealed(plain, context(daemon.authority), "sip.example.net").socket.getpeercert()["serialNumber"]
+            return Sealed(plain, context(daemon.authority), "sip.example.net").certificate["serialNumber"]
 
     def reload():
         offset = len(daemon.log())

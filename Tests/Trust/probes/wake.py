@@ -442,7 +442,7 @@ def one_device(t):
     return "a token that registers from another address is the same device"
 
 
-@probe("T25", "messages-wait", "direct")
+@probe("T25.1", "messages-wait", "direct")
 def messages(t):
     """Messages for a phone that sleeps: who may leave them, how many, how often it is woken, and who gets them."""
     phone, name, password, token = sleeper(t)
