@@ -153,7 +153,9 @@ final class Performance {
             "target": stage.target, "home": folder.appending(path: "home-\(program.place)").path,
         ]
         given["secure"] = stage.secureTarget
+        given["web"] = stage.webTarget
         given["authority"] = stage.authority
+        given["sandbox"] = stage.sandbox
         if program.role == .pbx { given["address"] = places[program.place]?.description }
         let own = program.keys.mapValues { value in
             places.reduce(value) { $0.replacing("%\($1.key)%", with: $1.value.description) }
@@ -229,7 +231,7 @@ extension Performance {
         }
         let pushes = pushes()
         events += pushes.map { push in
-            let refused = push.status == 0 || push.status == 200 ? "" : ": \(push.status)"
+            let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
             // The record's milliseconds are cut, not rounded.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")

@@ -117,9 +117,10 @@ package struct APIRequest: Hashable, Sendable {
 /// A real phone or a real PBX: a script that becomes its program, and is ended in the end.
 ///
 /// The script finds what it needs in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_SECURE` (where it
-/// speaks TLS) with `PHONE_AUTHORITY` (a file with whose certificates it shows), `PHONE_HOME` (a folder that all programs of
-/// its place share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they
-/// begin with `PBX_`, and `PBX_ADDRESS` is where the daemon sends calls.
+/// speaks TLS) and `PHONE_WEB` (where it speaks WebSocket over TLS) with `PHONE_AUTHORITY` (a file with whose certificates it
+/// shows), `PHONE_SANDBOX` (where the push sandbox has its controls), `PHONE_HOME` (a folder that all programs of its place
+/// share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they begin with `PBX_`, and
+/// `PBX_ADDRESS` is where the daemon sends calls.
 package struct Program: Hashable, Sendable {
     /// Exit code of a program that was killed, as a shell tells it.
     package static let killed = 128 + 9

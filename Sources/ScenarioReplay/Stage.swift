@@ -8,6 +8,10 @@ final class Stage {
     /// Where it speaks TLS, and whose certificates are good for that; `nil` when that is not known.
     let secureTarget: String?
     let authority: String?
+    /// Where it speaks WebSocket over TLS, with the same certificate.
+    let webTarget: String?
+    /// The sandbox's address for its controls; `nil` when that is not known.
+    private(set) var sandbox: String?
     /// The sandbox's record; `nil` when pushes cannot be seen.
     let record: URL?
     let domain: String
@@ -33,6 +37,7 @@ final class Stage {
         hooked = nil
         secureTarget = nil
         authority = nil
+        webTarget = nil
         configuration = target.configuration
         domain = target.domain
         api = target.api
@@ -56,14 +61,13 @@ final class Stage {
     ) throws(ReplayError) {
         let record = folder.appending(path: "pushes.jsonl")
         let configuration = folder.appending(path: "sippushd.yaml")
-        let port = ports.take()
-        let apiPort = ports.take()
-        let securePort = ports.take()
-        api = "127.0.0.1:\(apiPort)"
+        let ports = Ports(sip: ports.take(), secure: ports.take(), web: ports.take(), api: ports.take())
+        api = "127.0.0.1:\(ports.api)"
         anyKey = nil
         sippushd = programs.appending(path: "sippushd").path
-        target = "127.0.0.1:\(port)"
-        secureTarget = "localhost:\(securePort)"
+        target = "127.0.0.1:\(ports.sip)"
+        secureTarget = "localhost:\(ports.secure)"
+        webTarget = "localhost:\(ports.web)"
         authority = folder.appending(path: "ca.pem").path
         self.record = record
         let hooked = folder.appending(path: "hooked")
@@ -73,31 +77,30 @@ final class Stage {
         user = "bob"
         self.folder = folder
 
-        let sandbox = try Child(
+        let provider = try Child(
             "push-sandbox", programs.appending(path: "push-sandbox").path,
             [
                 "--listen", "127.0.0.1:0", "--listen-plain", "127.0.0.1:0", "--state", folder.path,
                 "--record", record.path, "--on-push", "echo \"$PUSH_TOKEN\" >>'\(hooked.path)'",
             ], log: folder.appending(path: "push-sandbox.log"))
-        children.append(sandbox)
+        children.append(provider)
         do throws(ReplayError) {
-            try sandbox.wait(for: "its addresses") { sandbox.output.contains("plain=") }
-            let addresses = Self.addresses(in: sandbox.output)
+            try provider.wait(for: "its addresses") { provider.output.contains("plain=") }
+            let addresses = Self.addresses(in: provider.output)
             guard let tls = addresses["tls"], let plain = addresses["plain"] else {
-                throw ReplayError("push-sandbox does not say where it listens\n\(sandbox.lastWords)")
+                throw ReplayError("push-sandbox does not say where it listens\n\(provider.lastWords)")
             }
+            self.sandbox = plain
             for fault in scenario.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
             try Self.write(
                 Self.configuration(
-                    for: scenario, folder: folder, ports: (sip: port, secure: securePort, api: apiPort), places: places,
-                    tls: tls,
-                    plain: plain),
+                    for: scenario, folder: folder, ports: ports, places: places, tls: tls, plain: plain),
                 to: configuration)
             let daemon = try Child(
                 "sippushd", sippushd, ["serve", "--config", configuration.path],
                 log: folder.appending(path: "sippushd.log"))
             children.append(daemon)
-            try daemon.wait(for: "its ports") { LocalPorts.isServed(port) && LocalPorts.isListening(apiPort) }
+            try daemon.wait(for: "its ports") { LocalPorts.isServed(ports.sip) && LocalPorts.isListening(ports.api) }
             for user in scenario.users { try add(user) }
             for scopes in Set(scenario.steps.compactMap { $0.request?.scopes }).sorted() { try addKey(scopes) }
         } catch {
@@ -168,6 +171,11 @@ extension Stage {
 // MARK: Setting up
 
 extension Stage {
+    /// Where the daemon listens.
+    private struct Ports {
+        let sip, secure, web, api: Int
+    }
+
     /// The words `tls=` and `plain=` of the sandbox's greeting.
     static func addresses(in output: String) -> [String: String] {
         var found: [String: String] = [:]
@@ -204,9 +212,7 @@ extension Stage {
     }
 
     private static func configuration(
-        for scenario: Scenario, folder: URL, ports: (sip: Int, secure: Int, api: Int), places: [String: Place],
-        tls: String,
-        plain: String
+        for scenario: Scenario, folder: URL, ports: Ports, places: [String: Place], tls: String, plain: String
     ) throws(ReplayError) -> String {
         let pbxes = Set(scenario.steps.filter { $0.role == .pbx }.compactMap(\.place))
             .compactMap { places[$0] }.sorted { $0.port < $1.port }
@@ -214,7 +220,8 @@ extension Stage {
         let upstream = pbxes.first.map { "upstream: \"sip:\($0)\"" } ?? ""
         let usual = """
             domains: [\(Target.usualDomain)]
-            listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)", "tls:127.0.0.1:\(ports.secure)"]
+            listen: ["udp:127.0.0.1:\(ports.sip)", "tcp:127.0.0.1:\(ports.sip)", "tls:127.0.0.1:\(ports.secure)",
+              "wss:127.0.0.1:\(ports.web)"]
             tls:
               cert-file: "\(folder.path)/ca.pem"
               key-file: "\(folder.path)/server-key.pem"
@@ -242,6 +249,11 @@ extension Stage {
                 team-id: TEAM123456
                 key-id: KEY1234567
                 key-file: "\(folder.path)/apns-key.p8"
+              webpush:
+                hosts: ["\(tls)"]
+                ca-file: "\(folder.path)/ca.pem"
+                vapid-key-file: "\(folder.path)/apns-key.p8"
+                vapid-contact: "mailto:push@example.net"
               acrobits:
                 endpoint: "http://\(plain)"
             """

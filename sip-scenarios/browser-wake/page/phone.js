@@ -1,0 +1,46 @@
+// What the phone does: it registers with a web push subscription, hangs up its connection, and comes back when it is pushed.
+// Its account stands in the page's address.
+import { Line } from "./sip.js";
+
+const account = Object.fromEntries(new URLSearchParams(location.search));
+// The same for as long as the page lives, so that it comes back to its own registration.
+account.contact = `${account.user}@${crypto.randomUUID()}.invalid`;
+
+// Asks what the daemon's pushes are signed with, subscribes for that key alone, and registers with the subscription (RFC 8599).
+async function subscribeAndRegister() {
+    const line = await Line.open(account);
+    const offer = await line.register(";pn-provider=webpush");
+    const key = /\+sip\.vapid="([^"]+)"/.exec(offer.field("feature-caps"))?.[1];
+    if (!key) throw new Error("the daemon names no key for web push");
+    const subscription = await subscribe(key);
+    const push = `;pn-provider=webpush;pn-prid=${subscription.endpoint};pn-param=${subscription.p256dh}.${subscription.auth}`;
+    await line.register(push);
+    await line.close();
+    return push;
+}
+
+// In place of PushManager.subscribe(), which asks a push service on the Internet.
+async function subscribe(key) {
+    const answer = await fetch("subscription", { method: "PUT", body: JSON.stringify({ vapid: key }) });
+    if (!answer.ok) throw new Error(`no subscription: ${answer.status}`);
+    return answer.json();
+}
+
+async function comeBack(push) {
+    const line = await Line.open(account);
+    line.onCall = () => console.log("the phone rings");
+    line.onTalk = () => console.log("the call is answered");
+    line.onEnd = () => console.log("the call is over");
+    await line.register(push);
+    console.log("the page is back");
+}
+
+let parameters;
+navigator.serviceWorker.addEventListener("message", ({ data }) => {
+    console.log(`a push of type ${data?.type}`);
+    if (data?.type === "invite") comeBack(parameters);
+});
+await navigator.serviceWorker.register("worker.js");
+await navigator.serviceWorker.ready;
+parameters = await subscribeAndRegister();
+console.log("the page sleeps");
