@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-/// One message of RFC 4475 and what the reader makes of it.
+/// One message of RFC 4475 or RFC 5118 and what the reader makes of it.
 struct TortureMessage: Sendable, CustomTestStringConvertible {
     enum Expectation: Equatable, Sendable {
         case request, response
@@ -26,9 +26,10 @@ struct TortureMessage: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { name }
 
+    /// Those of RFC 4475.
     static let all = valid + invalid + beyondSyntax
 
-    static func named(_ name: String) -> TortureMessage? { all.first { $0.name == name } }
+    static func named(_ name: String) -> TortureMessage? { (all + ipv6).first { $0.name == name } }
 
     static func sdp(origin: String, connection: String, start: String = "0") -> [UInt8] {
         wire(

@@ -1,17 +1,22 @@
 import Addressing
 import Bytes
+import Foundation
 import SIPGrammar
 import SIPMessage
 import Testing
 
-@Suite("RFC 4475 torture messages")
+@Suite("Torture messages of RFC 4475 and RFC 5118")
 struct TortureTests {
     @Test func `all 49 are here, and one variant`() {
         #expect(TortureMessage.all.count == 50)
         #expect(Set(TortureMessage.all.map(\.name)).count == 50)
     }
 
-    @Test(arguments: TortureMessage.all)
+    @Test func `all 12 of IPv6 are here`() {
+        #expect(Set(TortureMessage.ipv6.map(\.name)).count == 12)
+    }
+
+    @Test(arguments: TortureMessage.all + TortureMessage.ipv6)
     func `each is taken, answered or dropped as it deserves`(message: TortureMessage) {
         switch (read(message.bytes), message.expected) {
         case (.request, .request), (.response, .response): break
@@ -21,7 +26,7 @@ struct TortureTests {
         }
     }
 
-    @Test(arguments: TortureMessage.all.filter { $0.expected == .request })
+    @Test(arguments: (TortureMessage.all + TortureMessage.ipv6).filter { $0.expected == .request })
     func `what is taken goes on with its unknown parts untouched`(message: TortureMessage) throws {
         let received = try request(message.bytes)
         var edits = RequestEdits(
@@ -136,5 +141,55 @@ struct TortureTests {
         #expect(
             unreason.frame.bytes.string.hasPrefix("SIP/2.0 200 = 2**3 * 5**2 но сто девяносто девять - простое\r\n"))
         #expect(try response(try #require(TortureMessage.named("noreason")).bytes).status == 100)
+    }
+
+    // MARK: RFC 5118
+
+    @Test func `a port stands behind the brackets, and what is inside them is the address`() throws {
+        let ambiguous = try message("port-ambiguous")
+        #expect(ambiguous.uri.host == "[2001:db8::10:5070]")
+        #expect(ambiguous.uri.port == nil)
+        let clear = try message("port-unambiguous")
+        #expect(clear.uri.host == "[2001:db8::10]")
+        #expect(clear.uri.port == 5070)
+        #expect(try message("ipv6-good").contacts.first?.uri.host == "[2001:db8::1]")
+    }
+
+    @Test(arguments: ["via-received-param-with-delim", "via-received-param-no-delim"])
+    func `received is taken with brackets and without, and written without`(name: String) throws {
+        let received = try message(name)
+        #expect(received.via.host == "[2001:db8::9:1]")
+        var edits = RequestEdits(
+            requestURI: received.uri.text, via: ByteString("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKx"), maxForwards: 9)
+        let source = Endpoint(try #require(IPAddress("2001:db8::9:254")), 5060)
+        edits.topViaAddition = received.viaAddition(source: source)
+        let via = try #require(request(received.forwarded(edits).bytes).frame.values(of: .via).last)
+        #expect(
+            via.string.components(separatedBy: ";").filter { $0.hasPrefix("received") } == ["received=2001:db8::9:254"])
+    }
+
+    @Test func `addresses of both kinds stand side by side in Via, and only the first is judged`() throws {
+        let bye = try message("mult-ip-in-header")
+        #expect(bye.via.host == "[2001:db8::9:1]")
+        #expect(bye.via.port == 6050)
+        #expect(bye.frame.values(of: .via).count == 3)
+    }
+
+    @Test func `bodies with addresses of both kinds go on as they came`() throws {
+        #expect(try message("ipv6-in-sdp").frame.body.string.contains("c=IN IP6 2001:db8::20"))
+        let both = try message("mult-ip-in-sdp").frame.body.string
+        #expect(both.contains("c=IN IP4 192.0.2.1") && both.contains("c=IN IP6 2001:db8::1"))
+    }
+
+    @Test func `an IPv4 address in the form of IPv6 is read, in Via and in Contact`() throws {
+        let invite = try message("ipv4-mapped-ipv6")
+        #expect(invite.via.host == "[::ffff:192.0.2.10]")
+        #expect(invite.via.port == 19823)
+        #expect(invite.frame.firstValue(of: .contact)?.string.hasSuffix("<sip:ted@[::ffff:192.0.2.2]>") == true)
+    }
+
+    @Test func `the colon too many of RFC 3261's grammar is tolerated`() throws {
+        #expect(try message("ipv6-bug-abnf-3-colons").uri.host == "[2001:db8:::192.0.2.1]")
+        #expect(try message("ipv6-correct-abnf-2-colons").uri.host == "[2001:db8::192.0.2.1]")
     }
 }
