@@ -9,7 +9,9 @@ extension Span<UInt8> {
         return unsafe withUnsafeBytes { raw in
             guard let base = raw.baseAddress else { return range.upperBound }
             var index = range.lowerBound
-            while index < range.upperBound, index &+ 16 <= raw.count {
+            // Before it, sixteen bytes can be taken that begin in the range.
+            let end = Swift.min(range.upperBound, raw.count &- 15)
+            while index < end {
                 let block = unsafe base.loadUnaligned(fromByteOffset: index, as: SIMD16<UInt8>.self)
                 let marks = unsafe unsafeBitCast(matches(block), to: SIMD2<UInt64>.self)
                 if marks[0] != 0 { return Swift.min(index &+ marks[0].trailingZeroBitCount &>> 3, range.upperBound) }
@@ -91,6 +93,13 @@ extension SIMD16<UInt8> {
         self .== SIMD16(repeating: UInt8(ascii: character))
     }
 
+    /// Which of the bytes are one of those characters or one between them.
+    @inlinable @inline(__always)
+    package func marks(from first: Unicode.Scalar, upTo last: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
+        (self .>= SIMD16(repeating: UInt8(truncatingIfNeeded: first.value)))
+            .& (self .<= SIMD16(repeating: UInt8(truncatingIfNeeded: last.value)))
+    }
+
     /// Which of the bytes are that ASCII character or one before it.
     @inlinable @inline(__always)
     package func marks(upTo character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
@@ -108,12 +117,44 @@ extension Span<UInt8> {
             return unsafe (base + range.lowerBound).word(Swift.min(range.count, 8)).asciiLowercased
         }
     }
+
+    /// The eight bytes that begin at the place, the first one lowest.
+    @inlinable @inline(__always)
+    package func word(at place: Int) -> UInt64 {
+        precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
+        return unsafe withUnsafeBytes { raw in
+            unsafe UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+        }
+    }
+}
+
+extension Span<UInt8> {
+    /// Shows all bytes, eight at a time, the first one lowest; behind the last ones stand zeros.
+    @inlinable @inline(__always)
+    package func forEachWord(_ body: (UInt64) -> Void) {
+        unsafe withUnsafeBytes { raw in
+            guard let base = raw.baseAddress else { return }
+            var index = 0
+            while index &+ 8 <= raw.count {
+                body(unsafe UInt64(littleEndian: base.loadUnaligned(fromByteOffset: index, as: UInt64.self)))
+                index &+= 8
+            }
+            if index < raw.count { body(unsafe (base + index).word(raw.count &- index)) }
+        }
+    }
 }
 
 extension StaticString {
     /// The same of a text, which the compiler makes a number of.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
+
+    /// The same of the last eight bytes, or of as many as there are.
+    @inlinable @inline(__always)
+    package var lastWord: UInt64 {
+        let count = Swift.min(utf8CodeUnitCount, 8)
+        return unsafe (UnsafeRawPointer(utf8Start) + (utf8CodeUnitCount &- count)).word(count)
+    }
 }
 
 /// The bytes from `start` to the end, fewer than sixteen, with zeros behind them.
@@ -152,9 +193,18 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
+    /// Of eight bytes, the first one lowest, those before the first that is this one; 8 when there is none.
+    @inlinable @inline(__always)
+    package func count(before byte: UInt8) -> Int {
+        let one: UInt64 = 0x0101_0101_0101_0101
+        let found = self ^ (one &* UInt64(byte))
+        // The lowest bit that is set is the highest one of the first byte that is zero.
+        return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
+    }
+
     /// Eight bytes with their ASCII letters in lower case.
     @inlinable
-    var asciiLowercased: UInt64 {
+    package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
         // The highest bit of a byte is set from "A" on, and from behind "Z" on.

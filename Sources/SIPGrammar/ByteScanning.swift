@@ -35,6 +35,15 @@ extension Span<UInt8> {
         return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
+    /// The first place at or after `start` whose byte is in no host name, or `end`; see ``Swift/UInt8/isHostByte``.
+    package func hostEnd(from start: Int, to end: Int) -> Int {
+        // Between those bytes stand few others, which have names here.
+        firstPlace(in: start..<end) { block in
+            block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
+                .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")
+        }
+    }
+
     /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start

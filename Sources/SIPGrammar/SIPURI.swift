@@ -131,8 +131,7 @@ private struct URIParts {
     }
 
     private mutating func readHost(_ bytes: Span<UInt8>) {
-        var index = host.lowerBound
-        while index < bytes.count, bytes[index].isHostByte { index += 1 }
+        var index = bytes.hostEnd(from: host.lowerBound, to: bytes.count)
         host = host.lowerBound..<index
         if index < bytes.count, bytes[index] == UInt8(ascii: ":"), !host.isEmpty {
             var number = 0

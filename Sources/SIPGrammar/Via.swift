@@ -97,7 +97,7 @@ private struct ViaParts {
             else { return false }
             index = close + 1
         } else {
-            while index < range.upperBound, bytes[index].isHostByte { index += 1 }
+            index = bytes.hostEnd(from: index, to: range.upperBound)
         }
         host = range.lowerBound..<index
         guard !host.isEmpty else { return false }

@@ -3,14 +3,52 @@ import SIPGrammar
 
 /// Header field names and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// The name in `range`, in any case. Length and first letter leave at most two to compare with.
-    static func name(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
-        let word = bytes.lowercasedWord(range)
-        // A name of up to eight bytes is that word.
-        func isName(_ lowercase: StaticString) -> Bool {
-            word == lowercase.word && (range.count <= 8 || bytes.equalsIgnoringCase(range, lowercase))
+    /// The name that begins a row, which is given without its line end, and the place of the colon behind it; `nil` when the
+    /// row has no name.
+    static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
+        let start = row.lowerBound
+        // Nearly all names are shorter than sixteen bytes and have nothing between them and the colon.
+        if bytes.count - start >= 16 {
+            let word = bytes.word(at: start)
+            var count = word.count(before: UInt8(ascii: ":"))
+            if count == 8 { count += bytes.word(at: start + 8).count(before: UInt8(ascii: ":")) }
+            let colon = start + count
+            if count > 0, count < 16, colon < row.upperBound, !bytes[colon - 1].isBlank {
+                let first = (count < 8 ? word & (1 &<< UInt64(8 &* count) &- 1) : word).asciiLowercased
+                let last = count < 8 ? first : bytes.word(at: colon - 8).asciiLowercased
+                return judged(name(bytes, start..<colon, first, last), bytes, start..<colon, colon: colon)
+            }
         }
-        guard let first = range.isEmpty ? nil : bytes[range.lowerBound].asciiLowercased else { return .other }
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":"), in: row) else { return nil }
+        var end = colon
+        while end > start, bytes[end - 1].isBlank { end -= 1 }
+        guard end > start else { return nil }
+        let last = bytes.lowercasedWord(max(start, end - 8)..<end)
+        return judged(
+            name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
+    }
+
+    /// A name that this program does not know must be a token.
+    @inline(__always)
+    private static func judged(
+        _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
+    ) -> (name: HeaderName, colon: Int)? {
+        if !name.isWhole { for index in range where !bytes[index].isToken { return nil } }
+        return (name, colon)
+    }
+
+    /// The name in `range`, in any case, by its first eight bytes and its last eight, or as many as it has, with letters in
+    /// lower case. Length and first letter leave at most two to compare with.
+    private static func name(
+        _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
+    ) -> HeaderName {
+        // A name of up to sixteen bytes is those two words.
+        @inline(__always)
+        func isName(_ lowercase: StaticString) -> Bool {
+            word == lowercase.word && lastWord == lowercase.lastWord
+                && (range.count <= 16 || bytes.equalsIgnoringCase(range, lowercase))
+        }
+        let first = UInt8(truncatingIfNeeded: word)
         if range.count > 11, first == UInt8(ascii: "p"),
             bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-")
         {
