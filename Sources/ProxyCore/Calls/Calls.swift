@@ -26,6 +26,8 @@ final class Call {
     let sender: AddressOfRecord?
     /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
     fileprivate(set) var request: ByteString
+    /// The request as it was read, of the calls that came last; the others are read again from their bytes.
+    fileprivate(set) var recent: SIPRequest?
     /// Set for an INVITE to one of our users.
     var offer: Offer?
     /// When the wait for devices ends.
@@ -122,6 +124,10 @@ struct Calls: ~Copyable {
     /// Calls that are over, for phones that were woken for them and have not come.
     var ended = EndedCalls()
     private var lastID: UInt64 = 0
+    /// The calls whose requests are kept as they were read. Most phones wake within a few seconds, and to read an INVITE
+    /// again costs nearly as much as to send it; but it takes nearly as much memory as all else of a waiting call.
+    private var recent = Queue<(place: UInt32, id: ForkID)>()
+    private static let recentLimit = 1024
 
     var count: Int { calls.count - vacant.count }
     /// INVITEs for our users without a final response.
@@ -156,8 +162,19 @@ struct Calls: ~Copyable {
         call.claim = shares.take(call.share, for: accounts)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
-        if let offer { offers.insert(hash: offer.key.hash, slot: place) }
+        if let offer {
+            offers.insert(hash: offer.key.hash, slot: place)
+            keepAsRead(incoming.request, of: call)
+        }
         return call
+    }
+
+    private mutating func keepAsRead(_ request: SIPRequest, of call: Call) {
+        call.recent = request
+        recent.append((call.place, call.id))
+        guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
+        // Its place may be another's by now.
+        if let call = calls[Int(oldest.place)], call.id == oldest.id { call.recent = nil }
     }
 
     /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.
@@ -168,6 +185,7 @@ struct Calls: ~Copyable {
         if !call.request.isEmpty {
             shares.giveBack(call.share, of: call.claim)
             call.request = .empty
+            call.recent = nil
         }
         forgetIfDone(call)
     }

@@ -226,9 +226,9 @@ extension ProxyEngine {
         return ByteString(value)
     }
 
-    /// The request of a call, read again from its bytes.
+    /// The request of a call, which is read again from its bytes unless it came lately.
     func revive(_ call: Call) -> IncomingRequest? {
-        guard let request = functions.reread(call.request) else { return nil }
+        guard let request = call.recent ?? functions.reread(call.request) else { return nil }
         var incoming = IncomingRequest(request, on: call.source, isTrusted: isTrusted(call.source))
         if let server = call.server { incoming = incoming.matched(server) }
         incoming.sender = call.sender

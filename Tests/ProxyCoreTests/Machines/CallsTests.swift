@@ -3,6 +3,7 @@ import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -44,6 +45,45 @@ struct CallsTests {
         #expect(calls[call.id] === call && !call.isForgotten)
         calls.serverEnded(server)
         #expect(calls[call.id] == nil && call.isForgotten && calls.count == 0)
+    }
+
+    @Test func `the requests of the last thousand calls are kept as they were read, until the call is over`() throws {
+        var calls = Calls()
+        let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], offer: scene.offer("c0"))
+        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], offer: scene.offer("c1"))
+        #expect(first.recent?.callID == ByteString("c0") && over.recent != nil)
+        _ = over.fork.cancelReceived()
+        calls.finish(over)
+        #expect(over.recent == nil && over.isForgotten)
+        // It stands where that one was, and is not taken for it.
+        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], offer: scene.offer("c2"))
+        #expect(next.place == over.place)
+        for number in 3..<1025 {
+            let name = "c\(number)"
+            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+        }
+        #expect(first.recent == nil && !first.request.isEmpty)
+        #expect(next.recent?.callID == ByteString("c2"))
+        let name = "c1025"
+        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+        #expect(next.recent?.callID == ByteString("c2"))
+    }
+
+    @Test func `an INVITE that is not kept as it was read any more reaches its phone the same`() throws {
+        func delivered(after others: Int) throws -> [UInt8] {
+            let bench = EngineBench.registered()
+            bench.invite()
+            for number in 0..<others {
+                let name = "other\(number)"
+                _ = bench.engine.calls.begin(
+                    try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+            }
+            for action in bench.register(cseq: 2) {
+                if case .send(let bytes, _) = action, readRequest(bytes)?.method == .invite { return bytes }
+            }
+            throw MachineScene.Unreadable()
+        }
+        #expect(try delivered(after: 0) == delivered(after: 1024))
     }
 
     @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
