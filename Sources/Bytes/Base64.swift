@@ -11,16 +11,18 @@ package enum Base64: Sendable {
 
     /// Appends the text of the bytes.
     package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
-        var index = 0
-        while index < bytes.count {
-            let rest = bytes.count - index
-            let second = rest > 1 ? bytes[index + 1] : 0
-            let third = rest > 2 ? bytes[index + 2] : 0
-            text.append(character(bytes[index] >> 2))
-            text.append(character((bytes[index] & 3) << 4 | second >> 4))
-            if rest > 1 { text.append(character((second & 15) << 2 | third >> 6)) } else { pad(&text) }
-            if rest > 2 { text.append(character(third & 63)) } else { pad(&text) }
-            index += 3
+        text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { text in
+            var index = 0
+            while index < bytes.count {
+                let rest = bytes.count - index
+                let second = rest > 1 ? bytes[index + 1] : 0
+                let third = rest > 2 ? bytes[index + 2] : 0
+                text.append(character(bytes[index] >> 2))
+                text.append(character((bytes[index] & 3) << 4 | second >> 4))
+                if rest > 1 { text.append(character((second & 15) << 2 | third >> 6)) } else { pad(&text) }
+                if rest > 2 { text.append(character(third & 63)) } else { pad(&text) }
+                index += 3
+            }
         }
     }
 
@@ -43,30 +45,37 @@ package enum Base64: Sendable {
             for _ in 0..<2 where count > 0 && text[count - 1] == UInt8(ascii: "=") { count -= 1 }
         }
         guard count % 4 != 1 else { return false }
-        var bits: UInt32 = 0
-        var index = 0
-        while index < count {
-            guard let value = value(of: text[index]) else { return false }
-            bits = bits << 6 | UInt32(value)
-            index += 1
+        let values = self == .standard ? Self.standardValues : Self.urlValues
+        var isText = true
+        bytes.append(addingCapacity: (count + 3) / 4 * 3) { bytes in
+            var (index, seen) = (0, UInt8(0))
             // Four characters are three bytes.
-            if index % 4 == 0 { bytes.append(big: UInt64(bits & 0xff_ffff), count: 3) }
+            while index + 4 <= count {
+                let (first, second) = (values[Int(text[index])], values[Int(text[index + 1])])
+                let (third, fourth) = (values[Int(text[index + 2])], values[Int(text[index + 3])])
+                seen |= first | second | third | fourth
+                bytes.append(first << 2 | second >> 4)
+                bytes.append(second << 4 | third >> 2)
+                bytes.append(third << 6 | fourth)
+                index += 4
+            }
+            if index < count {
+                let (first, second) = (values[Int(text[index])], values[Int(text[index + 1])])
+                let third = index + 2 < count ? values[Int(text[index + 2])] : 0
+                seen |= first | second | third
+                bytes.append(first << 2 | second >> 4)
+                if index + 2 < count { bytes.append(second << 4 | third >> 2) }
+                // Bits that belong to no byte must be zero, or two texts would mean the same bytes.
+                isText = (index + 2 < count ? third << 6 : second << 4) == 0
+            }
+            isText = isText && seen < Self.none
         }
-        // Bits that belong to no byte must be zero, or two texts would mean the same bytes.
-        switch count % 4 {
-        case 2:
-            bytes.append(UInt8(truncatingIfNeeded: bits >> 4))
-            return bits & 15 == 0
-        case 3:
-            bytes.append(big: UInt64(bits >> 2 & 0xffff), count: 2)
-            return bits & 3 == 0
-        default: return true
-        }
+        return isText
     }
 
     package func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }
 
-    private func pad(_ text: inout [UInt8]) {
+    private func pad(_ text: inout OutputSpan<UInt8>) {
         if self == .standard { text.append(UInt8(ascii: "=")) }
     }
 
@@ -82,13 +91,19 @@ package enum Base64: Sendable {
 
     /// The six bits that a character stands for; `nil` for one that is not in the alphabet.
     package func value(of character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "+") where self == .standard, UInt8(ascii: "-") where self == .url: 62
-        case UInt8(ascii: "/") where self == .standard, UInt8(ascii: "_") where self == .url: 63
-        default: nil
-        }
+        let value = (self == .standard ? Self.standardValues : Self.urlValues)[Int(character)]
+        return value < Self.none ? value : nil
+    }
+
+    /// Stands for no six bits.
+    private static let none: UInt8 = 64
+    /// What each byte stands for.
+    private static let standardValues = values(of: .standard)
+    private static let urlValues = values(of: .url)
+
+    private static func values(of alphabet: Base64) -> [UInt8] {
+        var values = [UInt8](repeating: none, count: 256)
+        for value in 0..<none { values[Int(alphabet.character(value))] = value }
+        return values
     }
 }

@@ -24,7 +24,7 @@ package struct SIVKey: ~Copyable {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(Self.byteCount) bytes, not \(key.count).")
         }
         let mac = try BlockCode(key.extracting(0..<16))
-        let cipher = try unsafe AESContext(EVP_aes_128_ctr(), key.extracting(16..<32))
+        let cipher = try AESContext(key.extracting(16..<32))
         start = mac.code(of: [UInt8](repeating: 0, count: 16).span)
         chain = start
         self.mac = mac
@@ -71,19 +71,27 @@ package struct SIVKey: ~Copyable {
 
     /// Counter mode, from the vector without the two bits that let implementations count in 32 bits (section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
-        var counter = (tag.high.bigEndian, (tag.low & 0x7fff_ffff_7fff_ffff).bigEndian)
-        let count = bytes.count - begin
-        let isDone = unsafe withUnsafeBytes(of: &counter) { vector in
-            guard let vector = unsafe vector.bindMemory(to: UInt8.self).baseAddress else { return false }
-            return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
-                guard count > 0, let place = unsafe buffer.baseAddress.map({ unsafe $0 + begin }) else { return true }
-                var written: Int32 = 0
-                return unsafe EVP_EncryptInit_ex2(cipher.raw, nil, nil, vector, nil) == 1
-                    && EVP_EncryptUpdate(cipher.raw, place, &written, place, Int32(clamping: count)) == 1
-                    && Int(written) == count
+        var counter = Block(high: tag.high, low: tag.low & 0x7fff_ffff_7fff_ffff)
+        unsafe bytes.withUnsafeMutableBytes { raw in
+            var index = begin
+            while index < raw.count {
+                let block = cipher.encrypted(counter)
+                counter = counter.next
+                if index + 16 <= raw.count {
+                    unsafe Self.add(block.high.bigEndian, to: raw, at: index)
+                    unsafe Self.add(block.low.bigEndian, to: raw, at: index + 8)
+                } else {
+                    let stream = block.bytes
+                    for place in index..<raw.count { unsafe raw[place] ^= stream[place - index] }
+                }
+                index += 16
             }
         }
-        precondition(isDone, "a keyed cipher takes any bytes")
+    }
+
+    private static func add(_ word: UInt64, to raw: UnsafeMutableRawBufferPointer, at index: Int) {
+        let old = unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        unsafe raw.storeBytes(of: old ^ word, toByteOffset: index, as: UInt64.self)
     }
 }
 
@@ -94,7 +102,7 @@ private struct BlockCode: ~Copyable {
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
-        let cipher = try unsafe AESContext(EVP_aes_128_ecb(), key)
+        let cipher = try AESContext(key)
         whole = cipher.encrypted(Block(high: 0, low: 0)).doubled
         filled = whole.doubled
         self.cipher = cipher
@@ -121,16 +129,18 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of a cipher with AES-128, which keeps its key.
+/// OpenSSL's context of AES-128 for single blocks (ECB), which keeps its key.
+///
+/// Counter mode is made of it as well: to give OpenSSL's own another vector costs more than a token's three blocks.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
 
-    init(_ algorithm: OpaquePointer?, _ key: Span<UInt8>) throws(CryptoError) {
+    init(_ key: Span<UInt8>) throws(CryptoError) {
         precondition(key.count == 16, "AES-128 has keys of 16 bytes")
         guard let raw = unsafe EVP_CIPHER_CTX_new() else { throw .library("AES-128") }
         let isReady = unsafe key.withUnsafeBufferPointer { key in
-            unsafe EVP_EncryptInit_ex2(raw, algorithm, key.baseAddress, nil, nil) == 1
+            unsafe EVP_EncryptInit_ex2(raw, EVP_aes_128_ecb(), key.baseAddress, nil, nil) == 1
                 && EVP_CIPHER_CTX_set_padding(raw, 0) == 1
         }
         guard isReady else {
@@ -142,7 +152,7 @@ private struct AESContext: ~Copyable {
 
     deinit { unsafe EVP_CIPHER_CTX_free(raw) }
 
-    /// The block, encrypted by a context in ECB mode.
+    /// The block, encrypted.
     func encrypted(_ block: Block) -> Block {
         var words = (block.high.bigEndian, block.low.bigEndian)
         let isDone = unsafe withUnsafeMutableBytes(of: &words) { bytes in
@@ -170,14 +180,15 @@ extension Block {
 
     /// Fewer than sixteen bytes, followed by a one bit and zeros (RFC 5297 section 2.1).
     init(padding bytes: Span<UInt8>) {
-        var high: UInt64 = 0
-        var low: UInt64 = 0
-        for index in 0..<16 {
-            let byte: UInt8 = index < bytes.count ? bytes[index] : index == bytes.count ? 0x80 : 0
-            high = high << 8 | low >> 56
-            low = low << 8 | UInt64(byte)
-        }
-        self.init(high: high, low: low)
+        self.init(high: Self.padded(bytes, from: 0), low: Self.padded(bytes, from: 8))
+    }
+
+    private static func padded(_ bytes: Span<UInt8>, from start: Int) -> UInt64 {
+        guard start + 8 > bytes.count else { return number(bytes, start) }
+        guard start <= bytes.count else { return 0 }
+        var word: UInt64 = 0
+        for index in start..<bytes.count { word = word << 8 | UInt64(bytes[index]) }
+        return (word << 8 | 0x80) << UInt64(8 * (start + 7 - bytes.count))
     }
 
     private static func number(_ bytes: Span<UInt8>, _ start: Int) -> UInt64 {
@@ -193,6 +204,9 @@ extension Block {
     static func ^ (left: Block, right: Block) -> Block {
         Block(high: left.high ^ right.high, low: left.low ^ right.low)
     }
+
+    /// The number after it, of those with a zero as the highest bit of the lower half, which counters have.
+    var next: Block { Block(high: high, low: low &+ 1) }
 
     /// Moved by so many bytes towards the end; by a negative number of them towards the begin. What leaves is lost.
     func moved(by count: Int) -> Block {

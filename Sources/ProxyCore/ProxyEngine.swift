@@ -290,7 +290,7 @@ package final class ProxyEngine {
                 end += 1
             }
         }
-        outputs.removeLast(outputs.count - end)
+        if end < outputs.count { outputs.removeLast(outputs.count - end) }
     }
 }
 

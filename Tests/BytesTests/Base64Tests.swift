@@ -23,6 +23,22 @@ struct Base64Tests {
         #expect(Base64.url.encode([255, 239]) == Array("_-8".utf8))
     }
 
+    @Test func `texts of every length survive, and in every place another character is another text or none`() {
+        for length in 0..<20 {
+            let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
+            let text = Base64.url.encode(bytes)
+            #expect(Base64.url.decode(text) == bytes)
+            for place in text.indices {
+                for byte in UInt8.min ... .max where byte != text[place] {
+                    var other = text
+                    other[place] = byte
+                    let read = Base64.url.decode(other)
+                    #expect(read != bytes && (read == nil || Base64.url.encode(read ?? []) == other))
+                }
+            }
+        }
+    }
+
     @Test func `every byte survives`() {
         let bytes = Array(UInt8.min...UInt8.max)
         #expect(Base64.standard.decode(Base64.standard.encode(bytes)) == bytes)

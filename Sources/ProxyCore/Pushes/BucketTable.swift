@@ -71,11 +71,19 @@ package struct BucketTable: Sendable {
     mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) -> [EngineChange] {
-        let place = buckets.madePlace(of: aor)
-        let count = buckets[place].count
-        let changes = event(&buckets[place], settings)
-        entryCount += buckets[place].count - count
-        if buckets[place].isEmpty { buckets.remove(at: place) }
-        return changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
+        let changes: [BucketChange]
+        if let place = buckets.place(of: aor) {
+            let count = buckets[place].count
+            changes = event(&buckets[place], settings)
+            entryCount += buckets[place].count - count
+            if buckets[place].isEmpty { buckets.remove(at: place) }
+        } else {
+            // Most events mean nothing to a user who has missed no call, so that there is a place for what has come of it.
+            var bucket = MissedCallBucket()
+            changes = event(&bucket, settings)
+            entryCount += bucket.count
+            if !bucket.isEmpty { buckets[buckets.madePlace(of: aor)] = bucket }
+        }
+        return changes.isEmpty ? [] : changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
     }
 }

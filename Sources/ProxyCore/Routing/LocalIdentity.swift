@@ -26,7 +26,8 @@ package struct LocalIdentity: Sendable {
     /// Lower case; the first is the home of users who are addressed by our bare address.
     package let domains: [ByteString]
     private let hosts: Set<ByteString>
-    private let sentBys: Set<ByteString>
+    /// Lower case. There are a few of them, and comparing costs less than a hash.
+    private let sentBys: [(host: ByteString, port: UInt16)]
     /// Where our listeners are reached: what is sent there comes back to us.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
@@ -43,11 +44,16 @@ package struct LocalIdentity: Sendable {
             listeners.flatMap { Self.places(of: $0, machine: machine) }
             + others.flatMap { Self.places(of: .tcp, $0, machine: machine) }
         self.domains = domains.map { $0.lowercased() }
-        var sentBys = Set<ByteString>()
+        var sentBys: [(host: ByteString, port: UInt16)] = []
         var hosts = Set<ByteString>()
         for listener in listeners {
-            sentBys.insert(listener.sentBy.lowercased())
-            sentBys.insert(ByteString(listener.bound.description))
+            for place in [listener.sentBy.lowercased(), ByteString(listener.bound.description)] {
+                let host = Self.host(of: place)
+                guard host.count < place.count, let port = place[host.count + 1..<place.count].decimal(as: UInt16.self),
+                    !sentBys.contains(where: { $0 == (host, port) })
+                else { continue }
+                sentBys.append((host, port))
+            }
             hosts.insert(Self.host(of: listener.sentBy).lowercased())
             hosts.insert(ByteString(listener.bound.address.uriHost))
         }
@@ -107,10 +113,9 @@ package struct LocalIdentity: Sendable {
     /// The URI's host and port are those of one of our listeners, or its host is one of our domains without a port.
     package func isUs(_ uri: SIPURI) -> Bool {
         if uri.port == nil, isDomain(uri.host) { return true }
-        var key = uri.host.lowercased().array
-        key.append(UInt8(ascii: ":"))
-        key.append(decimal: uri.port ?? (uri.scheme == .sips ? 5061 : 5060))
-        return sentBys.contains(ByteString(key))
+        let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
+        for place in sentBys where place.port == port && place.host.equalsIgnoringCase(uri.host) { return true }
+        return false
     }
 
     /// The domain part of the AOR that a URI names: its host when that is our domain, the first domain when it is our

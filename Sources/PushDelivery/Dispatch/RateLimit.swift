@@ -6,7 +6,9 @@ package import Timekeeping
 /// busiest.
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// How many events a minute each key may have; 0 lets everything pass.
-    package var perMinute: Int
+    package var perMinute: Int { didSet { cost = Self.cost(perMinute: perMinute) } }
+    /// The time that one event stands for. A division of durations takes a hundred steps.
+    private var cost: Duration
     /// When the events of each key stop counting.
     private var paidOff: [Key: Instant] = [:]
     /// How many keys make a sweep worthwhile.
@@ -21,6 +23,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     ///   - capacity: how many keys are remembered at most. Beyond it, those with the fewest events are forgotten.
     package init(perMinute: Int, capacity: Int = .max) {
         self.perMinute = perMinute
+        cost = Self.cost(perMinute: perMinute)
         self.capacity = max(capacity, 1)
         sweepAt = min(self.capacity, Self.smallestSweep)
     }
@@ -31,7 +34,6 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// Whether one more event of the key is within the limit. If it is, it counts.
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard perMinute > 0 else { return true }
-        let cost = Duration.seconds(60) / perMinute
         let debt = max(paidOff[key] ?? now, now)
         guard debt + cost - now <= .seconds(60) else { return false }
         paidOff[key] = debt + cost
@@ -42,9 +44,11 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// How long it takes until one more event of the key is within the limit; `nil` if it is so now. Counts no event.
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard perMinute > 0, let debt = paidOff[key] else { return nil }
-        let excess = debt + Duration.seconds(60) / perMinute - now - .seconds(60)
+        let excess = debt + cost - now - .seconds(60)
         return excess > .zero ? excess : nil
     }
+
+    private static func cost(perMinute: Int) -> Duration { perMinute > 0 ? .seconds(60) / perMinute : .zero }
 
     private mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
