@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 package import SIPGrammar
 package import Timekeeping
 
@@ -7,7 +7,7 @@ extension BindingTable {
     /// Appends the Contact, Path, Supported, Feature-Caps and Date rows of the answer to an applied plan.
     ///
     /// Devices that were only reported are left out, since for SIP they are no contacts.
-    package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout [UInt8]) {
+    package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink) {
         forEachSlot(of: plan.aor) { slot in
             guard isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) else { return }
             out.append("Contact: ")
@@ -26,8 +26,14 @@ extension BindingTable {
     ///
     /// A device gets its own parameters back as it sent them (rule P7). Of the AOR's other devices it must not learn
     /// the tokens: they would let it wake them.
-    private func appendContact(slot: UInt32, _ plan: RegisterPlan, now: Instant, to out: inout [UInt8]) {
-        if plan.echoed.contains(self[slot].id) {
+    private func appendContact(slot: UInt32, _ plan: RegisterPlan, now: Instant, to out: inout ByteSink) {
+        let isEchoed = plan.echoed.contains(self[slot].id)
+        if self[slot].marks.contains(.hasLabel) {
+            let contact = binding(at: slot).contact
+            var text = (isEchoed ? contact : contact.withoutPushParameters()).array
+            ContactText.removeMark(from: &text)
+            out.append(text.span)
+        } else if isEchoed {
             _ = allContactParts(at: slot) { part in
                 out.append(part)
                 return true
@@ -35,7 +41,6 @@ extension BindingTable {
         } else {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
-        if self[slot].marks.contains(.hasLabel) { ContactText.removeMark(from: &out) }
         out.append(";expires=")
         // A push contact stays when its time is over, so the answer must not say 0, which means that it is gone
         // (reading A8).

@@ -85,52 +85,59 @@ package struct OutgoingRequest: Sendable {
 
     /// The ACK to a non-2xx final response (RFC 3261 section 17.1.1.3); `to` is the To value of that response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
-        var out = startLine("ACK")
-        appendRows([viaRow] + routeRows + [fromRow], to: &out)
-        out.append("To: ")
-        out.append(to)
-        out.append("\r\n")
-        appendRows([callIDRow], to: &out)
-        finish(&out, method: "ACK", added: [])
-        return out
+        [UInt8](capacity: 512) { out in
+            appendStartLine("ACK", to: &out)
+            append(viaRow, to: &out)
+            for row in routeRows { append(row, to: &out) }
+            append(fromRow, to: &out)
+            out.append("To: ")
+            out.append(to)
+            out.append("\r\n")
+            append(callIDRow, to: &out)
+            finish(&out, method: "ACK", reasons: [])
+        }
     }
 
     /// The CANCEL of this request (RFC 3261 section 9.1), with Reason rows (RFC 3326).
     package func cancellation(reasons: [ByteString]) -> OutgoingRequest {
-        var out = startLine("CANCEL")
         let uri = 7..<7 + requestURI.count
-        var places: [Range<Int>] = []
-        for row in [viaRow, fromRow, toRow, callIDRow] + routeRows {
-            places.append(out.count..<out.count + row.count)
-            out.append(contentsOf: bytes[row])
+        var (via, from, to, callID, routes) = (0..<0, 0..<0, 0..<0, 0..<0, [Range<Int>]())
+        let out = [UInt8](capacity: 512) { out in
+            appendStartLine("CANCEL", to: &out)
+            via = append(viaRow, to: &out)
+            from = append(fromRow, to: &out)
+            to = append(toRow, to: &out)
+            callID = append(callIDRow, to: &out)
+            routes = routeRows.map { append($0, to: &out) }
+            finish(&out, method: "CANCEL", reasons: reasons)
         }
-        finish(&out, method: "CANCEL", added: reasons.map { AddedField("Reason", $0) })
         return OutgoingRequest(
-            bytes: out, method: .cancel, cseqNumber: cseqNumber, requestURI: uri, viaRow: places[0],
-            fromRow: places[1], toRow: places[2], callIDRow: places[3], routeRows: Array(places[4...]))
+            bytes: out, method: .cancel, cseqNumber: cseqNumber, requestURI: uri, viaRow: via, fromRow: from,
+            toRow: to, callIDRow: callID, routeRows: routes)
     }
 
-    private func startLine(_ method: StaticString) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(512)
+    private func appendStartLine(_ method: StaticString, to out: inout ByteSink) {
         out.append(method)
         out.append(" ")
-        out.append(contentsOf: bytes[requestURI])
+        append(requestURI, to: &out)
         out.append(" SIP/2.0\r\n")
-        return out
     }
 
-    private func appendRows(_ rows: [Range<Int>], to out: inout [UInt8]) {
-        for row in rows { out.append(contentsOf: bytes[row]) }
+    /// Appends a part of the request, and returns where it stands now.
+    @discardableResult
+    private func append(_ part: Range<Int>, to out: inout ByteSink) -> Range<Int> {
+        let start = out.count
+        out.append(bytes.span.extracting(part))
+        return start..<out.count
     }
 
-    private func finish(_ out: inout [UInt8], method: StaticString, added: [AddedField]) {
+    private func finish(_ out: inout ByteSink, method: StaticString, reasons: [ByteString]) {
         out.append("CSeq: ")
         out.append(decimal: cseqNumber)
         out.append(" ")
         out.append(method)
         out.append("\r\nMax-Forwards: 70\r\n")
-        for field in added { out.append(field) }
+        for reason in reasons { out.append("Reason", reason) }
         out.append("Content-Length: 0\r\n\r\n")
     }
 }

@@ -26,23 +26,31 @@ package enum Method: Hashable, Sendable {
     }
 
     /// Appends the name as it stands in a start line or CSeq.
+    package func append(to out: inout ByteSink) {
+        if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
+    }
+
     package func append(to out: inout [UInt8]) {
+        if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
+    }
+
+    private var knownName: StaticString {
         switch self {
-        case .invite: out.append("INVITE")
-        case .ack: out.append("ACK")
-        case .bye: out.append("BYE")
-        case .cancel: out.append("CANCEL")
-        case .register: out.append("REGISTER")
-        case .options: out.append("OPTIONS")
-        case .prack: out.append("PRACK")
-        case .update: out.append("UPDATE")
-        case .info: out.append("INFO")
-        case .refer: out.append("REFER")
-        case .message: out.append("MESSAGE")
-        case .subscribe: out.append("SUBSCRIBE")
-        case .notify: out.append("NOTIFY")
-        case .publish: out.append("PUBLISH")
-        case .other(let name): out.append(name)
+        case .invite: "INVITE"
+        case .ack: "ACK"
+        case .bye: "BYE"
+        case .cancel: "CANCEL"
+        case .register: "REGISTER"
+        case .options: "OPTIONS"
+        case .prack: "PRACK"
+        case .update: "UPDATE"
+        case .info: "INFO"
+        case .refer: "REFER"
+        case .message: "MESSAGE"
+        case .subscribe: "SUBSCRIBE"
+        case .notify: "NOTIFY"
+        case .publish: "PUBLISH"
+        case .other: ""
         }
     }
 }

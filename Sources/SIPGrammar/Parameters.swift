@@ -26,6 +26,17 @@ extension [UInt8] {
     }
 }
 
+extension ByteSink {
+    /// Appends a semicolon and the parameter that stands there.
+    package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
+        append(";")
+        append(parameters.text, place.name)
+        guard let value = place.value else { return }
+        append("=")
+        append(parameters.text, value)
+    }
+}
+
 /// The parameters of a URI or of a header field value: the text that they stand in, from the first `;` to the end.
 ///
 /// They are told apart when somebody asks for one, since most are never asked for. Whether the text is well-formed is

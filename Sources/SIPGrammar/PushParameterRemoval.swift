@@ -13,14 +13,11 @@ extension ByteString {
             return search.next(span) != nil
         }
         guard hasAny else { return self }
-        var out: [UInt8] = []
-        out.reserveCapacity(count)
-        out.append(withoutPushParameters: self)
-        return ByteString(copying: out.span)
+        return ByteString([UInt8](capacity: count) { $0.append(withoutPushParameters: self) })
     }
 }
 
-extension [UInt8] {
+extension ByteSink {
     /// Appends the value without its `pn-*` parameters.
     mutating func append(withoutPushParameters value: ByteString) {
         value.withSpan { span in

@@ -8,20 +8,41 @@ extension SIPRequest {
     /// Our Via stands on top, new Record-Route and Route rows follow, then the received rows in their order, the added
     /// fields, and Content-Length. What `edits` does not name is copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
-        var copy = RequestCopy(method: method, capacity: frame.bytes.count + edits.size)
-        let uri = copy.appendStartLine(edits)
-        let viaRow = copy.append("Via: ", edits.via)
-        for value in edits.recordRoutes { copy.append("Record-Route: ", value) }
-        for value in edits.routes ?? [] { copy.routeRows.append(copy.append("Route: ", value)) }
-        if !frame.contains(.maxForwards) { copy.append(maxForwards: edits.maxForwards) }
-        if let breadth = edits.maxBreadth { copy.append(maxBreadth: breadth) }
-        copy.appendRows(of: frame, edits)
-        for field in edits.added { copy.out.append(field) }
-        copy.out.append(contentLength: frame.bytes.count - frame.bodyStart)
-        copy.out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
+        var places = CopiedPlaces()
+        let bytes = [UInt8](capacity: frame.bytes.count + edits.size) { places = append(edits, to: &$0) }
         return OutgoingRequest(
-            bytes: copy.out, method: method, cseqNumber: cseq.number, requestURI: uri, viaRow: viaRow,
-            fromRow: copy.fromRow, toRow: copy.toRow, callIDRow: copy.callIDRow, routeRows: copy.routeRows)
+            bytes: bytes, method: method, cseqNumber: cseq.number, requestURI: places.uri, viaRow: places.via,
+            fromRow: places.from, toRow: places.to, callIDRow: places.callID, routeRows: places.routes)
+    }
+
+    private func append(_ edits: RequestEdits, to out: inout ByteSink) -> CopiedPlaces {
+        var places = CopiedPlaces()
+        places.uri = appendStartLine(edits, to: &out)
+        places.via = out.append(row: "Via: ", edits.via)
+        for value in edits.recordRoutes { out.append(row: "Record-Route: ", value) }
+        for value in edits.routes ?? [] { places.routes.append(out.append(row: "Route: ", value)) }
+        if !frame.contains(.maxForwards) { out.append(maxForwards: edits.maxForwards) }
+        if let breadth = edits.maxBreadth { out.append(maxBreadth: breadth) }
+        frame.appendRows(edits, to: &out, &places)
+        for field in edits.added { out.append(field) }
+        out.append(contentLength: frame.bytes.count - frame.bodyStart)
+        out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
+        return places
+    }
+
+    /// Returns the place of the Request-URI.
+    private func appendStartLine(_ edits: RequestEdits, to out: inout ByteSink) -> Range<Int> {
+        method.append(to: &out)
+        out.append(" ")
+        let start = out.count
+        if edits.keepsPushParameters {
+            out.append(edits.requestURI)
+        } else {
+            out.append(withoutPushParameters: edits.requestURI)
+        }
+        let end = out.count
+        out.append(" SIP/2.0\r\n")
+        return start..<end
     }
 }
 
@@ -36,94 +57,77 @@ extension RequestEdits {
     }
 }
 
-/// The outgoing bytes while they grow, and the places of the rows that ACK and CANCEL repeat.
-private struct RequestCopy {
-    let method: Method
-    var out: [UInt8] = []
-    var fromRow = 0..<0
-    var toRow = 0..<0
-    var callIDRow = 0..<0
-    var routeRows: [Range<Int>] = []
-    private var isTopVia = true
+/// Where the parts stand in the outgoing bytes that ACK and CANCEL repeat.
+private struct CopiedPlaces {
+    var uri = 0..<0
+    var via = 0..<0
+    var from = 0..<0
+    var to = 0..<0
+    var callID = 0..<0
+    var routes: [Range<Int>] = []
+}
 
-    init(method: Method, capacity: Int) {
-        self.method = method
-        out.reserveCapacity(capacity)
-    }
-
-    /// Appends the start line; returns the place of the Request-URI.
-    mutating func appendStartLine(_ edits: RequestEdits) -> Range<Int> {
-        method.append(to: &out)
-        out.append(" ")
-        let start = out.count
-        if edits.keepsPushParameters {
-            out.append(edits.requestURI)
-        } else {
-            out.append(withoutPushParameters: edits.requestURI)
-        }
-        let end = out.count
-        out.append(" SIP/2.0\r\n")
-        return start..<end
-    }
-
+extension ByteSink {
     @discardableResult
-    mutating func append(_ name: StaticString, _ value: ByteString) -> Range<Int> {
-        let start = out.count
-        out.append(name)
-        out.append(value)
-        out.append("\r\n")
-        return start..<out.count
+    fileprivate mutating func append(row name: StaticString, _ value: ByteString) -> Range<Int> {
+        let start = count
+        append(name)
+        append(value)
+        append("\r\n")
+        return start..<count
     }
 
-    mutating func append(maxForwards: UInt8) {
-        out.append("Max-Forwards: ")
-        out.append(decimal: maxForwards)
-        out.append("\r\n")
+    fileprivate mutating func append(maxForwards: UInt8) {
+        append("Max-Forwards: ")
+        append(decimal: maxForwards)
+        append("\r\n")
     }
 
-    mutating func append(maxBreadth: UInt32) {
-        out.append("Max-Breadth: ")
-        out.append(decimal: maxBreadth)
-        out.append("\r\n")
+    fileprivate mutating func append(maxBreadth: UInt32) {
+        append("Max-Breadth: ")
+        append(decimal: maxBreadth)
+        append("\r\n")
     }
+}
 
-    mutating func appendRows(of frame: MessageFrame, _ edits: RequestEdits) {
-        var rows = RowRun(frame.bytes)
-        for (index, field) in frame.fields.enumerated() where !field.row.isEmpty {
+extension MessageFrame {
+    /// Appends the received rows as the edits want them.
+    fileprivate func appendRows(_ edits: RequestEdits, to out: inout ByteSink, _ places: inout CopiedPlaces) {
+        var rows = RowRun(bytes)
+        var isTopVia = true
+        for (index, field) in fields.enumerated() where !field.row.isEmpty {
             guard edits.removed.isEmpty || !edits.removed.contains(field.name) else { continue }
-            if let filter = edits.filter, filter.removes(field, of: frame.bytes) { continue }
+            if let filter = edits.filter, filter.removes(field, of: bytes) { continue }
             let start = out.count + rows.count
             switch field.name {
             case .contentLength: break
             case .maxForwards:
                 rows.end(&out)
-                append(maxForwards: edits.maxForwards)
+                out.append(maxForwards: edits.maxForwards)
             case .via where isTopVia:
                 isTopVia = false
-                frame.append(viaRow: field, addition: edits.topViaAddition, in: &rows, to: &out)
+                append(viaRow: field, addition: edits.topViaAddition, in: &rows, to: &out)
             case .route where edits.routes != nil: break
             case .maxBreadth where edits.maxBreadth != nil: break
-            case .proxyAuthorization where frame.credentials(field, areFor: edits.ownRealms): break
-            case .authorization where frame.credentials(field, areFor: edits.ownRealms): break
-            case .contact where !edits.keepsPushParameters: frame.append(contactRowAt: index, in: &rows, to: &out)
+            case .proxyAuthorization where credentials(field, areFor: edits.ownRealms): break
+            case .authorization where credentials(field, areFor: edits.ownRealms): break
+            case .contact where !edits.keepsPushParameters: append(contactRowAt: index, in: &rows, to: &out)
             default: rows.append(field.row, to: &out)
             }
             let end = out.count + rows.count
             switch field.name {
-            case .from: fromRow = start..<end
-            case .to: toRow = start..<end
-            case .callID: callIDRow = start..<end
-            case .route where edits.routes == nil: routeRows.append(start..<end)
+            case .from: places.from = start..<end
+            case .to: places.to = start..<end
+            case .callID: places.callID = start..<end
+            case .route where edits.routes == nil: places.routes.append(start..<end)
             default: break
             }
         }
         rows.end(&out)
     }
-}
 
-extension MessageFrame {
     /// Appends the Contact row whose first value is `fields[index]`, without `pn-*` parameters.
-    func append(contactRowAt index: Int, in rows: inout RowRun, to out: inout [UInt8]) {
+    func append(contactRowAt index: Int, in rows: inout RowRun, to out: inout ByteSink) {
         let row = fields[index].row
         var from = row.lowerBound
         var next = index

@@ -13,10 +13,13 @@ extension SIPResponse {
     ///   - added: Fields to write behind the last row.
     /// - Returns: The whole message, ready to be sent.
     package func withoutTopVia(dropping dropped: [HeaderName] = [], adding added: [AddedField] = []) -> [UInt8] {
-        var out: [UInt8] = []
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
-        out.reserveCapacity(size)
+        return [UInt8](capacity: size) { appendWithoutTopVia(dropping: dropped, adding: added, to: &$0) }
+    }
+
+    private func appendWithoutTopVia(dropping dropped: [HeaderName], adding added: [AddedField], to out: inout ByteSink)
+    {
         var rows = RowRun(frame.bytes)
         rows.append(0..<frame.headersStart, to: &out)
         var isTopVia = true
@@ -46,7 +49,6 @@ extension SIPResponse {
             out.append(contentLength: frame.bytes.count - frame.bodyStart)
         }
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
-        return out
     }
 
     /// The response with the Vias of the request that it answers, for one that came with too few, everything else byte
@@ -54,8 +56,14 @@ extension SIPResponse {
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(frame.bytes.count + request.bytes.count)
+        [UInt8](capacity: frame.bytes.count + request.bytes.count) { out in
+            appendWithVias(of: request, topViaAddition: topViaAddition, adding: added, to: &out)
+        }
+    }
+
+    private func appendWithVias(
+        of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField], to out: inout ByteSink
+    ) {
         out.append(frame.bytes, 0..<frame.headersStart)
         var isTopVia = true
         var vias = RowRun(request.bytes)
@@ -80,6 +88,5 @@ extension SIPResponse {
         for field in added { out.append(field) }
         out.append(contentLength: frame.bytes.count - frame.bodyStart)
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
-        return out
     }
 }

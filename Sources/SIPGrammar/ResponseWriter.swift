@@ -28,14 +28,22 @@ extension MessageFrame {
     /// which it needs about `size` bytes.
     package func response(
         _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
-        _ appendFields: (inout [UInt8]) -> Void
+        _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
-        var out: [UInt8] = []
         let phrase = status.reasonPhrase
         var size = size + 64 + phrase.utf8CodeUnitCount + ViaAddition.longest + (toTag?.count ?? 0)
         for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
-        out.reserveCapacity(size)
+        return [UInt8](capacity: size) { out in
+            appendResponse(status, phrase, toTag: toTag, viaAddition: viaAddition, to: &out)
+            appendFields(&out)
+            out.append(contentLength: 0)
+        }
+    }
 
+    /// Appends status line and the rows that are the request's.
+    private func appendResponse(
+        _ status: Status, _ phrase: StaticString, toTag: ByteString?, viaAddition: ViaAddition, to out: inout ByteSink
+    ) {
         out.append("SIP/2.0 ")
         out.append(decimal: status.code)
         out.append(" ")
@@ -58,13 +66,10 @@ extension MessageFrame {
             }
         }
         rows.end(&out)
-        appendFields(&out)
-        out.append(contentLength: 0)
-        return out
     }
 
     /// Appends the row of the topmost Via with the addition behind its first value.
-    func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout [UInt8]) {
+    func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout ByteSink) {
         guard addition != .none else { return rows.append(field.row, to: &out) }
         rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
         rows.end(&out)
@@ -84,7 +89,7 @@ extension SIPRequest {
     /// The same, with fields that are written in place.
     package func response(
         _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
-        _ appendFields: (inout [UInt8]) -> Void
+        _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
         frame.response(
             status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, reserving: size, appendFields)
@@ -103,7 +108,7 @@ struct RowRun {
     /// How many bytes are copied later.
     var count: Int { waiting.count }
 
-    mutating func append(_ part: Range<Int>, to out: inout [UInt8]) {
+    mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
         if part.lowerBound == waiting.upperBound {
             waiting = waiting.lowerBound..<part.upperBound
         } else {
@@ -113,7 +118,7 @@ struct RowRun {
     }
 
     /// Before something else is written.
-    mutating func end(_ out: inout [UInt8]) {
+    mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
     }
@@ -140,7 +145,7 @@ extension HeaderName {
     }
 }
 
-extension [UInt8] {
+extension ByteSink {
     /// Appends the row of a field.
     package mutating func append(_ field: AddedField) { append(field.name, field.value) }
 

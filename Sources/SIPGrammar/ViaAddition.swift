@@ -48,11 +48,11 @@ extension MessageFrame {
     }
 }
 
-extension [UInt8] {
+extension ByteSink {
     /// Appends an address as its text, IPv6 without brackets.
     package mutating func append(_ address: IPAddress) {
         guard address.isV4 else {
-            append(contentsOf: address.description.utf8)
+            append(Array(address.description.utf8).span)
             return
         }
         let bits = address.v4Bits

@@ -11,7 +11,7 @@ package struct BranchKey: Sendable {
 
     /// Appends the branch parameter for the Via of this transaction's request, with the hash that detects loops
     /// (RFC 5393 section 4.2.2).
-    package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout [UInt8]) {
+    package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout ByteSink) {
         ViaBranch(id: id, loopHash: loopHash).append(to: &out, self)
     }
 
@@ -30,7 +30,7 @@ struct ViaBranch: Equatable, Sendable {
     private static let cookie: StaticString = "z9hG4bK"
     private static let length = 7 + 8 + 13 + 13
 
-    func append(to out: inout [UInt8], _ key: BranchKey) {
+    func append(to out: inout ByteSink, _ key: BranchKey) {
         var digits: [34 of UInt8] = .init(repeating: 0)
         Self.write(seal(key), at: 0..<8, of: &digits)
         Self.write(id.rawValue, at: 8..<21, of: &digits)

@@ -35,8 +35,9 @@ struct Registrar: ~Copyable {
         case .accepted(let plan):
             if !plan.persist.isEmpty { table.begin(plan) }
             table.apply(plan)
-            var rows: [UInt8] = []
-            table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows)
+            let rows = [UInt8](capacity: 512) { rows in
+                table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows)
+            }
             let text = String(decoding: rows, as: UTF8.self)
             return Reply(status: 200, rows: text.split(separator: "\r\n").map(String.init), plan: plan)
         }

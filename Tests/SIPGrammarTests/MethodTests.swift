@@ -10,6 +10,7 @@ import Testing
             var bytes: [UInt8] = []
             Method(ByteString(text)).append(to: &bytes)
             #expect(bytes.lines == text)
+            #expect([UInt8](capacity: 8) { Method(ByteString(text)).append(to: &$0) } == bytes)
         }
     }
 }

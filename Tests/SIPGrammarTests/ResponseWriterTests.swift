@@ -135,8 +135,6 @@ struct ResponseWriterTests {
     }
 
     private func text(_ addition: ViaAddition) -> String {
-        var out: [UInt8] = []
-        out.append(addition)
-        return String(decoding: out, as: UTF8.self)
+        String(decoding: [UInt8](capacity: 64) { $0.append(addition) }, as: UTF8.self)
     }
 }

@@ -132,8 +132,6 @@ struct Unexpected: Error {}
 
 extension BranchKey {
     func branch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString {
-        var out: [UInt8] = []
-        appendBranch(for: id, loopHash: loopHash, to: &out)
-        return ByteString(out)
+        ByteString(capacity: 41) { appendBranch(for: id, loopHash: loopHash, to: &$0) }
     }
 }

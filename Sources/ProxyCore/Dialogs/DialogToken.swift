@@ -44,29 +44,29 @@ package struct DialogToken: Hashable, Sendable {
     /// What is to be sealed. Numbers of connections mean something in one run of the program only, so its mark goes with
     /// them.
     package func encoded(in run: UInt32) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(80)
-        out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
-        Self.encode(caller, into: &out)
-        Self.encode(callee, into: &out)
-        if Self.number(of: caller.flow) != nil || Self.number(of: callee.flow) != nil {
-            out.append(big: UInt64(run), count: 4)
+        [UInt8](capacity: 80) { out in
+            out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
+            Self.encode(caller, into: &out)
+            Self.encode(callee, into: &out)
+            if Self.number(of: caller.flow) != nil || Self.number(of: callee.flow) != nil {
+                out.append(big: UInt64(run), count: 4)
+            }
         }
-        return out
     }
 
     /// Reads what was sealed. A connection of another run than this is closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
-        var rest = plain[...]
-        guard let seconds = Self.take(4, from: &rest), let caller = Self.decode(&rest),
-            let callee = Self.decode(&rest)
+        let bytes = plain.span
+        var index = 0
+        guard let seconds = Self.take(4, of: bytes, at: &index), let caller = Self.decode(bytes, at: &index),
+            let callee = Self.decode(bytes, at: &index)
         else { return nil }
         var isOfThisRun = true
         if caller.hasConnection || callee.hasConnection {
-            guard let number = Self.take(4, from: &rest) else { return nil }
+            guard let number = Self.take(4, of: bytes, at: &index) else { return nil }
             isOfThisRun = number == UInt64(run)
         }
-        guard rest.isEmpty else { return nil }
+        guard index == bytes.count else { return nil }
         self.init(
             made: UnixTime(seconds: Int64(seconds)), caller: caller.side(isOfThisRun: isOfThisRun),
             callee: callee.side(isOfThisRun: isOfThisRun))
@@ -81,7 +81,7 @@ package struct DialogToken: Hashable, Sendable {
     /// Another node or shard holds the flow; both follow the listener.
     private static let held: UInt8 = 0x80
 
-    private static func encode(_ side: DialogSide, into out: inout [UInt8]) {
+    private static func encode(_ side: DialogSide, into out: inout ByteSink) {
         let (flow, isV4) = (side.flow, side.flow.remote.address.isV4)
         let number = number(of: flow)
         let isHeldHere = flow.holder == .here
@@ -131,38 +131,41 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    private static func decode(_ bytes: inout ArraySlice<UInt8>) -> DecodedSide? {
-        guard let flags = bytes.popFirst(), let listener = bytes.popFirst(),
-            let transport = Transport(rawValue: flags >> 4 & 7)
-        else { return nil }
+    private static func decode(_ bytes: Span<UInt8>, at index: inout Int) -> DecodedSide? {
+        guard let head = take(2, of: bytes, at: &index) else { return nil }
+        let (flags, listener) = (UInt8(truncatingIfNeeded: head >> 8), UInt8(truncatingIfNeeded: head))
+        guard let transport = Transport(rawValue: flags >> 4 & 7) else { return nil }
         var holder = FlowHolder.here
         if flags & held != 0 {
-            guard let node = take(2, from: &bytes), let shard = bytes.popFirst() else { return nil }
-            holder = FlowHolder(node: UInt16(truncatingIfNeeded: node), shard: shard)
+            guard let number = take(3, of: bytes, at: &index) else { return nil }
+            holder = FlowHolder(
+                node: UInt16(truncatingIfNeeded: number >> 8), shard: UInt8(truncatingIfNeeded: number))
         }
         var connection: UInt64 = 0
         if flags & connected != 0 {
-            guard let number = take(4, from: &bytes) else { return nil }
+            guard let number = take(4, of: bytes, at: &index) else { return nil }
             connection = number
         }
         let address: IPAddress
         if flags & v4 != 0 {
-            guard let bits = take(4, from: &bytes) else { return nil }
+            guard let bits = take(4, of: bytes, at: &index) else { return nil }
             address = IPAddress(v4: UInt32(truncatingIfNeeded: bits))
         } else {
-            guard let high = take(8, from: &bytes), let low = take(8, from: &bytes) else { return nil }
+            guard let high = take(8, of: bytes, at: &index), let low = take(8, of: bytes, at: &index) else {
+                return nil
+            }
             address = IPAddress(high: high, low: low)
         }
-        guard let port = take(2, from: &bytes) else { return nil }
+        guard let port = take(2, of: bytes, at: &index) else { return nil }
         let party: DialogSide.Party
         switch flags >> 1 & 3 {
         case 0: party = .peer
         case 1: party = .upstream
         case 2:
-            guard let number = take(8, from: &bytes) else { return nil }
+            guard let number = take(8, of: bytes, at: &index) else { return nil }
             party = .phone(DeviceID(rawValue: number))
         default:
-            guard let hash = take(6, from: &bytes) else { return nil }
+            guard let hash = take(6, of: bytes, at: &index) else { return nil }
             party = .caller(hash)
         }
         let flow = Flow(
@@ -171,10 +174,11 @@ package struct DialogToken: Hashable, Sendable {
         return DecodedSide(party: party, flow: flow, hasConnection: flags & connected != 0)
     }
 
-    private static func take(_ count: Int, from bytes: inout ArraySlice<UInt8>) -> UInt64? {
-        guard bytes.count >= count else { return nil }
-        let value = bytes.prefix(count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        bytes = bytes.dropFirst(count)
+    private static func take(_ count: Int, of bytes: Span<UInt8>, at index: inout Int) -> UInt64? {
+        guard count <= bytes.count - index else { return nil }
+        var value: UInt64 = 0
+        for place in index..<index + count { value = value << 8 | UInt64(bytes[place]) }
+        index += count
         return value
     }
 }

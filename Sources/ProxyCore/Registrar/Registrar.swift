@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 package import Registration
 import SIPGrammar
 import Timekeeping
@@ -78,7 +79,7 @@ package struct Registrar: ~Copyable {
     mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     /// What the 200 to a REGISTER says of the bindings.
-    mutating func appendOKFields(for plan: RegisterPlan, now: Moment, to out: inout [UInt8]) {
+    mutating func appendOKFields(for plan: RegisterPlan, now: Moment, to out: inout ByteSink) {
         bindings.appendOKFields(for: plan, date: dateField.field(at: now.date), now: now, to: &out)
     }
 

@@ -54,7 +54,7 @@ struct IncomingRequest {
 
     /// The same, with fields that are written in place, for which about `size` bytes are reserved.
     func response(
-        _ status: Status, toTag: ByteString?, reserving size: Int, _ appendFields: (inout [UInt8]) -> Void
+        _ status: Status, toTag: ByteString?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
         request.response(
             status, toTag: toTag, viaAddition: viaAddition, reserving: size, appendFields)

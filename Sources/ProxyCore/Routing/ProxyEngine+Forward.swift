@@ -175,16 +175,15 @@ extension ProxyEngine {
 
     func via(for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest) -> ByteString {
         let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
-        var via: [UInt8] = []
-        via.reserveCapacity(96)
-        via.append("SIP/2.0/")
-        via.append(contentsOf: listener.transport.viaName.utf8)
-        via.append(" ")
-        via.append(listener.sentBy)
-        via.append(";branch=")
-        transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
-        via.append(";rport")
-        return ByteString(copying: via.span)
+        return ByteString(capacity: listener.sentBy.count + 80) { via in
+            via.append("SIP/2.0/")
+            via.append(text: listener.transport.viaName)
+            via.append(" ")
+            via.append(listener.sentBy)
+            via.append(";branch=")
+            transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
+            via.append(";rport")
+        }
     }
 
     // MARK: Record-Route
@@ -211,19 +210,18 @@ extension ProxyEngine {
     }
 
     private static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
-        var value: [UInt8] = []
-        value.reserveCapacity(user.count + 48)
-        value.append(isSIPS ? "<sips:" : "<sip:")
-        value.append(contentsOf: user)
-        value.append("@")
-        value.append(listener.sentBy)
-        if listener.transport != .udp {
-            value.append(";transport=")
-            // RFC 7118 has no other word for WebSocket over TLS.
-            value.append(contentsOf: (listener.transport == .wss ? .ws : listener.transport).parameterName.utf8)
+        ByteString(capacity: user.count + listener.sentBy.count + 32) { value in
+            value.append(isSIPS ? "<sips:" : "<sip:")
+            value.append(user.span)
+            value.append("@")
+            value.append(listener.sentBy)
+            if listener.transport != .udp {
+                value.append(";transport=")
+                // RFC 7118 has no other word for WebSocket over TLS.
+                value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
+            }
+            value.append(";lr>")
         }
-        value.append(";lr>")
-        return ByteString(value)
     }
 
     /// The request of a call, which is read again from its bytes unless it came lately.

@@ -1,0 +1,131 @@
+/// Room into which a message is written, one piece behind the other.
+///
+/// To append to an array asks each time whether its memory is shared and has to grow, which costs four times as much as to
+/// copy a row of a message. A sink does not grow: what has no room is only counted, and whoever made the sink writes all of
+/// it once more into more room.
+@safe @usableFromInline
+package struct ByteSink: ~Copyable {
+    @usableFromInline let base: UnsafeMutablePointer<UInt8>
+    @usableFromInline let capacity: Int
+    /// How many bytes were appended.
+    @usableFromInline package private(set) var count = 0
+
+    /// - Precondition: the memory is there for as long as the sink.
+    @unsafe
+    fileprivate init(_ base: UnsafeMutablePointer<UInt8>, capacity: Int) {
+        unsafe self.base = base
+        self.capacity = capacity
+    }
+
+    package mutating func append(_ bytes: Span<UInt8>) {
+        let end = count + bytes.count
+        if end <= capacity {
+            unsafe bytes.withUnsafeBufferPointer { source in
+                if let first = source.baseAddress { unsafe (base + count).initialize(from: first, count: source.count) }
+            }
+        }
+        count = end
+    }
+
+    /// Appends ASCII text from the program.
+    package mutating func append(_ text: StaticString) {
+        let end = count + text.utf8CodeUnitCount
+        if end <= capacity { unsafe (base + count).initialize(from: text.utf8Start, count: text.utf8CodeUnitCount) }
+        count = end
+    }
+
+    package mutating func append(text: String) {
+        var text = text
+        text.withUTF8 { unsafe append(Span(_unsafeElements: $0)) }
+    }
+
+    package mutating func append(_ byte: UInt8) {
+        if count < capacity { unsafe base[count] = byte }
+        count += 1
+    }
+
+    /// Appends the lowest `count` bytes of a number, the highest of them first.
+    package mutating func append(big number: UInt64, count: Int = 8) {
+        let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
+        append(bytes.span.extracting((8 - count)...))
+    }
+
+    package mutating func append(_ bytes: ByteString) { bytes.withSpan { append($0) } }
+
+    /// Appends a part of the slice; `range` counts from the slice's own start.
+    package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
+        bytes.withSpan { append($0.extracting(range)) }
+    }
+
+    /// Appends a number in decimal digits.
+    @inlinable
+    package mutating func append(decimal value: some BinaryInteger) {
+        append(digitsOf: UInt64(truncatingIfNeeded: value.magnitude), isNegative: value < 0)
+    }
+
+    @usableFromInline
+    mutating func append(digitsOf number: UInt64, isNegative: Bool) {
+        if isNegative { append("-") }
+        var (digits, limit) = (1, 10 as UInt64)
+        while number >= limit, digits < 19 {
+            digits += 1
+            limit *= 10
+        }
+        if digits == 19, number >= limit { digits = 20 }
+        let end = count + digits
+        if end <= capacity {
+            var (place, rest) = (end, number)
+            repeat {
+                place -= 1
+                unsafe base[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+        }
+        count = end
+    }
+}
+
+extension [UInt8] {
+    /// The bytes that `write` appends. It is called again when they are more than the capacity.
+    package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
+        var capacity = Swift.max(capacity, 1)
+        while true {
+            var size = 0
+            var bytes: [UInt8] = []
+            bytes.append(addingCapacity: capacity) { room in
+                unsafe room.withUnsafeMutableBufferPointer { buffer, written in
+                    guard let base = buffer.baseAddress else { return }
+                    var sink = unsafe ByteSink(base, capacity: capacity)
+                    write(&sink)
+                    size = sink.count
+                    written = Swift.min(size, capacity)
+                }
+            }
+            guard size > capacity else {
+                self = bytes
+                return
+            }
+            capacity = size
+        }
+    }
+}
+
+extension ByteString {
+    /// The bytes that `write` appends. It is called again when they are more than the capacity.
+    package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
+        var capacity = max(capacity, 1)
+        while true {
+            let storage = ByteStorage.make(capacity: capacity)
+            let size = withExtendedLifetime(storage) {
+                var sink = unsafe ByteSink(storage.baseAddress, capacity: capacity)
+                write(&sink)
+                return sink.count
+            }
+            guard size > capacity else {
+                self.init(storage: storage, start: 0, count: size)
+                return
+            }
+            capacity = size
+        }
+    }
+}
