@@ -8,11 +8,16 @@ extension BindingTable {
     ///
     /// Devices that were only reported are left out, since for SIP they are no contacts.
     package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink) {
-        forEachSlot(of: plan.aor) { slot in
-            guard isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) else { return }
-            out.append("Contact: ")
-            appendContact(slot: slot, plan, now: now.instant, to: &out)
-            out.append("\r\n")
+        // Nothing has happened since the plan was made when nothing had to be written first.
+        let known = plan.persist.isEmpty ? plan.touch?.first : nil
+        var slot = known ?? firstSlot(of: plan.aor) ?? Self.noSlot
+        while slot != Self.noSlot {
+            if isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) {
+                out.append("Contact: ")
+                appendContact(slot: slot, plan, now: now.instant, to: &out)
+                out.append("\r\n")
+            }
+            slot = self[slot].next
         }
         if !plan.path.isEmpty {
             for value in plan.path { out.append("Path", value) }

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+package import Collections
 package import SIPGrammar
 import Timekeeping
 
@@ -18,9 +19,9 @@ package final class RegisterPlan {
     package internal(set) var persist: [BindingChange] = []
     /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, which ``BindingTable/stored(_:now:)``
     /// gives, may be written later.
-    package internal(set) var bookkeeping: [DeviceID] = []
+    package internal(set) var bookkeeping = ShortList<DeviceID>()
     /// The devices that registered. After the 200 their held calls go out, and their missed calls are reported.
-    package internal(set) var refreshed: [DeviceID] = []
+    package internal(set) var refreshed = ShortList<DeviceID>()
     /// Whether the only device in ``refreshed`` is known to have a push contact.
     package var isRefreshOfPush: Bool { touch?.isPush ?? false }
     /// The devices that this REGISTER removes.
@@ -29,7 +30,7 @@ package final class RegisterPlan {
     package internal(set) var facts: [RegistrationFact] = []
 
     /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
-    var echoed: [DeviceID] = []
+    var echoed = ShortList<DeviceID>()
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
     var featureCaps: [ByteString] = []
@@ -42,6 +43,8 @@ package final class RegisterPlan {
         let id: DeviceID
         /// Where the binding stood when the plan was made.
         let slot: UInt32
+        /// Where the first binding of its AOR stood then.
+        let first: UInt32
         let cseq: UInt32
         let granted: UInt32
         let freshUntil: Instant

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import Collections
 import PushDelivery
 package import SIPGrammar
 package import Timekeeping
@@ -40,7 +41,7 @@ package struct RegisterProcessor: Sendable {
             // A CSeq below the last one: a REGISTER that was overtaken, or a replay. RFC 3261 section 10.3 step 7.
             return .rejected(.serverError, [])
         case .repeated:
-            plan.echoed = stored.filter { $0.callID == request.callID }.map(\.id)
+            plan.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             plan.featureCaps = stored.filter { plan.echoed.contains($0.id) }.compactMap { contact in
                 contact.token.flatMap { token in
                     let refreshesItself = contact.binding.marks.contains(.refreshesItself)
@@ -77,10 +78,10 @@ package struct RegisterProcessor: Sendable {
         let expires = request.expires ?? limits.standard
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
             expires >= limits.least, let contact = request.frame.firstValue(of: .contact),
-            var slot = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
+            let first = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
         else { return nil }
 
-        var refreshed: UInt32?
+        var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
             // Another contact under this Call-ID: its CSeq takes part in the order of requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
@@ -98,11 +99,11 @@ package struct RegisterProcessor: Sendable {
         let granted = min(expires, limits.most)
         let freshUntil = now.instant.adding(seconds: granted)
         let plan = RegisterPlan(aor: aor)
-        plan.refreshed = [binding.id]
+        plan.refreshed = ShortList(binding.id)
         plan.echoed = plan.refreshed
         plan.touch = RegisterPlan.Touch(
-            id: binding.id, slot: refreshed, cseq: request.cseq.number, granted: granted, freshUntil: freshUntil,
-            registeredAt: now.date, isPush: isPush)
+            id: binding.id, slot: refreshed, first: first, cseq: request.cseq.number, granted: granted,
+            freshUntil: freshUntil, registeredAt: now.date, isPush: isPush)
         if isPush {
             plan.bookkeeping = plan.refreshed
             let number = Int(binding.provider)

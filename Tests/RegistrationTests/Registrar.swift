@@ -112,7 +112,8 @@ struct Reply {
 
     var contacts: [String] { values("Contact") }
     var featureCaps: [String] { values("Feature-Caps") }
-    var refreshed: [DeviceID] { plan?.refreshed ?? [] }
+    var refreshed: [DeviceID] { plan.map { Array($0.refreshed) } ?? [] }
+    var bookkeeping: [DeviceID]? { plan.map { Array($0.bookkeeping) } }
     var removed: [DeviceID] { plan?.removed ?? [] }
     var facts: [RegistrationFact] { plan?.facts ?? [] }
 

@@ -89,7 +89,7 @@ package struct Registrar: ~Copyable {
     /// binding once however often it was refreshed meanwhile.
     ///
     /// - Returns: whether these are the first since all was written.
-    mutating func noteRefreshed(_ devices: [DeviceID]) -> Bool {
+    mutating func noteRefreshed(_ devices: some Collection<DeviceID>) -> Bool {
         guard !devices.isEmpty else { return false }
         defer { for device in devices { refreshedLately.insert(device) } }
         return refreshedLately.isEmpty
