@@ -29,6 +29,14 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
+    /// Offers the server to go on from an earlier session with it, whose tickets have come: TLS 1.3 sends them behind the
+    /// handshake. Before the handshake.
+    package func resume(_ earlier: TLSSession) throws(TLSError) {
+        guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
+            throw .library(TLSError.pendingReason())
+        }
+    }
+
     /// The `SSL` object with one reference that the caller owns and a C library will drop by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {

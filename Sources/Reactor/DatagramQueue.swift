@@ -5,10 +5,11 @@ import Glibc
 /// Datagrams on their way out. They are copied into one block of memory and sent in batches.
 @safe
 final class DatagramQueue {
-    /// The most datagrams and bytes that wait at a time.
-    static let capacity = 1024
-    static let byteCapacity = 1 << 20
+    /// Bytes that may wait for each datagram that may.
+    private static let bytesEach = 1024
 
+    private let capacity: Int
+    private let byteCapacity: Int
     private let bytes: UnsafeMutableRawPointer
     private let addresses: UnsafeMutableRawPointer
     private let vectors: UnsafeMutablePointer<iovec>
@@ -18,13 +19,16 @@ final class DatagramQueue {
     private var first = 0
     private var end = 0
 
-    init() {
-        unsafe bytes = .allocate(byteCount: Self.byteCapacity, alignment: 64)
-        unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
-        unsafe vectors = .allocate(capacity: Self.capacity)
-        unsafe messages = .allocate(capacity: Self.capacity)
-        unsafe vectors.initialize(repeating: iovec(), count: Self.capacity)
-        unsafe messages.initialize(repeating: batch_message(), count: Self.capacity)
+    init(capacity: Int) {
+        self.capacity = capacity
+        // The longest datagram fits.
+        byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
+        unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
+        unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
+        unsafe vectors = .allocate(capacity: capacity)
+        unsafe messages = .allocate(capacity: capacity)
+        unsafe vectors.initialize(repeating: iovec(), count: capacity)
+        unsafe messages.initialize(repeating: batch_message(), count: capacity)
     }
 
     deinit {
@@ -38,7 +42,7 @@ final class DatagramQueue {
 
     /// Copies the datagram; `false` when there is no room.
     func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
-        guard end < Self.capacity, datagram.count <= Self.byteCapacity - used else { return false }
+        guard end < capacity, datagram.count <= byteCapacity - used else { return false }
         let start = unsafe bytes + used
         unsafe datagram.withUnsafeBytes { source in
             unsafe UnsafeMutableRawBufferPointer(start: start, count: source.count).copyMemory(from: source)

@@ -44,8 +44,8 @@ package final class EventLoop: @unchecked Sendable {
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
         // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets; and
-        // after that long, so that a crowd of handshakes does not.
-        var longest = timeval(.milliseconds(4))
+        // after that long, so that whatever else comes waits for few handshakes.
+        var longest = timeval(.milliseconds(1))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
         guard let base = unsafe event_base_new_with_config(configuration) else {

@@ -33,10 +33,11 @@ package final class FileWatch: @unchecked Sendable {
 
     /// A watch that closes the descriptor with itself.
     convenience init(
-        owning descriptor: consuming Descriptor, on loop: EventLoop, handler: @escaping (_ ready: Interest) -> Void
+        owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
+        handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
         let owned = LoopDescriptor(descriptor, on: loop)
-        try self.init(descriptor: owned.number, owned: owned, loop: loop, turn: .usual, handler: handler)
+        try self.init(descriptor: owned.number, owned: owned, loop: loop, turn: turn, handler: handler)
     }
 
     private init(

@@ -22,6 +22,7 @@ package final class StreamListener: @unchecked Sendable {
 
     private let loop: EventLoop
     private let limit: Int
+    private let acceptsInARow: Int
     private let connectionLimits: StreamConnection.Limits
     private let accepted: (StreamConnection) -> Void
     private let unixPath: String?
@@ -32,6 +33,9 @@ package final class StreamListener: @unchecked Sendable {
     /// back all at once, a connection for which there is no place is tried again only a second later.
     private static let backlog: Int32 = 65_535
     private static let acceptsInARow = 64
+    /// Each brings a handshake. In a storm those that have begun take turns with what is accepted, and the rest waits in the
+    /// kernel, where no time-out runs.
+    private static let secureAcceptsInARow = 4
     private static let retryDelay: Duration = .milliseconds(200)
 
     /// Listens at once. Whoever gets an accepted connection must hold and start it. One that is not held is closed.
@@ -62,12 +66,15 @@ package final class StreamListener: @unchecked Sendable {
         self.loop = loop
         self.tls = tls
         self.limit = limit
+        acceptsInARow = tls == nil ? Self.acceptsInARow : Self.secureAcceptsInARow
         self.connectionLimits = connectionLimits
         self.accepted = accepted
         self.unixPath = unixPath
         local = System.localEndpoint(descriptor.number) ?? Endpoint(.anyV4, 0)
         try System.listen(descriptor.number, backlog: Self.backlog)
-        watch = try FileWatch(owning: descriptor, on: loop) { [weak self] _ in self?.acceptWaiting() }
+        watch = try FileWatch(owning: descriptor, on: loop, turn: tls == nil ? .usual : .last) { [weak self] _ in
+            self?.acceptWaiting()
+        }
         retryTimer = try LoopTimer(on: loop) { [weak self] in self?.resume() }
         try watch?.watch(for: .read)
     }
@@ -77,7 +84,7 @@ package final class StreamListener: @unchecked Sendable {
     }
 
     private func acceptWaiting() {
-        for _ in 0..<Self.acceptsInARow {
+        for _ in 0..<acceptsInARow {
             guard let watch, watch.interest.contains(.read) else { return }
             guard connectionCount < limit else { return pause() }
             do {

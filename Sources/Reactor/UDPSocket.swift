@@ -33,24 +33,30 @@ package final class UDPSocket: @unchecked Sendable {
     private var watch: FileWatch?
     private let flushTimer: LoopEvent
     private let batch: DatagramBatch
-    private let queue = DatagramQueue()
+    private let queue: DatagramQueue
     private var handler: (DatagramBatch) -> Void = { _ in }
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
 
     private static let kernelBuffer: Int32 = 8 << 20
+    package static let usualQueueLimit = 1024
 
     /// Binds, but receives nothing until ``receive(_:)``.
     ///
-    /// Datagrams longer than `datagramLimit` arrive cut and flagged; the default is longer than UDP allows.
-    package init(boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535) throws(SystemError) {
+    /// Datagrams longer than `datagramLimit` arrive cut and flagged; the default is longer than UDP allows. No more than
+    /// `queueLimit` wait to be sent.
+    package init(
+        boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
+        queueLimit: Int = UDPSocket.usualQueueLimit
+    ) throws(SystemError) {
         loop.checkThread()
         self.loop = loop
         flushTimer = try LoopEvent(loop: loop, number: -1, flags: 0)
         let descriptor = try System.boundSocket(System.datagram, to: endpoint)
         local = System.localEndpoint(descriptor.number) ?? endpoint
         batch = DatagramBatch(slot: datagramLimit)
+        queue = DatagramQueue(capacity: queueLimit)
         System.growBuffers(descriptor.number, to: Self.kernelBuffer)
         watch = try FileWatch(owning: descriptor, on: loop) { [weak self] ready in self?.becameReady(ready) }
         flushTimer.setTarget(self)

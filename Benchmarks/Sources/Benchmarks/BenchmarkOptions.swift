@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, memory, allocations, instructions, push, days
+        case register, hold, slow, api, tls, memory, allocations, instructions, push, days
     }
 
     package var names: [Name] = []
@@ -23,6 +23,8 @@ package struct BenchmarkOptions: Sendable {
     package var bindings = 300_000
     /// Connections to the API, each with one report under way.
     package var connections = 64
+    /// Phones on connections of their own, all at once.
+    package var phones = 5000
     /// Where pushes go, whose certificate authority is in the file, how many in each round.
     package var url: String?
     package var authority: String?
@@ -52,6 +54,7 @@ package struct BenchmarkOptions: Sendable {
             case "--low-rate": lowRate = Double(try Self.number(word, &rest))
             case "--bindings": bindings = try Self.number(word, &rest)
             case "--connections": connections = try Self.number(word, &rest)
+            case "--phones": phones = try Self.number(word, &rest)
             case "--url": url = try Self.value(word, &rest)
             case "--authority": authority = try Self.value(word, &rest)
             case "--pushes": pushes = try Self.number(word, &rest)
@@ -81,8 +84,8 @@ package struct BenchmarkOptions: Sendable {
     package static let help = """
         Usage: etc/benchmarks [NAME ...] [options]
 
-        Measures the daemon on this machine and prints what it found. Without names everything is measured, in about
-        two minutes. The daemon is a process of its own with a store in a temporary folder (TMPDIR); its load comes over
+        Measures the daemon on this machine and prints what it found. Without names everything is measured, in some
+        minutes. The daemon is a process of its own with a store in a temporary folder (TMPDIR); its load comes over
         loopback UDP from this program, which takes its share of the machine.
 
         Names:
@@ -91,6 +94,8 @@ package struct BenchmarkOptions: Sendable {
           slow         pushes at 1000 calls a second, what the daemon adds to a relay that does nothing but send them, and
                        pushes beside an app whose provider takes 5 s to answer
           api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
+          tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections;
+                       memory per idle connection; and whether calls feel it when all phones connect together
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           instructions  what the daemon executes in user space for each step, counted by valgrind; hardly varies; only
@@ -100,14 +105,16 @@ package struct BenchmarkOptions: Sendable {
                        when it is named. The digest of two builds is the same when the same happened to every call
 
         Options:
-          --requests N    register: REGISTERs of each kind in a round (default 30000)
-          --window N      register: how many of them are under way (default 256)
-          --rounds N      register, push: rounds, of which the median is shown (default 3)
-          --calls N       hold, memory: calls held at once (default 10000)
+          --requests N    register, tls: REGISTERs of each kind in a round (default 30000)
+          --window N      register, tls: how many of them are under way (default 256)
+          --rounds N      register, tls, push: rounds, of which the median is shown (default 3)
+          --calls N       hold, memory: calls held at once (default 10000); each phone that is woken has a socket of its own, as
+                          far as the system's limit of descriptors allows
           --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
           --connections N  api: connections, each with one report under way (default 64)
+          --phones N      tls: connections that are open at once, and handshakes in a round (default 5000)
           --url URL       push: an https server that answers POST with 200; the device token is put behind it
           --authority FILE  push: the authority of its certificate (default: the system's)
           --pushes N      push: pushes in a round (default 100000)

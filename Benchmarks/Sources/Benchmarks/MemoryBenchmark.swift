@@ -2,7 +2,7 @@
 enum MemoryBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let calls = min(options.calls, options.bindings)
-        let bench = try Workbench(options, calls: calls)
+        let bench = try Workbench(options, calls: calls, wakesPhones: false)
         let empty = try bench.daemon.figures().residentBytes
         _ = try bench.registers.run(0..<options.bindings, cseq: 1, window: options.window)
         let registered = try bench.daemon.figures().residentBytes

@@ -11,7 +11,7 @@ enum SlowProviderBenchmark {
         let mixed = calls * share / (share - 1)
         // In each round those for the relay, those without, and those with the slow app.
         let round = calls + calls + mixed
-        let bench = try Workbench(options, calls: round * options.rounds) { user in
+        let bench = try Workbench(options, calls: round * options.rounds, wakesPhones: false) { user in
             let place = user % round - 2 * calls
             return place >= 0 && place % share == share - 1
         }

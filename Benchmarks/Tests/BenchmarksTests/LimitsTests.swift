@@ -26,6 +26,7 @@ struct LimitsTests {
         let options = try BenchmarkOptions(["hold", "--calls", "50", "--json", "memory"], program: "/a/b/benchmarks")
         #expect(options.names == [.hold, .memory])
         #expect(options.calls == 50)
+        #expect(try BenchmarkOptions(["tls", "--phones", "7"], program: "x").phones == 7)
         #expect(options.isJSON)
         #expect(options.daemon == "/a/b/sippushd")
         let all = BenchmarkOptions.Name.allCases.filter { $0 != .days && $0 != .instructions }

@@ -10,6 +10,8 @@ enum InstructionBenchmark {
     private static let window = 16
     /// Calls, and wake-ups, a second.
     private static let rate = 40.0
+    /// Transactions and calls have ended for good then (RFC 3261 section 17, 64 times T1), and that belongs to the step.
+    private static let aftermath: Duration = .seconds(35)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let counts = try counts(options)
@@ -29,7 +31,7 @@ enum InstructionBenchmark {
             throw BenchmarkError("\(folder.path) cannot be made: \(error)")
         }
         let tool = try Callgrind(daemon: options.daemon, in: folder)
-        let bench = try Workbench(options, calls: 2 * calls, servesAPI: true, under: tool)
+        let bench = try Workbench(options, calls: 2 * calls, wakesPhones: false, servesAPI: true, under: tool)
         let process = bench.daemon.processID
         var counts: [(name: String, count: Double)] = []
 
@@ -43,6 +45,7 @@ enum InstructionBenchmark {
         _ = try bench.registers.run(0..<2 * calls, cseq: 1, window: window)
         _ = try bench.calls.hold(0..<calls, rate: 10 * rate)
         try bench.calls.wake(0..<calls, rate: 10 * rate)
+        try bench.pause(aftermath)
         try bench.calls.hangUp(0..<calls, rate: 10 * rate)
         try tool.start(process)
         _ = try bench.registers.run(calls..<calls + window, cseq: 2, window: window)
@@ -56,7 +59,10 @@ enum InstructionBenchmark {
         }
         let called = calls..<2 * calls
         try step("call-held", calls) { () throws(BenchmarkError) in _ = try bench.calls.hold(called, rate: rate) }
-        try step("call-woken", calls) { () throws(BenchmarkError) in try bench.calls.wake(called, rate: rate) }
+        try step("call-woken", calls) { () throws(BenchmarkError) in
+            try bench.calls.wake(called, rate: rate)
+            try bench.pause(aftermath)
+        }
         try step("call-ended", calls) { () throws(BenchmarkError) in try bench.calls.hangUp(called, rate: rate) }
         counts.append(("call", counts.suffix(3).reduce(0) { $0 + $1.count }))
         let lost = called.count { !bench.calls.calls[$0].hasEnded }

@@ -77,6 +77,8 @@ final class CallLoad {
         sentAgain = 0
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             invite(users.lowerBound + $0)
+        } ended: { [unowned self] in
+            wait.check()
         }
         _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
             pacer.done == users.count && pushedCount + overCount >= users.count
@@ -92,6 +94,8 @@ final class CallLoad {
         defer { client.finished = { _, _ in } }
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             wake(users.lowerBound + $0)
+        } ended: { [unowned self] in
+            wait.check()
         }
         _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
             pacer.done == users.count && overCount >= users.count
@@ -102,6 +106,8 @@ final class CallLoad {
     func hangUp(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             hangUp(users.lowerBound + $0)
+        } ended: { [unowned self] in
+            wait.check()
         }
         _ = try wait.wait(atMost: .seconds(Double(users.count) / rate) + Self.patience) { [unowned self] in
             pacer.done == users.count && users.allSatisfy { calls[$0].hasEnded }
@@ -230,7 +236,7 @@ final class CallLoad {
     }
 
     private func sendAnswer(_ user: Int) {
-        phones.send(calls[user].answer, from: PhoneSockets.number(of: user))
+        phones.send(calls[user].answer, from: phones.number(of: user))
         scheduleRetransmission(user)
     }
 

@@ -8,11 +8,13 @@ package enum MessageTexts {
     package static let app = "809731204417"
     package static let slowApp = "slow"
 
-    package static func register(from phone: Endpoint, app: String = app) -> MessageTemplate {
+    package static func register(
+        from phone: Endpoint, app: String = app, over transport: String = "udp"
+    ) -> MessageTemplate {
         MessageTemplate(
             lines([
                 "REGISTER sip:\(domain) SIP/2.0",
-                "Via: SIP/2.0/UDP \(phone);branch=z9hG4bK%bbbbbbbbbbbbbbb;rport",
+                "Via: SIP/2.0/\(transport.uppercased()) \(phone);branch=z9hG4bK%bbbbbbbbbbbbbbb;rport",
                 "From: <sip:u%uuuuuuu@\(domain)>;tag=~kRvU4m2r",
                 "To: <sip:u%uuuuuuu@\(domain)>",
                 "CSeq: 1%cccccc REGISTER",
@@ -23,7 +25,7 @@ package enum MessageTexts {
                 "Contact: <sip:u%uuuuuuu@\(phone);pn-provider=fcm;pn-prid=dQw4w9WgXcQ8vN2kLm5pRt:"
                     + "APA91bHPRgkF3JUikC4ENAHEeMrd41Zxv3hVZjC9KtT8OvPVGJ-hQMRKRrZuJAEcl7B338qju59zJMjw2DELjzEvx"
                     + "wYv7hH5Ynpc1ODQ0aT\(tokenMark)%uuuuuuu_5yZ2bQ7c0xJ4;pn-param=\(app);pn-silent=1;"
-                    + "pn-timeout=0;transport=udp>;message-expires=2419200;"
+                    + "pn-timeout=0;transport=\(transport)>;message-expires=2419200;"
                     + "+sip.instance=\"<urn:uuid:6f5c1d5e-40f2-4d8b-9b3a-0000%uuuuuuu>\"",
                 "Expires: 2592000",
                 "User-Agent: LinphoneAndroid/5.2.5 (Pixel 7) LinphoneSDK/5.3.47 (tags/5.3.47)",

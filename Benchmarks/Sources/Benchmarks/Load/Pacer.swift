@@ -8,17 +8,20 @@ final class Pacer {
     private let count: Int
     private let begin: Instant
     private let action: (Int) -> Void
+    private let ended: () -> Void
     private var timer: LoopTimer?
     /// How often it has been done.
     private(set) var done = 0
 
     init(
-        on loop: EventLoop, rate: Double, count: Int, action: @escaping (Int) -> Void
+        on loop: EventLoop, rate: Double, count: Int, action: @escaping (Int) -> Void,
+        ended: @escaping () -> Void
     ) throws(BenchmarkError) {
         self.loop = loop
         self.rate = rate
         self.count = count
         self.action = action
+        self.ended = ended
         begin = loop.now
         do {
             timer = try LoopTimer(on: loop) { [weak self] in self?.turn() }
@@ -34,6 +37,6 @@ final class Pacer {
             action(done)
             done += 1
         }
-        if done < count { timer?.arm(at: begin + .seconds(Double(done) / rate)) }
+        if done < count { timer?.arm(at: begin + .seconds(Double(done) / rate)) } else { ended() }
     }
 }

@@ -1,7 +1,8 @@
 import Addressing
 import Reactor
 
-/// The sockets that all phones share, and the way from a user to his phone's socket.
+/// The phones' sockets, and the way from a user to his phone's socket. Phones that are woken have one each: a flow that shows
+/// life wakes all that is registered on it. All others share a few.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]
@@ -9,19 +10,31 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    private static let count = 4
+    /// The first users, each of whom has the socket of his number; behind them come the sockets of the others.
+    private let alone: Int
 
-    /// `received` gets each datagram with the number of its socket; users who are slow belong to the slow app.
+    private static let shared = 4
+    /// What a phone of its own has on its way at a time is little.
+    private static let ownQueue = 16
+    /// Descriptors for all but the phones.
+    private static let reserve = 2000
+
+    /// `received` gets each datagram with the number of its socket; users who are slow belong to the slow app. The first
+    /// users, as many as `alone` says, have sockets of their own, if the system allows so many.
     init(
-        daemon: Endpoint, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
+        daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
         received: @escaping (Span<UInt8>, Int) -> Void,
         batchEnded: @escaping () -> Void
     ) throws(BenchmarkError) {
         self.daemon = daemon
         self.isSlow = isSlow
+        let alone = wished == 0 ? 0 : min(wished, max(ProcessDescriptors.raiseLimit() - Self.reserve, 0))
+        self.alone = alone
         do {
-            sockets = try (0..<Self.count).map { _ in
-                try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop, datagramLimit: 4096)
+            sockets = try (0..<alone + Self.shared).map { number in
+                try UDPSocket(
+                    boundTo: Endpoint(.loopbackV4, 0), on: loop, datagramLimit: 4096,
+                    queueLimit: number < alone ? Self.ownQueue : UDPSocket.usualQueueLimit)
             }
             registers = sockets.map { MessageTexts.register(from: $0.local) }
             slowRegisters = sockets.map { MessageTexts.register(from: $0.local, app: MessageTexts.slowApp) }
@@ -38,11 +51,11 @@ final class PhoneSockets {
 
     /// The REGISTER of a user's phone.
     func register(of user: Int) -> MessageTemplate {
-        isSlow(user) ? slowRegisters[Self.number(of: user)] : registers[Self.number(of: user)]
+        isSlow(user) ? slowRegisters[number(of: user)] : registers[number(of: user)]
     }
 
-    /// Neighbours share a socket, so that a batch leaves by one call.
-    static func number(of user: Int) -> Int { user / 32 % count }
+    /// Neighbours among those who share have the same socket, so that a batch leaves by one call.
+    func number(of user: Int) -> Int { user < alone ? user : alone + user / 32 % Self.shared }
 
     func local(_ number: Int) -> Endpoint { sockets[number].local }
 

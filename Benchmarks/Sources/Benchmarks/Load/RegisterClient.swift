@@ -84,7 +84,7 @@ final class RegisterClient {
 
     private func send(_ number: Int) {
         let slot = slots[number]
-        let socket = PhoneSockets.number(of: slot.user)
+        let socket = sockets.number(of: slot.user)
         let branch = slot.generation << Self.slotBits | UInt64(number)
         sockets.send(
             sockets.register(of: slot.user).message(user: slot.user, cseq: slot.cseq, branch: branch), from: socket)

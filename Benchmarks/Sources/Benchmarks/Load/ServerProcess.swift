@@ -1,4 +1,5 @@
 import Addressing
+import Crypto
 import Foundation
 import Reactor
 import Timekeeping
@@ -7,6 +8,8 @@ import Timekeeping
 final class ServerProcess {
     /// Where it speaks SIP over UDP.
     let endpoint: Endpoint
+    /// Where it takes connections, in TCP and in TLS.
+    let streams: (tcp: Endpoint, tls: Endpoint)?
     /// Where its HTTP API is, and a key that may report tokens there.
     let api: (endpoint: Endpoint, key: String)?
     private let process: Process
@@ -23,20 +26,23 @@ final class ServerProcess {
     ///   - daemon: the path of `sippushd`.
     ///   - tool: what counts its instructions.
     ///   - servesAPI: whether it serves its HTTP API, too.
+    ///   - servesStreams: whether it takes connections, too.
     ///   - caller: whose INVITEs are to be trusted.
     ///   - pushPort: where its pushes go.
     ///   - slowPort: where those of the slow app go.
     ///   - loop: the load's.
     /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
     convenience init(
-        daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, caller: Endpoint, pushPort: UInt16,
-        slowPort: UInt16, on loop: EventLoop
+        daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, servesStreams: Bool = false, caller: Endpoint,
+        pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
     ) throws(BenchmarkError) {
         try self.init(
             program: daemon, under: tool,
             settings: {
-                Self.settings(folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort)
+                Self.settings(
+                    folder: $0, caller: caller, pushPort: pushPort, slowPort: slowPort, servesStreams: servesStreams)
                     + (servesAPI ? Self.apiSettings(pushPort: pushPort) : "")
+                    + (servesStreams ? try Self.streamSettings(folder: $0) : "")
             }, arguments: { ["serve", "--config", $0, "--log-format", "text"] }, servesAPI: servesAPI, on: loop)
     }
 
@@ -48,7 +54,7 @@ final class ServerProcess {
 
     /// The settings' text is made for its folder, the arguments for the file that the text is in.
     private init(
-        program: String, under tool: Callgrind? = nil, settings: (String) -> String,
+        program: String, under tool: Callgrind? = nil, settings: (String) throws -> String,
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
     ) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: program) else {
@@ -90,13 +96,15 @@ final class ServerProcess {
         (self.process, self.wait, self.loop) = (process, wait, loop)
         let words = words
         let looks = try words.lookOften(on: loop)
-        _ = try wait.wait(atMost: .seconds(tool == nil ? 20 : 120)) { words.hasEnded || words.listener != nil }
+        _ = try wait.wait(atMost: .seconds(tool == nil ? 20 : 120)) { words.hasEnded || !words.listeners.isEmpty }
         looks.disarm()
-        guard let listener = words.listener, !words.hasEnded else {
+        guard let listener = words.listeners["udp"], !words.hasEnded else {
             process.terminate()
             throw BenchmarkError("\(program) does not start\n\(words.text)")
         }
         endpoint = listener
+        streams =
+            if let tcp = words.listeners["tcp"], let tls = words.listeners["tls"] { (tcp, tls) } else { nil }
         api = words.api.map { ($0, key) }
         if servesAPI, api == nil { throw BenchmarkError("\(program) serves no API\n\(words.text)") }
     }
@@ -153,28 +161,43 @@ final class ServerProcess {
         """
     }
 
-    private static func settings(folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16) -> String {
-        """
-        domains: [\(MessageTexts.domain)]
-        listen: ["udp:127.0.0.1:0"]
-        store: \(folder)/store.db
-        control: \(folder)/control.sock
-        auth: off
-        trusted: ["\(caller)"]
-        call: {ring-timeout: 180s}
-        push:
-          fcm:
-            enabled: true
-            body-format: legacy
-            endpoint: http://127.0.0.1:\(pushPort)
-            server-key: k
-            limits: {queue: 1000000}
-            apps:
-              slow:
-                params: [\(MessageTexts.slowApp)]
-                endpoint: http://127.0.0.1:\(slowPort)
+    /// As above. One address has all phones, and what is idle stays.
+    private static func streamSettings(folder: String) throws -> String {
+        let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        try Data(identity.certificate).write(to: URL(filePath: folder + "/tls.pem"))
+        try Data(identity.key).write(to: URL(filePath: folder + "/tls-key.pem"))
+        return """
+            tls: {cert-file: \(folder)/tls.pem, key-file: \(folder)/tls-key.pem}
+            limits: {connections-per-source: 50000, first-request: 30m}
 
-        """
+            """
+    }
+
+    private static func settings(
+        folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
+    ) -> String {
+        let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
+        return """
+            domains: [\(MessageTexts.domain)]
+            listen: [\(listeners.map { "\"\($0):127.0.0.1:0\"" }.joined(separator: ", "))]
+            store: \(folder)/store.db
+            control: \(folder)/control.sock
+            auth: off
+            trusted: ["\(caller)"]
+            call: {ring-timeout: 180s}
+            push:
+              fcm:
+                enabled: true
+                body-format: legacy
+                endpoint: http://127.0.0.1:\(pushPort)
+                server-key: k
+                limits: {queue: 1000000}
+                apps:
+                  slow:
+                    params: [\(MessageTexts.slowApp)]
+                    endpoint: http://127.0.0.1:\(slowPort)
+
+            """
     }
 }
 
@@ -183,7 +206,8 @@ final class ServerProcess {
 /// - `@unchecked Sendable` because it is used on the loop's thread alone.
 private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
-    private(set) var listener: Endpoint?
+    /// By their kind.
+    private(set) var listeners: [String: Endpoint] = [:]
     private(set) var api: Endpoint?
     private(set) var hasEnded = false
     private let file: URL
@@ -218,10 +242,16 @@ private final class LastWords: @unchecked Sendable {
 
     private func look() {
         let text = text
-        if listener == nil, let range = text.firstRange(of: "listener=udp:") {
-            // The list of addresses is complete once its line is.
-            let rest = text[range.upperBound...]
-            if let end = rest.firstIndex(where: \.isWhitespace) { listener = Endpoint(rest[..<end]) }
+        // One address stands there as it is, several in quotes. The list is complete once its line is.
+        let starts = ["listener=udp:", "listener=\"udp:"]
+        if listeners.isEmpty, let range = starts.lazy.compactMap({ text.firstRange(of: $0) }).first,
+            let end = text[range.upperBound...].firstIndex(of: "\n")
+        {
+            for word in text[range.lowerBound..<end].dropFirst("listener=".count).split(separator: " ") {
+                let parts = word.filter { $0 != "\"" }.split(separator: ":", maxSplits: 1)
+                guard parts.count == 2, let endpoint = Endpoint(parts[1]) else { break }
+                listeners[String(parts[0])] = endpoint
+            }
         }
         // The daemon says this before it says where it speaks SIP.
         if api == nil, let line = text.firstRange(of: "API listens") {

@@ -16,10 +16,12 @@ final class Workbench {
     /// How long the slow app's provider takes to answer.
     static let slowness: Duration = .seconds(5)
 
-    /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app.
+    /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app. Their
+    /// phones have sockets of their own if each is to be woken by its own REGISTER.
     init(
-        _ options: BenchmarkOptions, calls callCount: Int = 0, servesAPI: Bool = false, under tool: Callgrind? = nil,
-        isSlow: @escaping (Int) -> Bool = { _ in false }
+        _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
+        servesStreams: Bool = false,
+        under tool: Callgrind? = nil, isSlow: @escaping (Int) -> Bool = { _ in false }
     ) throws(BenchmarkError) {
         do {
             loop = try EventLoop()
@@ -32,9 +34,11 @@ final class Workbench {
         sink = try PushSink(on: loop) { hooks.calls?.pushed($0) }
         slowSink = try PushSink(on: loop, delay: Self.slowness) { _ in }
         daemon = try ServerProcess(
-            daemon: tool?.daemon ?? options.daemon, under: tool, servesAPI: servesAPI, caller: caller.local,
-            pushPort: sink.port, slowPort: slowSink.port, on: loop)
-        phones = try PhoneSockets(daemon: daemon.endpoint, isSlow: isSlow, on: loop) { bytes, socket in
+            daemon: tool?.daemon ?? options.daemon, under: tool, servesAPI: servesAPI,
+            servesStreams: servesStreams, caller: caller.local, pushPort: sink.port, slowPort: slowSink.port, on: loop)
+        phones = try PhoneSockets(
+            daemon: daemon.endpoint, alone: wakesPhones ? callCount : 0, isSlow: isSlow, on: loop
+        ) { bytes, socket in
             switch Arrival(bytes) {
             case .response(let status, let branch): hooks.client?.answered(branch: branch, status: status)
             case .request: hooks.calls?.phoneReceived(bytes, at: socket)
@@ -62,10 +66,10 @@ final class Workbench {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// A second daemon with the same settings, which takes reports and no calls.
+    /// A second daemon with the same settings, which takes reports and connections and no calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
-            daemon: options.daemon, servesAPI: true, caller: caller.local, pushPort: sink.port,
+            daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
             slowPort: slowSink.port, on: loop)
     }
 

@@ -1,0 +1,232 @@
+import Addressing
+import Crypto
+import Foundation
+import Reactor
+import Timekeeping
+
+/// Phones on connections of their own, on a thread of its own, so that calls that are measured meanwhile do not wait for it
+/// here. One thing is done at a time: connections are opened, or REGISTERs are sent on them.
+///
+/// - `@unchecked Sendable` because everything but the thread's own methods runs on its loop.
+final class ConnectionLoad: @unchecked Sendable {
+    struct Result: Sendable {
+        var count = 0
+        var failures = 0
+        /// Why one of them failed.
+        var reason = ""
+        /// Connections whose handshake was short.
+        var resumed = 0
+        var time: Duration = .zero
+        var latency = Samples()
+    }
+
+    private let loop: EventLoop
+    private let target: Endpoint
+    /// `nil` for plain TCP.
+    private let context: TLSContext?
+    private let registers: MessageTemplate
+
+    /// The connections that stay open, by their phones' numbers.
+    private var kept: [Phone] = []
+    /// Those that are on their way.
+    private var opening: [ObjectIdentifier: Phone] = [:]
+    private var keeps = false
+    private var resumes = false
+    /// The last session of the daemon's, whose ticket others may show.
+    private var earlier: TLSSession?
+
+    private var waiting = 0
+    private var underWay = 0
+    private var sent = 0
+    private var began = Instant.distantPast
+    private var result = Result()
+    private let finished = Locked(Result?.none)
+
+    /// A connection, and what is waited for on it.
+    private final class Phone {
+        var stream: StreamConnection?
+        var since = Instant.distantPast
+        var answer: [UInt8] = []
+        var isWaiting = true
+    }
+
+    private static let ping = Array("\r\n\r\n".utf8)
+    private static let pong = Array("\r\n".utf8)
+    private static let success = Array("SIP/2.0 200 ".utf8)
+    private static let patience: Duration = .seconds(60)
+
+    /// - Parameters:
+    ///   - daemon: where to connect to.
+    ///   - isSecure: whether by TLS.
+    ///   - givesWay: whether daemon and calls have the processors first.
+    /// - Throws: ``BenchmarkError`` when the daemon has no such address.
+    init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
+        guard let streams = daemon.streams else { throw BenchmarkError("the daemon takes no connections") }
+        _ = ProcessDescriptors.raiseLimit()
+        target = isSecure ? streams.tls : streams.tcp
+        registers = MessageTexts.register(from: Endpoint(.loopbackV4, 5060), over: isSecure ? "tls" : "tcp")
+        do {
+            context = isSecure ? try TLSContext.client(verifiesPeer: false) : nil
+            loop = try EventLoop()
+            try loop.start(name: "connections", givesWay: givesWay)
+        } catch {
+            throw BenchmarkError("no loop for connections: \(error)")
+        }
+    }
+
+    // MARK: From the thread that measures
+
+    /// Opens connections, so many at a time. Each is open when its first keep-alive is answered, behind which a ticket has
+    /// come.
+    ///
+    /// - Parameters:
+    ///   - count: how many.
+    ///   - window: how many may be on their way.
+    ///   - keeps: whether they stay, or end at once.
+    ///   - resumes: whether they show the ticket of one that was opened before.
+    /// - Returns: what was found.
+    /// - Throws: ``BenchmarkError`` when one of them failed.
+    func open(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) throws(BenchmarkError) -> Result {
+        startOpening(count, window: window, keeps: keeps, resumes: resumes)
+        return try finish()
+    }
+
+    /// The same, to be waited for by ``finish()``.
+    func startOpening(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) {
+        begin(count) { [self] in
+            self.keeps = keeps
+            self.resumes = resumes
+            for _ in 0..<min(count, window) { connect() }
+        }
+    }
+
+    /// Sends REGISTERs on the connections that stay, one after the other and round again, so many at a time.
+    func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
+        begin(count) { [self] in
+            for _ in 0..<min(count, window, kept.count) { sendRegister() }
+        }
+        return try finish()
+    }
+
+    func finish() throws(BenchmarkError) -> Result {
+        let limit = SystemClock.now + Self.patience
+        while SystemClock.now < limit {
+            if let result = finished.withLock({ $0 }) {
+                guard result.failures == 0 else {
+                    throw BenchmarkError("\(result.failures) connections failed: \(result.reason)")
+                }
+                return result
+            }
+            Thread.sleep(forTimeInterval: 0.001)
+        }
+        throw BenchmarkError("the daemon does not answer on connections any more")
+    }
+
+    /// Ends the connections that have stayed.
+    func closeAll() throws(BenchmarkError) {
+        begin(0) { [self] in
+            for phone in kept { phone.stream?.close() }
+            kept = []
+        }
+        _ = try finish()
+    }
+
+    /// Must be called before it is released.
+    func close() {
+        loop.stop()
+        loop.join()
+    }
+
+    private func begin(_ count: Int, _ job: @escaping @Sendable () -> Void) {
+        finished.withLock { $0 = nil }
+        loop.post { [self] in
+            result = Result()
+            waiting = count
+            began = loop.now
+            job()
+            endIfDone()
+        }
+    }
+
+    // MARK: On the loop
+
+    private func connect() {
+        guard waiting > 0 else { return }
+        (waiting, underWay) = (waiting - 1, underWay + 1)
+        let phone = Phone()
+        phone.since = loop.now
+        opening[ObjectIdentifier(phone)] = phone
+        do {
+            let session = try context?.makeClientSession(host: "127.0.0.1")
+            if resumes, let session, let earlier { try session.resume(earlier) }
+            phone.stream = try StreamConnection.connect(
+                to: target, on: loop, tls: session,
+                handlers: StreamConnection.Handlers(
+                    connected: { $0.send(Self.ping) },
+                    received: { [unowned self, unowned phone] _, bytes in
+                        received(bytes, by: phone)
+                        return bytes.count
+                    }, closed: { [unowned self, unowned phone] _, reason in broke(phone, "\(reason)") }))
+        } catch {
+            broke(phone, "\(error)")
+        }
+    }
+
+    private func sendRegister() {
+        guard waiting > 0 else { return }
+        (waiting, underWay) = (waiting - 1, underWay + 1)
+        let number = sent % kept.count
+        let phone = kept[number]
+        phone.since = loop.now
+        phone.isWaiting = true
+        phone.stream?.send(
+            registers.message(user: number, cseq: 1 + sent / kept.count, branch: UInt64(sent)))
+        sent += 1
+    }
+
+    private func received(_ bytes: Span<UInt8>, by phone: Phone) {
+        for index in 0..<bytes.count { phone.answer.append(bytes[index]) }
+        let isOpening = opening[ObjectIdentifier(phone)] != nil
+        if isOpening {
+            guard phone.answer == Self.pong else { return }
+            opened(phone)
+        } else {
+            // The answer to a REGISTER has no body.
+            guard phone.answer.suffix(Self.ping.count) == Self.ping[...] else { return }
+            if !phone.answer.starts(with: Self.success) { result.failures += 1 }
+        }
+        phone.answer.removeAll(keepingCapacity: true)
+        phone.isWaiting = false
+        result.count += 1
+        result.latency.add(from: phone.since, to: loop.now)
+        underWay -= 1
+        if isOpening { connect() } else { sendRegister() }
+        endIfDone()
+    }
+
+    private func opened(_ phone: Phone) {
+        opening[ObjectIdentifier(phone)] = nil
+        if let session = phone.stream?.tls {
+            if session.isResumed { result.resumed += 1 } else { earlier = session }
+        }
+        if keeps { kept.append(phone) } else { phone.stream?.close() }
+    }
+
+    private func broke(_ phone: Phone, _ reason: String) {
+        opening[ObjectIdentifier(phone)] = nil
+        result.failures += 1
+        result.reason = reason
+        guard phone.isWaiting else { return }
+        phone.isWaiting = false
+        underWay -= 1
+        endIfDone()
+    }
+
+    private func endIfDone() {
+        // What has failed ends the round, as its connections are missing.
+        guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
+        result.time = loop.now - began
+        let result = result
+        finished.withLock { $0 = result }
+    }
+}

@@ -1,0 +1,199 @@
+/// What connections cost: TLS handshakes, full and resumed, TCP connections, REGISTERs over many of them, memory of those that
+/// are idle, and whether calls feel it when all phones connect at once.
+enum TLSBenchmark {
+    /// Connections on their way.
+    private static let window = 64
+    /// The same in a storm: always more than the daemon gets done, and few enough that no handshake takes longer than it
+    /// may, on a machine that plays all phones, too.
+    private static let stormWindow = 500
+    private static let calls = 500
+    private static let rate = 200.0
+
+    static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        try memory("TCP", isSecure: false, options, into: &report)
+        try memory("TLS", isSecure: true, options, into: &report)
+        try opening(options, into: &report)
+        try registering(options, into: &report)
+        try storm(options, into: &report)
+    }
+
+    // MARK: Memory
+
+    private static func memory(
+        _ name: String, isSecure: Bool, _ options: BenchmarkOptions, into report: inout Report
+    ) throws(BenchmarkError) {
+        let bench = try Workbench(options, servesStreams: true)
+        let load = try ConnectionLoad(at: bench.daemon, isSecure: isSecure)
+        defer { load.close() }
+        // What all of them share is there then.
+        _ = try load.open(window, window: window)
+        let empty = try bench.daemon.figures().residentBytes
+        _ = try load.open(options.phones, window: window, keeps: true)
+        let full = try bench.daemon.figures().residentBytes
+        report.add(
+            "tls", "idle \(name) connection, of \(options.phones)", "bytes",
+            Double(full - empty) / Double(options.phones))
+        try bench.close()
+    }
+
+    // MARK: Opening and registering
+
+    private static func opening(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let bench = try Workbench(options, servesStreams: true)
+        let secure = try ConnectionLoad(at: bench.daemon, isSecure: true)
+        defer { secure.close() }
+        let plain = try ConnectionLoad(at: bench.daemon, isSecure: false)
+        defer { plain.close() }
+        var full = Rounds()
+        var resumed = Rounds()
+        var accepted = Rounds()
+        // The first round warms up.
+        for round in 0...options.rounds {
+            let long = try measure(bench) { () throws(BenchmarkError) in
+                try secure.open(options.phones, window: window)
+            }
+            let short = try measure(bench) { () throws(BenchmarkError) in
+                try secure.open(options.phones, window: window, resumes: true)
+            }
+            guard long.result.resumed == 0, short.result.resumed == options.phones else {
+                throw BenchmarkError(
+                    "\(long.result.resumed) and \(short.result.resumed) of \(options.phones) handshakes were resumed")
+            }
+            let tcp = try measure(bench) { () throws(BenchmarkError) in
+                try plain.open(2 * options.phones, window: window)
+            }
+            // The kernel keeps the ports of connections that have ended for a second.
+            try bench.pause(.seconds(1))
+            guard round > 0 else { continue }
+            full.add(long)
+            resumed.add(short)
+            accepted.add(tcp)
+        }
+        full.report("full handshakes", into: &report)
+        resumed.report("resumed handshakes", into: &report)
+        accepted.report("TCP connections", into: &report)
+        try bench.close()
+    }
+
+    private static func registering(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let bench = try Workbench(options, servesStreams: true)
+        let load = try ConnectionLoad(at: bench.daemon, isSecure: true)
+        defer { load.close() }
+        _ = try load.open(options.phones, window: window, keeps: true)
+        _ = try load.register(options.phones, window: options.window)
+        var refreshes = Rounds()
+        for round in 0...options.rounds {
+            let measured = try measure(bench) { () throws(BenchmarkError) in
+                try load.register(options.requests, window: options.window)
+            }
+            if round > 0 { refreshes.add(measured) }
+        }
+        refreshes.report("REGISTER over \(options.phones) TLS connections", into: &report)
+        try bench.close()
+    }
+
+    private static func measure(
+        _ bench: Workbench, _ work: () throws(BenchmarkError) -> ConnectionLoad.Result
+    ) throws(BenchmarkError) -> (result: ConnectionLoad.Result, cpu: Duration) {
+        let before = try bench.daemon.figures()
+        let result = try work()
+        return (result, try bench.daemon.figures().cpu - before.cpu)
+    }
+
+    private struct Rounds {
+        private var rates: [Double] = []
+        private var costs: [Double] = []
+        private var tails: [Double] = []
+
+        mutating func add(_ measured: (result: ConnectionLoad.Result, cpu: Duration)) {
+            let count = Double(measured.result.count)
+            rates.append(count / measured.result.time.seconds)
+            costs.append(measured.cpu.seconds * 1e6 / count)
+            tails.append(measured.result.latency.percentile(99).milliseconds)
+        }
+
+        func report(_ kind: String, into report: inout Report) {
+            report.add("tls", kind, "/s", rates)
+            report.add("tls", kind + ", daemon's CPU", "µs", costs)
+            report.add("tls", kind + ", p99", "ms", tails)
+        }
+    }
+
+    // MARK: All at once
+
+    /// The phones of the storm are machines of their own, so what plays them gives way here.
+    ///
+    /// The same calls alone, beside a storm on another daemon, and beside a storm on their own, in turns: what the second
+    /// adds is the machine's, which all of them share.
+    private static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let users = 3 * calls * options.rounds
+        let bench = try Workbench(options, calls: users, servesStreams: true)
+        _ = try bench.registers.run(0..<users, cseq: 1, window: options.window)
+        let twin = try bench.startTwin(options)
+        let load = try ConnectionLoad(at: bench.daemon, isSecure: true, givesWay: true)
+        defer { load.close() }
+        let otherLoad = try ConnectionLoad(at: twin, isSecure: true, givesWay: true)
+        defer { otherLoad.close() }
+        var alone = Calls()
+        var apart = Calls()
+        var beside = Calls()
+        for number in 0..<options.rounds {
+            let start = 3 * calls * number
+            try alone.add(bench, start..<start + calls, beside: nil, options)
+            try apart.add(bench, start + calls..<start + 2 * calls, beside: otherLoad, options)
+            try beside.add(bench, start + 2 * calls..<start + 3 * calls, beside: load, options)
+        }
+        let storm = "\(options.phones) handshakes, \(stormWindow) at a time"
+        alone.report("alone", into: &report)
+        apart.report("beside \(storm) at another daemon", into: &report)
+        beside.report("beside \(storm)", into: &report)
+        for (name, other) in [("alone", alone), ("beside another daemon's", apart)] {
+            report.add("tls", "push p99 beside the storm, of p99 \(name)", "ratio", ratio(beside.pushes, other.pushes))
+            report.add("tls", "wake p99 beside the storm, of p99 \(name)", "ratio", ratio(beside.wakes, other.wakes))
+        }
+        let lost = (0..<users).count { !bench.calls.calls[$0].isAcknowledged }
+        if lost > 0 { report.complain("\(lost) of \(users) calls LOST") }
+        try twin.stop()
+        try bench.close()
+    }
+
+    private static func ratio(_ beside: [Double], _ alone: [Double]) -> Double {
+        beside.median / max(alone.median, 0.001)
+    }
+
+    private struct Calls {
+        /// The 99th percentiles of each round, in milliseconds.
+        private(set) var pushes: [Double] = []
+        private(set) var wakes: [Double] = []
+        private var storms: [Double] = []
+
+        mutating func add(
+            _ bench: Workbench, _ users: Range<Int>, beside load: ConnectionLoad?, _ options: BenchmarkOptions
+        ) throws(BenchmarkError) {
+            try during(load, bench, options) { () throws(BenchmarkError) in _ = try bench.calls.hold(users, rate: rate)
+            }
+            pushes.append(bench.calls.pushLatencies.percentile(99).milliseconds)
+            try during(load, bench, options) { () throws(BenchmarkError) in try bench.calls.wake(users, rate: rate) }
+            wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
+        }
+
+        private mutating func during(
+            _ load: ConnectionLoad?, _ bench: Workbench, _ options: BenchmarkOptions,
+            _ work: () throws(BenchmarkError) -> Void
+        ) throws(BenchmarkError) {
+            load?.startOpening(options.phones, window: stormWindow, keeps: true)
+            try work()
+            guard let load else { return }
+            storms.append(try load.finish().time.seconds)
+            try load.closeAll()
+            // So many ends at once are a storm as well, but not this one.
+            try bench.pause(.seconds(1))
+        }
+
+        func report(_ name: String, into report: inout Report) {
+            report.add("tls", "INVITE to push at 200/s, \(name), p99", "ms", pushes)
+            report.add("tls", "REGISTER to INVITE at 200/s, \(name), p99", "ms", wakes)
+            if !storms.isEmpty { report.add("tls", "\(name), all are open after", "s", storms) }
+        }
+    }
+}
