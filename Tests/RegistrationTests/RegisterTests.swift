@@ -136,6 +136,18 @@ struct RegisterTests {
 
     // MARK: Several contacts
 
+    @Test(arguments: ["tok-1", "tok-2", "tok-3"])
+    func `the answer to a refresh names all contacts of the user, in their order`(token: String) throws {
+        var registrar = Registrar()
+        let tokens = ["tok-1", "tok-2", "tok-3"]
+        for other in tokens { try registrar.register(PhoneContact.fcm(other), callID: other) }
+        let reply = try registrar.register(PhoneContact.fcm(token), callID: token, cseq: 2)
+        #expect(!reply.isPersisted)
+        #expect(
+            reply.contacts
+                == tokens.map { ($0 == token ? PhoneContact.fcm($0) : PhoneContact.ordinary()) + ";expires=600" })
+    }
+
     @Test func `all contacts of a request or none`() throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5", "<sip:bob@10.0.0.6>;q=1.0, <sip:bob@10.0.0.7>")
