@@ -95,6 +95,34 @@ package struct SIVKey: ~Copyable {
     }
 }
 
+/// Sixteen bytes in, sixteen other ones out, which nobody without the key can tell from random ones or turn into others of
+/// use: for small values that carry their own check, such as numbers that must be known here. A fifth of the cost of ``SIVKey``.
+package struct BlockKey: ~Copyable {
+    private let forward, backward: AESContext
+
+    /// Makes a key of its own from one for ``SIVKey``, so that neither says anything of the other.
+    package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
+        guard key.count == SIVKey.byteCount else {
+            throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
+        }
+        let derived = try BlockCode(key.extracting(0..<16)).code(of: Array("sippushd block key".utf8).span).bytes
+        let forward = try AESContext(derived.span)
+        let backward = try AESContext(derived.span, decrypts: true)
+        self.forward = forward
+        self.backward = backward
+    }
+
+    package func sealed(_ high: UInt64, _ low: UInt64) -> (high: UInt64, low: UInt64) {
+        let block = forward.encrypted(Block(high: high, low: low))
+        return (block.high, block.low)
+    }
+
+    package func opened(_ high: UInt64, _ low: UInt64) -> (high: UInt64, low: UInt64) {
+        let block = backward.encrypted(Block(high: high, low: low))
+        return (block.high, block.low)
+    }
+}
+
 /// The code of RFC 4493 (AES-CMAC) for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
@@ -136,11 +164,11 @@ private struct BlockCode: ~Copyable {
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
 
-    init(_ key: Span<UInt8>) throws(CryptoError) {
+    init(_ key: Span<UInt8>, decrypts: Bool = false) throws(CryptoError) {
         precondition(key.count == 16, "AES-128 has keys of 16 bytes")
         guard let raw = unsafe EVP_CIPHER_CTX_new() else { throw .library("AES-128") }
         let isReady = unsafe key.withUnsafeBufferPointer { key in
-            unsafe EVP_EncryptInit_ex2(raw, EVP_aes_128_ecb(), key.baseAddress, nil, nil) == 1
+            unsafe EVP_CipherInit_ex2(raw, EVP_aes_128_ecb(), key.baseAddress, nil, decrypts ? 0 : 1, nil) == 1
                 && EVP_CIPHER_CTX_set_padding(raw, 0) == 1
         }
         guard isReady else {
@@ -152,13 +180,13 @@ private struct AESContext: ~Copyable {
 
     deinit { unsafe EVP_CIPHER_CTX_free(raw) }
 
-    /// The block, encrypted.
+    /// The block, encrypted, or decrypted where the context is made for that.
     func encrypted(_ block: Block) -> Block {
         var words = (block.high.bigEndian, block.low.bigEndian)
         let isDone = unsafe withUnsafeMutableBytes(of: &words) { bytes in
             guard let place = unsafe bytes.bindMemory(to: UInt8.self).baseAddress else { return false }
             var written: Int32 = 0
-            return unsafe EVP_EncryptUpdate(raw, place, &written, place, 16) == 1 && written == 16
+            return unsafe EVP_CipherUpdate(raw, place, &written, place, 16) == 1 && written == 16
         }
         precondition(isDone, "a keyed cipher takes any block")
         return Block(high: UInt64(bigEndian: words.0), low: UInt64(bigEndian: words.1))

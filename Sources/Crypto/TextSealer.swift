@@ -23,10 +23,12 @@ package final class TextSealer: @unchecked Sendable {
     private final class Key {
         let number: UInt8
         var key: SIVKey
+        let blocks: BlockKey
 
         init(_ number: UInt8, _ key: Span<UInt8>) throws(CryptoError) {
             self.number = number
             self.key = try SIVKey(key)
+            blocks = try BlockKey(derivedFrom: key)
         }
 
         func associate(_ first: ByteString, _ second: ByteString) {
@@ -74,6 +76,31 @@ package final class TextSealer: @unchecked Sendable {
         plain.reserveCapacity(bytes.count)
         guard key.key.open(bytes.span.extracting(1...), into: &plain) else { return nil }
         return Opened(plain: plain, digest: digest)
+    }
+
+    /// Seals sixteen bytes, which must carry what tells that they are genuine.
+    ///
+    /// - Precondition: it has a key.
+    package func seal(_ high: UInt64, _ low: UInt64) -> [UInt8] {
+        guard let key = keys.first else { preconditionFailure("nothing is sealed before there is a key") }
+        var bytes = takeScratch()
+        defer { scratch = bytes }
+        bytes.append(key.number)
+        let sealed = key.blocks.sealed(high, low)
+        bytes.append(big: sealed.high)
+        bytes.append(big: sealed.low)
+        return Base64.url.encode(bytes.span)
+    }
+
+    /// The sixteen bytes, genuine or not; `nil` for what has another form, or another key than those here.
+    package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
+        guard text.count <= Self.maximumLength else { return nil }
+        var bytes = takeScratch()
+        defer { scratch = bytes }
+        let isText = text.withSpan { span in Base64.url.decode(span, into: &bytes) }
+        guard isText, bytes.count == 17, let key = keys.first(where: { $0.number == bytes[0] }) else { return nil }
+        func number(_ range: Range<Int>) -> UInt64 { bytes[range].reduce(0) { $0 << 8 | UInt64($1) } }
+        return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
     /// An empty array with the room of the last one, which its user puts back.

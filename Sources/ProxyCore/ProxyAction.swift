@@ -11,6 +11,10 @@ package enum ProxyAction: Sendable {
     /// The peer of this stream has proved who it is, perhaps not for the first time (T17). The account stands for the user
     /// whose password it was; without one a contact was all the proof there is.
     case flowProved(Flow, account: Int?)
+    /// Requests to that place may go by this connection, which its peer has opened.
+    case reuse(Flow, as: Endpoint, ServerNumber)
+    /// The peer has been told to send something on its connection more often than this.
+    case expectLife(Flow, every: Duration)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
     /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.

@@ -64,6 +64,10 @@ package final class ProxyEngine {
     /// Dialogs that were renewed.
     package internal(set) var dialogs = DialogLives()
     var provedPlaces = ProvedPlaces()
+    var dialogDevices = DialogDevices()
+    /// How far the walk for contacts that end soon has come, and whether there is one.
+    var refreshCursor: UInt32 = 0
+    var isWalkingForRefresh = false
 
     package internal(set) var counters = CounterSet()
     var actions: [ProxyAction] = []
@@ -127,6 +131,7 @@ package final class ProxyEngine {
         restoreMissedCalls(now: now)
         restoreMessages(storedMessages, now: now)
         storedMessages = []
+        armRefreshPushes(now: now)
         settle(now: now)
     }
 
@@ -135,6 +140,7 @@ package final class ProxyEngine {
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
         let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
         counters.count(Counter(request.method))
+        if flow.isConnection { noteReuse(incoming) }
         switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
         case .new(let key): dispatch(incoming.unmatched(key), now: now)
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
@@ -175,6 +181,9 @@ package final class ProxyEngine {
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
             case .messageDue(let id): messageDue(id, now: now)
+            case .refreshWalkDue: refreshWalkDue(now: now)
+            case .dialogSilence(let place, let id):
+                if let call = calls.call(at: place), call.id == id { dialogSilenceDue(of: call, now: now) }
             }
             settle(now: now)
         }
@@ -303,6 +312,10 @@ enum EngineTimer: Sendable {
     /// A call that is over need not be kept any more for phones that were woken for it.
     case endedCallDue
     case messageDue(UInt64)
+    /// Contacts that end soon are looked for.
+    case refreshWalkDue
+    /// Nothing may have come back for a request inside a dialog: the call at that place, if it is still this one.
+    case dialogSilence(place: UInt32, ForkID)
 }
 
 private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {

@@ -259,6 +259,8 @@ package actor ProxyShard {
         switch action {
         case .send(let bytes, let flow): send(bytes, on: flow)
         case .flowProved(let flow, let account): streams.proved(flow, by: account)
+        case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)
+        case .expectLife(let flow, let pause): streams.expectLife(on: flow, every: pause)
         case .commit(let changes, let ticket): services.store.commit(changes, ticket)
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)

@@ -16,6 +16,8 @@ final class AskedContact {
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
+    /// Which of its device's flows it is, if flows count.
+    let flow: RegistrationFlow?
     /// Why pushes are not used although the contact asks for them; `nil` if they are used or not asked for.
     var notUsed: RegistrationFact.PushNotUsed?
     /// The index of the stored contact that it refreshes.
@@ -31,12 +33,17 @@ final class AskedContact {
 
     /// - Returns: `nil` when its text cannot be kept; the request then gets 400.
     init?(
-        _ address: NameAddress, in request: SIPRequest, settings: RegistrarSettings, limits: ExpiryLimits
+        _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
+        limits: ExpiryLimits
     ) {
         guard let text = ContactText.canonical(address) else { return nil }
+        let flow = RegistrationFlow(address)
+        let counts = outbound == .applies
         let triple = PushParameters.Triple(contact: address)
         self.address = address
-        self.text = text
+        self.flow = counts ? flow : nil
+        // What stands in the store is read again as it is, so a number that does not count must not stand there.
+        self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard
         push = PushParameters(triple, settings: settings)
@@ -53,8 +60,15 @@ final class AskedContact {
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 
+    /// Whether the stored contact is another way to the same device.
+    func isOtherFlow(than stored: StoredContact) -> Bool {
+        guard let flow, let other = stored.flow else { return false }
+        return flow.instance == other.instance && flow.number != other.number
+    }
+
     /// Whether a later contact of the same request means the same binding.
     func isRepeated(by later: AskedContact) -> Bool {
+        if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
         return uri.isEquivalent(to: later.uri)
     }
@@ -86,8 +100,8 @@ extension NameAddress {
         return thousandths
     }
 
-    func marks(needsReview: Bool) -> Binding.Marks {
-        var marks: Binding.Marks = []
+    func marks(needsReview: Bool, isFlow: Bool) -> Binding.Marks {
+        var marks: Binding.Marks = isFlow ? [.isFlow] : []
         if needsReview { marks.insert(.needsReview) }
         if parameters.contains("+sip.pnsreg") { marks.insert(.refreshesItself) }
         return marks

@@ -60,6 +60,12 @@ package struct Binding: Sendable {
         static let isUnreachable = Marks(rawValue: 8)
         /// The contact has the label that it was reported with.
         static let hasLabel = Marks(rawValue: 16)
+        /// It is one of perhaps several flows to its device, see ``RegistrationFlow``.
+        static let isFlow = Marks(rawValue: 32)
+        /// Nothing came back by it when it was last tried.
+        static let hasFailed = Marks(rawValue: 64)
+        /// Its phone was asked by a push to register before its granted time is over.
+        static let wasAskedToRefresh = Marks(rawValue: 128)
     }
 }
 

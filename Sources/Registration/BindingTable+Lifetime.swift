@@ -97,12 +97,15 @@ private struct RestoredContact {
             if row.isPush { provider = summary.provider?.number ?? 0 }
             if provider == 0, summary.provider != nil { marks.insert(.needsReview) }
             if summary.refreshesItself { marks.insert(.refreshesItself) }
+            if summary.hasFlowNumber, ContactText.read(row.contact).flatMap(RegistrationFlow.init) != nil {
+                marks.insert(.isFlow)
+            }
             return
         }
         guard let contact = ContactText.read(row.contact) else { return nil }
         let push = PushParameters(contact: contact, settings: settings)
         if row.isPush, case .push(let token) = push { provider = token.provider.number }
         q = contact.q
-        marks = contact.marks(needsReview: provider == 0 && push != .none)
+        marks = contact.marks(needsReview: provider == 0 && push != .none, isFlow: RegistrationFlow(contact) != nil)
     }
 }

@@ -31,6 +31,8 @@ package struct BindingTable: ~Copyable, Sendable {
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The providers that are switched on. Only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
+    /// See ``takeHeir(of:)``.
+    var heirs: [DeviceID: DeviceID] = [:]
     /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
@@ -210,6 +212,7 @@ extension BindingTable {
     }
 
     mutating func remove(slot: UInt32) {
+        noteHeir(of: slot)
         let aor = aor(at: slot)
         let next = self[slot].next
         if let first = firstSlot(of: aor) {

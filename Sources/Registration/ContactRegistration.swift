@@ -21,6 +21,7 @@ struct ContactRegistration {
     private static let longestField = 2048
 
     private var asked: [AskedContact] = []
+    private let outbound: OutboundSupport
     /// Whether the stored contact of each index was refreshed or is going to be removed.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
@@ -37,6 +38,7 @@ struct ContactRegistration {
         self.limits = limits
         self.now = now
         taken = Array(repeating: false, count: stored.count)
+        outbound = OutboundSupport(request)
         if request.frame.contains(.featureCaps) {
             announcedElsewhere = FeatureCaps.names(announcedIn: request.frame.values(of: .featureCaps))
         }
@@ -66,7 +68,7 @@ struct ContactRegistration {
             }
             install(contact, as: id, in: plan)
             supersede(by: contact, id, in: plan)
-            announce(contact, in: plan, caps: caps)
+            announce(contact, id, in: plan, caps: caps)
         }
         for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
 
@@ -86,11 +88,12 @@ struct ContactRegistration {
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
         for address in request.contacts {
-            guard let contact = AskedContact(address, in: request, settings: settings, limits: limits) else {
+            guard let contact = AskedContact(address, in: request, outbound, settings: settings, limits: limits) else {
                 return .rejected(.badRequest, [])
             }
             asked.append(contact)
         }
+        if let refusal = refusalOfFlows(for: aor) { return refusal }
         // No request could be sent to a `sips:` contact over a hop that is not protected (RFC 5630 section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
@@ -109,6 +112,18 @@ struct ContactRegistration {
             }
         }
         return nil
+    }
+
+    /// What RFC 5626 section 6 refuses, and a contact that is the user's own GRUU (RFC 5627 section 5.1): calls to it would
+    /// come back here.
+    private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
+        for contact in asked where contact.address.uri.parameters.contains("gr") {
+            guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
+        }
+        if outbound == .hopLacks, asked.contains(where: { RegistrationFlow($0.address) != nil }) {
+            return .rejected(.firstHopLacksOutbound, [])
+        }
+        return asked.count(where: { $0.flow != nil && !$0.isSignOut }) > 1 ? .rejected(.badRequest, []) : nil
     }
 
     /// The push services that a refusal names, so that the app can choose one (rules P3, P9).
@@ -145,11 +160,12 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each asked one refreshes: first, for all of them, by token (reading A6) or by URI,
-    /// then by what was reported of it, then by label (rule R8b). In this order two contacts of one device do not take
-    /// each other's place.
+    /// Finds the stored contact that each asked one refreshes: by the number of its flow, where flows count; then, for all
+    /// of them, by token (reading A6) or by URI, then by what was reported of it, then by label (rule R8b). In this order
+    /// two contacts of one device do not take each other's place.
     private mutating func match() {
         let callID = request.callID
+        take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
         take { contact, stored in
             contact.token != nil ? stored.token == contact.token : contact.isSameContact(as: stored, callID: callID)
         }
@@ -162,7 +178,8 @@ struct ContactRegistration {
     private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
         for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
             let contact = asked[index]
-            for place in stored.indices where !taken[place] && isMatch(contact, stored[place]) {
+            for place in stored.indices
+            where !taken[place] && !contact.isOtherFlow(than: stored[place]) && isMatch(contact, stored[place]) {
                 asked[index].match = place
                 taken[place] = true
                 break
@@ -186,10 +203,16 @@ struct ContactRegistration {
             aor: plan.aor, contact: text, callID: request.callID, path: plan.path, flow: flow,
             cseq: request.cseq.number, granted: granted, freshUntil: now.instant.adding(seconds: granted),
             registeredAt: now.date, q: contact.address.q, provider: provider,
-            marks: contact.address.marks(needsReview: contact.notUsed != nil || contact.push != .none && provider == 0))
+            marks: contact.address.marks(
+                needsReview: contact.notUsed != nil || contact.push != .none && provider == 0,
+                isFlow: contact.flow != nil))
         plan.installs.append(RegisterPlan.Install(id: id, content: content))
         plan.refreshed.append(id)
         plan.echoed.append(id)
+        if contact.flow != nil {
+            plan.isOutbound = true
+            plan.flowTimer = settings.flowTimerSeconds
+        }
         if let match = contact.match, isBookkeeping(content, on: stored[match]) {
             plan.bookkeeping.append(id)
         } else {
@@ -218,7 +241,7 @@ struct ContactRegistration {
     /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
     /// token or URI than the one it refreshes.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
-        for place in stored.indices where !taken[place] {
+        for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
             let isSameToken = contact.token != nil && contact.token == old.token || old.wasReported(with: contact.token)
@@ -243,7 +266,11 @@ struct ContactRegistration {
     }
 
     private func placesNamed(bySignOut contact: AskedContact) -> [Int] {
-        let free = stored.indices.filter { !taken[$0] }
+        let free = stored.indices.filter { !taken[$0] && !contact.isOtherFlow(than: stored[$0]) }
+        if contact.flow != nil {
+            let named = free.filter { stored[$0].flow == contact.flow }
+            if !named.isEmpty { return named }
+        }
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
@@ -277,8 +304,13 @@ struct ContactRegistration {
 
     // MARK: Answer
 
-    private func announce(_ contact: AskedContact, in plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
+    private func announce(
+        _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString
+    ) {
         guard contact.notUsed == nil else { return }
+        if settings.announcesPURR, contact.token != nil, plan.featureCaps.isEmpty {
+            plan.announcedPURR = id
+        }
         let providers: [PushProvider] =
             switch contact.push {
             case .push(let token): [token.provider]

@@ -10,6 +10,8 @@ struct ContactSummary: Hashable {
     private(set) var provider: PushProvider?
     /// It has `+sip.pnsreg`.
     private(set) var refreshesItself = false
+    /// It has a `reg-id`.
+    private(set) var hasFlowNumber = false
 
     /// - Returns: `nil` when the contact has to be read in full.
     init?(_ contact: ByteString) {
@@ -31,6 +33,7 @@ struct ContactSummary: Hashable {
         index = 0
         while let name = ParameterPlace(ofContact, from: &index)?.name {
             if ofContact.equalsIgnoringCase(name, "+sip.pnsreg") { refreshesItself = true }
+            if ofContact.equalsIgnoringCase(name, "reg-id") { hasFlowNumber = true }
             if ofContact.equalsIgnoringCase(name, "q") || ofContact.isPush(name) { return nil }
         }
     }

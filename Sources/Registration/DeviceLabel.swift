@@ -4,7 +4,7 @@ package import SIPGrammar
 /// The name of a device within one AOR, which does not change with its token and address (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
-    /// The `label` value as sent, or the instance in lower case followed by `;` and the `reg-id` if there is one.
+    /// The `label` value as sent, or the instance in lower case.
     package let value: ByteString
 
     /// The first label that the sources find in a Contact; `nil` when it has none.
@@ -33,13 +33,12 @@ package struct DeviceLabel: Hashable, Sendable {
 
     private static func instance(of contact: NameAddress) -> ByteString? {
         guard let instance = contact.instance, !isShared(instance) else { return nil }
-        guard let flow = contact.parameters.value(of: "reg-id") else { return instance }
-        return ByteString(instance.array + [UInt8(ascii: ";")] + flow.array)
+        return instance
     }
 
     /// Whether several devices may have the same: all zeros, or pjsua's default, which is zeros and a hash of the host
     /// name.
-    private static func isShared(_ instance: ByteString) -> Bool {
+    static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance
         return uuid.hasPrefix("00000000-0000-0000-0000-0000")

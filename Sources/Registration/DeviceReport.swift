@@ -98,8 +98,16 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other devices with the same token or installation are this one.
+        // Other devices with the same token or installation are this one. Its further flows stay, and have the token as well.
         for other in stored where other.id != id {
+            if let known, known.isFlow(besides: other) {
+                guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
+                    continue
+                }
+                plan.installs.append(RegisterPlan.Install(id: other.id, content: content))
+                plan.persist.append(.upsert(StoredBinding(id: other.id, content, now: now)))
+                continue
+            }
             guard other.token == token || other.isReported(as: label) || other.token.map(device.shares) == true
             else { continue }
             plan.remove(other.id)
@@ -116,14 +124,15 @@ extension RegisterProcessor {
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
         let plan = RegisterPlan(aor: aor)
-        for contact in StoredContact.all(of: aor, in: table, settings: settings, now: now.instant) {
+        let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
+        for contact in stored {
             let isMeant =
                 switch selection {
                 case .all: contact.isPush
                 case .label(let label): contact.isPush && contact.isReported(as: label)
                 case .token(let token): contact.isPush && contact.token?.isNamed(token) == true
                 case .told(let told): contact.isPush && contact.isMeant(by: told)
-                case .device(let id): contact.id == id
+                case .device(let id): contact.id == id || stored.contains { $0.id == id && $0.isFlow(besides: contact) }
                 }
             guard isMeant else { continue }
             plan.remove(contact.id)

@@ -13,7 +13,10 @@ package struct ForkTarget: Sendable {
         case sleeping(PushToken)
     }
 
+    /// The device; of one with several flows the number that stands for all of them.
     package let id: DeviceID
+    /// The binding by which it is reached.
+    package let binding: DeviceID
     package let kind: Kind
     /// The contact's URI without push parameters, `method` and headers.
     package let requestURI: ByteString
@@ -30,6 +33,8 @@ package struct ForkTarget: Sendable {
     package let registeredAt: UnixTime
     /// Whether the granted time is not over yet.
     package let isFresh: Bool
+    /// It is a flow by which nothing came back when it was last tried.
+    package let hasFailed: Bool
 }
 
 extension BindingTable {
@@ -37,15 +42,35 @@ extension BindingTable {
     ///
     /// Contacts that are no SIP URIs are left out, because no request can be sent to them.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
-        bindings(for: aor, now: now)
-            .compactMap { target(of: $0, now: now) }
-            .sorted { ($0.q, $0.registeredAt) > ($1.q, $1.registeredAt) }
+        let bindings = bindings(for: aor, now: now)
+        var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
+        if targets.count < bindings.count {
+            let devices = Set(bindings.filter { $0.marks.contains(.isFlow) }.map { device(of: $0.id) })
+            targets += devices.compactMap { forkTarget($0, now: now) }
+        }
+        return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 
-    /// One device as such a target, for example after it has woken; `nil` when it is gone.
+    /// One device as such a target, for example after it has woken, by the best of its flows; `nil` when it is gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
-        guard let binding = binding(id), isInForce(binding, now: now) else { return nil }
-        return target(of: binding, now: now)
+        guard let binding = binding(id) else { return nil }
+        if binding.marks.contains(.isFlow) { return flowTargets(of: id, now: now).first }
+        return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
+    }
+
+    /// The same by one of its flows, if one is named: that by which it has just registered.
+    package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
+        guard let flow else { return forkTarget(id, now: now) }
+        guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
+        return target(of: binding, as: id, now: now)
+    }
+
+    /// All ways to a device, best first.
+    package func flowTargets(of id: DeviceID, now: Instant) -> [ForkTarget] {
+        let device = device(of: id)
+        return flows(of: id, now: now).compactMap { flow in
+            binding(flow).flatMap { target(of: $0, as: device, now: now) }
+        }
     }
 
     /// The token of a device, read from its contact; `nil` for an ordinary contact.
@@ -64,7 +89,7 @@ extension BindingTable {
         return PushProvider(number: binding.provider)
     }
 
-    private func target(of binding: Binding, now: Instant) -> ForkTarget? {
+    private func target(of binding: Binding, as device: DeviceID? = nil, now: Instant) -> ForkTarget? {
         guard let uri = ContactText.uri(of: binding.contact), uri.scheme == .sip || uri.scheme == .sips else {
             return nil
         }
@@ -72,10 +97,12 @@ extension BindingTable {
         let requestURI = ContactText.requestURI(of: uri, noting: &push)
         let token = isPush(binding) ? binding.token(push, in: uri) : nil
         return ForkTarget(
-            id: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary, requestURI: requestURI,
+            id: device ?? binding.id, binding: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
+            requestURI: requestURI,
             flow: binding.flow, port: uri.port ?? 5060,
             isSecure: uri.scheme == .sips, path: binding.path, q: binding.q,
-            registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil)
+            registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil,
+            hasFailed: binding.marks.contains(.hasFailed))
     }
 }
 

@@ -1,13 +1,24 @@
+import Addressing
 package import Bytes
 package import SIPGrammar
 package import Timekeeping
 
 /// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// Appends the Contact, Path, Supported, Feature-Caps and Date rows of the answer to an applied plan.
+    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to an applied plan.
     ///
     /// Devices that were only reported are left out, since for SIP they are no contacts.
-    package func appendOKFields(for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink) {
+    ///
+    /// - Parameters:
+    ///   - plan: what was applied.
+    ///   - date: the Date row.
+    ///   - now: both clocks.
+    ///   - out: where the rows go.
+    ///   - seal: seals what only we can read.
+    package func appendOKFields(
+        for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink,
+        seal: (SealedName) -> [UInt8]
+    ) {
         // Nothing has happened since the plan was made when nothing had to be written first.
         let known = plan.persist.isEmpty ? plan.touch?.first : nil
         var slot = known ?? firstSlot(of: plan.aor) ?? Self.noSlot
@@ -15,6 +26,9 @@ extension BindingTable {
             if isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) {
                 out.append("Contact: ")
                 appendContact(slot: slot, plan, now: now.instant, to: &out)
+                if plan.wantsGRUU, plan.echoed.contains(self[slot].id) {
+                    appendGRUUs(slot: slot, plan.aor, to: &out, seal)
+                }
                 out.append("\r\n")
             }
             slot = self[slot].next
@@ -23,8 +37,45 @@ extension BindingTable {
             for value in plan.path { out.append("Path", value) }
             out.append("Supported: path\r\n")
         }
-        for value in plan.featureCaps { out.append("Feature-Caps", value) }
+        if plan.isOutbound { out.append("Require: outbound\r\n") }
+        if let seconds = plan.flowTimer {
+            out.append("Flow-Timer: ")
+            out.append(decimal: seconds)
+            out.append("\r\n")
+        }
+        for (index, value) in plan.featureCaps.enumerated() {
+            guard index == 0, let device = plan.announcedPURR else {
+                out.append("Feature-Caps", value)
+                continue
+            }
+            out.append("Feature-Caps: ")
+            out.append(value)
+            out.append(";+sip.pnspurr=\"")
+            out.append(seal(.purr(device)).span)
+            out.append("\"\r\n")
+        }
         out.append(date)
+    }
+
+    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is looked for and not read, since
+    /// nearly every REGISTER of such a phone asks for this.
+    private func appendGRUUs(
+        slot: UInt32, _ aor: AddressOfRecord, to out: inout ByteSink, _ seal: (SealedName) -> [UInt8]
+    ) {
+        let contact = contactText(at: slot)
+        guard let instance = contact.withSpan({ GRUU.instance(in: $0) }) else { return }
+        GRUU.appendPublic(of: aor, instance: contact[instance], to: &out)
+        let sealed = seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot)))
+        GRUU.appendTemporary(sealed, at: aor.host, to: &out)
+    }
+
+    private func contactText(at slot: UInt32) -> ByteString {
+        ByteString(capacity: 512) { text in
+            _ = allContactParts(at: slot) { part in
+                text.append(part)
+                return true
+            }
+        }
     }
 
     /// The contact with its remaining seconds.

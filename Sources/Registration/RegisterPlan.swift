@@ -8,7 +8,7 @@ import Timekeeping
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` has something, ``BindingTable/begin(_:)``
 /// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
-/// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:)``. Each AOR has one plan
+/// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:seal:)``. Each AOR has one plan
 /// at a time.
 ///
 /// A class because it goes through many hands, and a copy of the value would retain a dozen arrays.
@@ -34,6 +34,14 @@ package final class RegisterPlan {
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
     var featureCaps: [ByteString] = []
+    /// A flow of RFC 5626 was registered.
+    package internal(set) var isOutbound = false
+    /// How often the phone shall send something on that flow, in seconds.
+    var flowTimer: UInt32?
+    /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
+    var announcedPURR: DeviceID?
+    /// The client wants to know the GRUUs of its contacts (RFC 5627).
+    var wantsGRUU = false
 
     var touch: Touch?
     var installs: [Install] = []
@@ -133,7 +141,7 @@ extension BindingTable {
         self[slot].granted = touch.granted
         self[slot].freshUntil = touch.freshUntil
         self[slot].registeredAt = touch.registeredAt
-        self[slot].marks.remove(.isBusy)
+        self[slot].marks.subtract([.isBusy, .hasFailed, .wasAskedToRefresh])
         if !isLater { scheduleExpiry(of: slot) }
     }
 

@@ -35,6 +35,7 @@ package struct RegisterProcessor: Sendable {
 
         let plan = RegisterPlan(aor: aor)
         plan.path = request.frame.values(of: .path)
+        plan.wantsGRUU = request.supports("gruu")
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
@@ -92,6 +93,7 @@ package struct RegisterProcessor: Sendable {
         guard let refreshed else { return nil }
         let binding = table[refreshed]
         let isPush = table.enabled.contains(number: binding.provider)
+        if binding.marks.contains(.isFlow), OutboundSupport(request) != .applies { return nil }
         guard table.flow(at: refreshed) == flow, binding.pathLength == 0, !binding.marks.contains(.needsReview),
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant)
         else { return nil }
@@ -101,11 +103,15 @@ package struct RegisterProcessor: Sendable {
         let plan = RegisterPlan(aor: aor)
         plan.refreshed = ShortList(binding.id)
         plan.echoed = plan.refreshed
+        plan.isOutbound = binding.marks.contains(.isFlow)
+        if plan.isOutbound { plan.flowTimer = settings.flowTimerSeconds }
+        plan.wantsGRUU = request.supports("gruu")
         plan.touch = RegisterPlan.Touch(
             id: binding.id, slot: refreshed, first: first, cseq: request.cseq.number, granted: granted,
             freshUntil: freshUntil, registeredAt: now.date, isPush: isPush)
         if isPush {
             plan.bookkeeping = plan.refreshed
+            if settings.announcesPURR { plan.announcedPURR = binding.id }
             let number = Int(binding.provider)
             let caps = binding.marks.contains(.refreshesItself) ? refreshCapsAlone : featureCapsAlone
             if caps.indices.contains(number) { plan.featureCaps = caps[number] }
@@ -134,7 +140,10 @@ package struct RegisterProcessor: Sendable {
     /// for ever by a contact that never ends.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
+        let flow = request.contacts.first.flatMap(RegistrationFlow.init)
         for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
+            // Flows of one device may overtake each other.
+            if let flow, let other = contact.flow, other.number != flow.number { continue }
             if request.cseq.number < contact.cseq { return .late }
             if request.cseq.number == contact.cseq { order = .repeated }
         }

@@ -34,6 +34,11 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package var requiresAppleParam = true
     /// Zero: none is announced.
     package var announcedRefresh: Duration = .seconds(130)
+    package var announcesPURR = false
+    /// How long before its end a phone is woken to refresh its contact. Zero: never.
+    package var refreshPushLead: Duration = .zero
+    /// Zero: none is announced.
+    package var flowTimer: Duration = .zero
     /// Made from the settings of the push providers; no key of this group.
     package var push = PushAcceptance()
 
@@ -70,11 +75,29 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
             "Ask phones that can wake by themselves (+sip.pnsreg) to register again at least this long before their contact "
                 + "would expire; more than 120 s (RFC 8599). 0s: do not ask, since contacts with push parameters stay "
                 + "without it."),
+        .duration(
+            "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
+            "Wake a phone by a silent push when its registration ends within this time and it has not refreshed it: at "
+                + "least 180s (RFC 8599 section 5.5). 0s: never, since contacts with push parameters stay when their time is "
+                + "over, and calls wake them all the same."),
+        .bool(
+            "announce-purr", \.announcesPURR,
+            "Give phones with push parameters a reference to write into their Contacts (+sip.pnspurr, pn-purr; RFC 8599), which "
+                + "leads requests from outside of a call to the phone that is in it. Inside calls phones are woken without "
+                + "it. It makes a REGISTER cost more."),
+        .duration(
+            "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
+            "Tell phones with several flows (RFC 5626) to send something on each at least this often (Flow-Timer). A "
+                + "connection on which nothing has come for ten seconds more is closed, and the phone is woken by a push. "
+                + "0s: do not tell them, and wait for the connection to end."),
     ]
 
     package func complaints() -> [SettingComplaint] {
         guard announcedRefresh == .zero || announcedRefresh > .seconds(120) else {
             return [SettingComplaint("must be more than 120s, or 0s", key: "announce-refresh")]
+        }
+        guard refreshPushLead == .zero || refreshPushLead >= .seconds(180) else {
+            return [SettingComplaint("must be at least 180s, or 0s", key: "refresh-push")]
         }
         guard minExpiry <= defaultExpiry, defaultExpiry <= maxExpiry else {
             return [SettingComplaint("must lie between min-expires and max-expires", key: "default-expires")]
@@ -86,6 +109,9 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
 }
 
 extension RegistrarSettings {
+    /// The value of Flow-Timer; `nil` where none is announced.
+    var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
+
     /// The value of `+sip.pnsreg`; `nil` where none is announced.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
 }

@@ -19,6 +19,8 @@ final class StoredContact {
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
+    /// Which of its device's flows it is.
+    let flow: RegistrationFlow?
 
     var cseq: UInt32 { binding.cseq }
     var freshUntil: Instant { binding.freshUntil }
@@ -33,6 +35,12 @@ final class StoredContact {
         }
     }
 
+    /// Whether both are flows of one device.
+    func isFlow(besides other: StoredContact) -> Bool {
+        guard let flow, let another = other.flow else { return false }
+        return flow.isOfSameDevice(as: another)
+    }
+
     private init(_ binding: Binding, _ address: NameAddress, isPush: Bool, settings: RegistrarSettings) {
         id = binding.id
         self.binding = binding
@@ -45,5 +53,6 @@ final class StoredContact {
         }
         label = DeviceLabel(contact: address, sources: settings.labelSources)
         callID = binding.callID
+        flow = binding.marks.contains(.isFlow) ? RegistrationFlow(address) : nil
     }
 }

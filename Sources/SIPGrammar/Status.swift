@@ -23,6 +23,10 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let requestTimeout: Status = 408
     package static let badExtension: Status = 420
     package static let intervalTooBrief: Status = 423
+    /// The flow to a phone is gone (RFC 5626 section 5.3.1).
+    package static let flowFailed: Status = 430
+    /// Somebody on the way does not know the flows of RFC 5626.
+    package static let firstHopLacksOutbound: Status = 439
     package static let maxBreadthExceeded: Status = 440
     package static let temporarilyUnavailable: Status = 480
     package static let callDoesNotExist: Status = 481

@@ -71,6 +71,14 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
+    /// The peer shows that it is there after some of the requests were lost: it gets the next one now, and timer E begins
+    /// anew.
+    package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
+        guard state == .trying, repeats > 0 else { return .none }
+        repeats = 0
+        return .sendAgain(next: timers.capped(doublings: 0, from: now))
+    }
+
     /// Timer F or K.
     package mutating func waitEnded() -> Action {
         switch state {

@@ -103,17 +103,23 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// The peer of an INVITE that was repeated in vain shows that it is there. It gets the INVITE at once, and not only
+    /// The peer of a request that was repeated in vain shows that it is there. It gets the request at once, and not only
     /// with the next repetition.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
-        guard let slot = clients.slot(of: id.rawValue), case .invite(var machine) = clients.records[slot].machine else {
-            return
+        guard let slot = clients.slot(of: id.rawValue) else { return }
+        switch clients.records[slot].machine {
+        case .reserved: break
+        case .invite(var machine):
+            let action = machine.peerReturned(timers, now: now)
+            clients.records[slot].machine = .invite(machine)
+            perform(action, slot, nil, now: now, into: &out)
+        case .nonInvite(var machine):
+            let action = machine.peerReturned(timers, now: now)
+            clients.records[slot].machine = .nonInvite(machine)
+            perform(action, slot, nil, into: &out)
         }
-        let action = machine.peerReturned(timers, now: now)
-        clients.records[slot].machine = .invite(machine)
-        perform(action, slot, nil, now: now, into: &out)
     }
 
     // MARK: Events from the table's own queue

@@ -23,7 +23,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
     case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
-    case pushWithoutApp
+    case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
@@ -76,6 +76,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .heldDeviceGone: Self.held("device-gone")
         case .pushWithoutApp:
             MetricName("sippushd_pushes_without_app_total", "Pushes to tokens of no app that is configured.")
+        case .refreshPush:
+            MetricName("sippushd_refresh_pushes_total", "Pushes that asked phones to refresh their registrations.")
         case .missedCallStored: Self.missedCall("stored")
         case .missedCallReported: Self.missedCall("reported")
         case .messageStored: Self.message("stored")

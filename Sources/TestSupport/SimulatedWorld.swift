@@ -205,7 +205,7 @@ package final class SimulatedWorld {
             planCommit()
         case .push(let request): pushRequested(request)
         case .reported: break
-        case .flowProved: break
+        case .flowProved, .expectLife, .reuse: break
         case .cancelPush(let id):
             cancelledPushes.insert(id)
             engine.pushNoted(id, .withdrawn, now: now)

@@ -15,7 +15,7 @@ extension DialogSeal {
             seal: { sealer.seal($0, with: $1, $2) },
             open: { text, callID, tag in
                 sealer.open(text, with: callID, tag).map { Opened(plain: $0.plain, digest: $0.digest) }
-            })
+            }, sealBlock: { sealer.seal($0, $1) }, openBlock: { sealer.openBlock($0) })
     }
 }
 

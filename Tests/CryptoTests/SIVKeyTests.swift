@@ -140,6 +140,47 @@ struct TextSealerTests {
     }
 }
 
+@Suite("Sealed blocks")
+struct BlockKeyTests {
+    @Test func `a block opens with its key alone, and looks like nothing`() throws {
+        let sealer = TextSealer()
+        try sealer.use(RandomBytes.make(32), number: 1)
+        let sealed = sealer.seal(7, 9)
+        #expect(sealed.count == 23 && sealed == sealer.seal(7, 9) && sealed != sealer.seal(7, 8))
+        #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
+        // An older key opens what it sealed.
+        try sealer.use(RandomBytes.make(32), number: 2)
+        #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
+        #expect(sealer.seal(7, 9) != sealed)
+        // With another key of that number something else comes out.
+        try sealer.use(RandomBytes.make(32), number: 1)
+        #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
+        sealer.forget(1)
+        #expect(sealer.openBlock(ByteString(sealed)) == nil)
+    }
+
+    @Test func `each changed letter changes all of it`() throws {
+        let sealer = TextSealer()
+        try sealer.use(RandomBytes.make(32), number: 1)
+        let sealed = sealer.seal(0x1122_3344_5566_7788, 0x99aa_bbcc_6772_7575)
+        for place in sealed.indices.dropFirst(2).dropLast() {
+            var changed = sealed
+            changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            guard let (high, low) = sealer.openBlock(ByteString(changed)) else { continue }
+            #expect(high != 0x1122_3344_5566_7788 && UInt32(truncatingIfNeeded: low) != 0x6772_7575)
+        }
+    }
+
+    @Test(arguments: [
+        "", "A", "AAAAAAAAAAAAAAAAAAAAAAA=", "AQAAAAAAAAAAAAAAAAAAAA", "%%%", String(repeating: "A", count: 400),
+    ])
+    func `what has another form opens nothing`(text: String) throws {
+        let sealer = TextSealer()
+        try sealer.use(RandomBytes.make(32), number: 1)
+        #expect(sealer.openBlock(ByteString(text)) == nil)
+    }
+}
+
 extension UInt8 {
     fileprivate var isTokenOfUserPart: Bool {
         switch self {

@@ -218,8 +218,10 @@ struct DialogTrustTests {
         #expect(story(shared.receive(other.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
     }
 
-    @Test func `a phone with a token whose connection is gone is 480 until it comes again`() throws {
-        let call = try Call(EngineBench(), phone: EngineBench.tcpPhone)
+    @Test func `a phone with a token whose connection is gone is 480 until it comes again, where it may not be woken`()
+        throws
+    {
+        let call = try Call(EngineBench { $0.call.wakesInDialogs = false }, phone: EngineBench.tcpPhone)
         call.bench.engine.flowClosed(EngineBench.tcpPhone, now: call.bench.now)
         call.bench.take()
         #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["480 info > pbx"])

@@ -170,7 +170,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .record, .refresh, .trace, .flowProved: return nil
+        case .record, .refresh, .trace, .flowProved, .expectLife, .reuse: return nil
         case .push(let request):
             switch request.message {
             case .incomingCall: return "push invite \(request.token.prid)"

@@ -420,7 +420,7 @@ struct RoutingTests {
     }
 
     @Test(arguments: [
-        ("Require: outbound", "outbound"), ("Require: path, gruu , outbound", "gruu, outbound"), ("Require: Path", nil),
+        ("Require: answermode", "answermode"), ("Require: path, x , outbound,y", "x, y"), ("Require: Path, gruu", nil),
         ("Require: ", nil),
     ])
     func `Require is checked in what is answered here`(field: String, unsupported: String?) {

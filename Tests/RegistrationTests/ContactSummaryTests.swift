@@ -71,7 +71,9 @@ struct ContactSummaryTests {
             #expect(summary.provider == provider, "\(text)")
             #expect(summary.provider != nil || push == .none, "\(text)")
             #expect(contact.q == 1000, "\(text)")
-            #expect(contact.marks(needsReview: false).contains(.refreshesItself) == summary.refreshesItself, "\(text)")
+            #expect(
+                contact.marks(needsReview: false, isFlow: false).contains(.refreshesItself) == summary.refreshesItself,
+                "\(text)")
         }
         #expect(known > 1000)
     }

@@ -36,7 +36,12 @@ struct Registrar: ~Copyable {
             if !plan.persist.isEmpty { table.begin(plan) }
             table.apply(plan)
             let rows = [UInt8](capacity: 512) { rows in
-                table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows)
+                table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows) {
+                    switch $0 {
+                    case .temporaryGRUU(let device, let callID): Array("\(device.rawValue).\(callID)".utf8)
+                    case .purr(let device): Array("\(device.rawValue)".utf8)
+                    }
+                }
             }
             let text = String(decoding: rows, as: UTF8.self)
             return Reply(status: 200, rows: text.split(separator: "\r\n").map(String.init), plan: plan)

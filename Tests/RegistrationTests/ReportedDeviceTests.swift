@@ -57,6 +57,41 @@ extension Registrar {
     }
 }
 
+@Suite("Reports of a device with several flows (RFC 5626)")
+struct ReportedFlowTests {
+    private func twoFlows() throws -> Registrar {
+        var registrar = Registrar()
+        for number in 1...2 {
+            try registrar.register(
+                PhoneContact.fcm(after: PhoneContact.instance(1) + ";reg-id=\(number)"), callID: "f\(number)",
+                headers: ["Supported: outbound"], on: .phone(UInt32(number)))
+        }
+        return registrar
+    }
+
+    @Test func `a new token is the token of all of them`() throws {
+        var registrar = try twoFlows()
+        try registrar.report(
+            ReportedDevice(
+                token: PushToken(provider: .fcm, param: ByteString("proj"), prid: ByteString("tok-1")),
+                label: ByteString("S:1")))
+        let plan = try registrar.report(
+            ReportedDevice(
+                token: PushToken(provider: .fcm, param: ByteString("proj"), prid: ByteString("tok-2")),
+                label: ByteString("S:1")))
+        #expect(plan.removed == [])
+        #expect(registrar.tokens() == ["fcm proj tok-2", "fcm proj tok-2"])
+        #expect(registrar.targets().count == 1)
+    }
+
+    @Test(arguments: [0, 1])
+    func `a device is withdrawn with all its flows, by the number of any`(place: Int) throws {
+        var registrar = try twoFlows()
+        #expect(registrar.withdraw(.device(registrar.bindings()[place].id)) == 2)
+        #expect(registrar.bindings().isEmpty)
+    }
+}
+
 @Suite("Devices known by REGISTER and by report are the same")
 struct ReportedDeviceTests {
     private static func contact(_ parameters: String, port: Int = 5060) -> String {

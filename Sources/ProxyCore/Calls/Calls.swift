@@ -20,6 +20,8 @@ final class Call {
     let server: ServerTransactionID?
     /// What became of it is told to that message.
     var delivery: MessageDelivery?
+    /// Set for a request inside a dialog whose phone can be woken.
+    var dialogRequest: DialogRequest?
     /// Where the request came from.
     let source: Flow
     /// The user who has shown a password for it.

@@ -101,6 +101,11 @@ package struct Fork: Sendable {
     /// The request goes to a contact of the user instead of the branch's own device; with `nil`, to its own device again.
     package mutating func diverted(_ branch: Int, to contact: DeviceID?) { branches[branch].contact = contact }
 
+    /// The device has another number from now on: it lost the binding whose number it had.
+    package mutating func renamed(_ device: DeviceID, to heir: DeviceID) {
+        for index in branches.indices { branches[index].renamed(device, to: heir) }
+    }
+
     /// Its next hop is being looked up.
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) {
         branches[branch].state = .resolving(ticket)

@@ -70,6 +70,11 @@ package struct ForkBranch: Sendable {
     /// A branch that has not been sent. Without a device it stands for a next hop that is none of our users' devices.
     package init(device: DeviceID?) { self.device = device }
 
+    mutating func renamed(_ old: DeviceID, to heir: DeviceID) {
+        if device == old { device = heir }
+        if contact == old { contact = heir }
+    }
+
     package var isWaiting: Bool { state == .waiting }
     package var isEnded: Bool { state == .ended }
 

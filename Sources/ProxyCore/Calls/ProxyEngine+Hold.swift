@@ -89,6 +89,7 @@ extension ProxyEngine {
     func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
+        if let heir = registrar.bindings.takeHeir(of: device) { handOver(from: device, to: heir, of: aor, now: now) }
         ledger.deviceRemoved(device, of: aor, into: &actions)
         if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
         counters.count(.bindingRemoved)

@@ -30,6 +30,7 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
+        let targets = targets.map { liveWay(to: $0, now: now) }
         let treatments = targets.map { treatment(of: $0, now: now) }
         let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
         let holdTime = holdTime(of: request)
@@ -107,7 +108,7 @@ extension ProxyEngine {
     /// A push contact is woken, unless it has just been here (reading A9).
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.pushToken != nil else { return .ring }
-        guard isAwake(target) else { return .wake }
+        guard isAwake(target), !target.hasFailed else { return .wake }
         if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
         return isLive(target, now: now) ? .ringAndWake : .wake
     }

@@ -30,7 +30,7 @@ extension ProxyEngine {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
-            deviceReturned(device, now: now)
+            deviceReturned(device, through: nil, now: now)
             if !messages.isEmpty, let aor = registrar.bindings.binding(device)?.aor {
                 messagesReturn(to: device, of: aor, now: now)
             }
@@ -51,11 +51,18 @@ extension ProxyEngine {
     /// The device has registered, or its flow shows life: every INVITE that waits for it goes out on that flow, each once
     /// (R17), one that is on its way to where the device was before follows it, and one that was sent here in vain is
     /// repeated.
-    func deviceReturned(_ device: DeviceID, now: Moment) {
+    ///
+    /// - Parameters:
+    ///   - device: the device.
+    ///   - binding: by which of its flows it has registered, if it has.
+    ///   - now: both clocks.
+    func deviceReturned(_ device: DeviceID, through binding: DeviceID?, now: Moment) {
         calls.devices.unwatch(device)
         sayFarewells(to: device, now: now)
         for call in calls.devices.calls(of: device) {
-            guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target) else {
+            guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
+                isAwake(target)
+            else {
                 continue
             }
             guard call.fork.acceptsBranches else {
@@ -68,6 +75,7 @@ extension ProxyEngine {
                 case .waiting:
                     if branch.device == device { call.fork.diverted(index, to: nil) }
                     deliver(index, of: call, to: target, now: now)
+                case .calling where isOnItsWay(branch, by: target, now: now): break
                 case .calling(let client) where branch.addressee == device && branch.way != target.way:
                     call.fork.recalled(index)
                     withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
@@ -83,7 +91,8 @@ extension ProxyEngine {
     /// The call is being ended, and a phone that is cancelled has moved: its CANCEL follows it.
     private func tellEndThere(_ target: ForkTarget, _ call: Call, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
-        for branch in call.fork.branches where branch.addressee == target.id && branch.way != target.way {
+        for branch in call.fork.branches
+        where branch.addressee == target.id && branch.way != target.way && !isOnItsWay(branch, by: target, now: now) {
             guard case .calling(let client) = branch.state else { continue }
             withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
         }
@@ -96,6 +105,7 @@ extension ProxyEngine {
 
     /// Sends the INVITE of a branch that has waited for its device.
     func deliver(_ branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
+        if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let offer = call.offer, let incoming = revive(call) else { return }
         ledger.drop(branch, of: call, into: &actions)
         let isFirst = !call.fork.branches[branch].hasMoved
@@ -158,6 +168,7 @@ extension ProxyEngine {
     /// A call was on its way by a connection that has ended. Its transaction stays for the answer that the phone may give
     /// by another.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
+        if let leg = legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = legs.branch(client), leg.call.offer != nil, leg.call.fork.acceptsBranches else { return false }
         // The call has gone on without this transaction, and only a late answer of it counts.
         if leg.isFormer(client) {
@@ -168,6 +179,7 @@ extension ProxyEngine {
         let branch = leg.call.fork.branches[leg.branch]
         guard branch.state == .calling(client), let target = target(of: leg, now: now) else { return false }
         legs.lost(client)
+        if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
         if target.pushToken == nil, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
@@ -180,6 +192,16 @@ extension ProxyEngine {
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let offer = leg.call.offer, leg.call.fork.acceptsBranches, now.instant < offer.holdUntil,
             !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
+        else { return false }
+        leg.call.fork.recalled(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    /// A phone that can be woken is not there any more, as somebody says who knows.
+    func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.offer != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
+            target.pushToken != nil
         else { return false }
         leg.call.fork.recalled(leg.branch)
         waitAgain(leg.branch, of: leg.call, for: target, now: now)

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Registration
 import SIPGrammar
 import SIPTransactions
 import Timekeeping
@@ -28,6 +29,7 @@ extension ProxyEngine {
             if isFormer { return formerSpoke(response.status, client, leg, now: now) }
             change(leg.call, now: now) { $0.provisionalReceived(response, on: leg.branch) }
         } else if response.status.isSuccess {
+            if leg.call.fork.isInvite { noteDialog(response, leg) }
             change(leg.call, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
         } else if isFormer {
             formerSpoke(response.status, client, leg, now: now)
@@ -38,9 +40,23 @@ extension ProxyEngine {
             return
         } else if response.status == .serviceUnavailable, retry(client, leg, now: now) {
             return
+        } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
+            return
         } else {
             change(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
         }
+    }
+
+    /// A call was answered: which phones are in it now.
+    private func noteDialog(_ response: SIPResponse, _ leg: BranchLeg) {
+        if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
+            dialogDevices.note(device, callID: response.callID, tag: tag)
+        }
+        guard !isTrusted(leg.call.source), let sender = leg.call.sender,
+            let device = registrar.bindings.device(of: sender, where: { $0 == leg.call.source }),
+            let tag = revive(leg.call)?.request.from.tag
+        else { return }
+        dialogDevices.note(device, callID: response.callID, tag: tag)
     }
 
     /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).
@@ -72,6 +88,7 @@ extension ProxyEngine {
         if leg.isFormer(client) { return formerSpoke(status, client, leg, now: now) }
         if wasTakenBack(client, leg, now: now) { return }
         if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
+        if !leg.hasArrived, !leg.call.fork.branches[leg.branch].wasHeard, goesOn(by: client, leg, now: now) { return }
         if !leg.hasArrived, retry(client, leg, now: now) { return }
         if status == .requestTimeout, staysSilent(leg, now: now) { return }
         if status == .requestTimeout, !leg.call.fork.isInvite {
@@ -171,7 +188,7 @@ extension ProxyEngine {
 
     /// Branches that are over need no push, and are not found by their devices any more.
     private func releaseEnded(_ call: Call) {
-        guard call.offer != nil else { return }
+        guard call.offer != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
             ledger.drop(index, of: call, into: &actions)
         }

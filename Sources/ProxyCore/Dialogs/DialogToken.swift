@@ -201,12 +201,20 @@ package struct DialogSeal {
     /// `nil` when the text was not sealed here with this Call-ID and this tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
+    /// The same for sixteen bytes, bound to nothing: what opens may be anything, so they carry their own check.
+    package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [UInt8]
+    package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
+
     package init(
         seal: @escaping (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8],
-        open: @escaping (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
+        open: @escaping (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?,
+        sealBlock: @escaping (_ high: UInt64, _ low: UInt64) -> [UInt8],
+        openBlock: @escaping (_ text: ByteString) -> (high: UInt64, low: UInt64)?
     ) {
         self.seal = seal
         self.open = open
+        self.sealBlock = sealBlock
+        self.openBlock = openBlock
     }
 }
 

@@ -14,6 +14,10 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         renew(pass, now: now)
+        let next = withoutGRUU(next, pass, now: now)
+        if !next.isSecure, let device = phone(toWakeFor: pass) {
+            return sendInDialog(incoming, DialogRequest(pass, next, to: device), now: now)
+        }
         guard let hop = dialogHop(pass, next, now: now) else {
             refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
             return
@@ -36,7 +40,8 @@ extension ProxyEngine {
         // The number makes the Via unique; no transaction is started with it.
         defer { transactions.discard(number) }
         var edits = RequestEdits(
-            requestURI: next.requestURI.text, via: via(for: number, listener: listener, incoming),
+            requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
+            via: via(for: number, listener: listener, incoming),
             maxForwards: (request.maxForwards ?? 71) - 1)
         edits.routes = next.rows
         edits.topViaAddition = incoming.viaAddition
@@ -111,10 +116,10 @@ extension ProxyEngine {
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
-            let present = registrar.bindings.flow(of: binding)
+            let present = flows(of: binding, beginningWith: side.flow, now: now)
             // A connection that has ended since is known by the binding alone.
-            let first = present == side.flow.closed ? nil : side.flow
-            guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
+            let first = present.contains(side.flow.closed) ? [] : [side.flow]
+            guard let flow = (present + first).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
             }
             // Behind a trusted edge the edge says where the phone is.
@@ -128,6 +133,14 @@ extension ProxyEngine {
             else { return nil }
             return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
         }
+    }
+
+    /// Where the phone is registered now. Of several flows the one on which the dialog was made, as long as it is there.
+    private func flows(of binding: DeviceID, beginningWith first: Flow, now: Moment) -> [Flow] {
+        let present = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
+            registrar.bindings.flow(of: $0)
+        }
+        return present.count > 1 && present.contains(first) ? [first] + present : present
     }
 
     /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token

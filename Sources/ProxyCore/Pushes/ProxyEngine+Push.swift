@@ -60,11 +60,14 @@ extension ProxyEngine {
             dropDevice(device, of: aor, target.pushToken, since: since, source: .provider, now: now)
             return true
         case .acceptedWithNewToken(let token):
-            guard let change = registrar.bindings.replaceToken(of: device, with: token, now: now) else { return false }
+            let changes = registrar.bindings.flows(of: device, now: now.instant).compactMap {
+                registrar.bindings.replaceToken(of: $0, with: token, now: now)
+            }
+            guard !changes.isEmpty else { return false }
             log.notice(
                 "the provider named a new push token for a contact",
                 [.aor: .described(aor), .device: .described(device)])
-            act(.record([.binding(change)]))
+            act(.record(changes.map { .binding($0) }))
             return false
         case .accepted, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
             .noSuitableToken:

@@ -29,8 +29,9 @@ extension ProxyEngine {
         counters.count(.tokenDropped)
         log.notice(
             "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
-        if let change = registrar.bindings.remove(device) {
-            var changes: [EngineChange] = [.binding(change)]
+        var changes = removeFlows(of: device, with: token, now: now)
+        if let change = registrar.bindings.remove(device) { changes.append(.binding(change)) }
+        if !changes.isEmpty {
             if let token {
                 changes.append(
                     .deadToken(
@@ -44,6 +45,14 @@ extension ProxyEngine {
             ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
         }
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+    }
+
+    /// The further flows of a device whose token is dead: it was named by each of them.
+    private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
+        registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
+            guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
+            return registrar.bindings.remove(flow).map { .binding($0) }
+        }
     }
 
     /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs

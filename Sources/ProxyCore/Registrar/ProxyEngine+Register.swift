@@ -80,7 +80,8 @@ extension ProxyEngine {
     /// Devices have sent a REGISTER; what it changes is not written yet.
     private func noteReturn(by work: RegistrarWork, _ plan: RegisterPlan, now: Moment) {
         guard case .register = work, !calls.devices.isEmpty, ledger.timeline.isOn else { return }
-        for device in plan.refreshed {
+        for binding in plan.refreshed {
+            let device = registrar.bindings.device(of: binding)
             for call in calls.devices.calls(of: device) {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.registered(call.fork.branches[branch], now: now)
@@ -136,16 +137,24 @@ extension ProxyEngine {
         counters.count(.registerAccepted)
         // Where nobody has to prove himself, a contact is all the proof there is.
         if !settings.authenticates { noteProved(incoming.flow) }
+        if plan.isOutbound, incoming.flow.isConnection, settings.registrar.flowTimer > .zero {
+            act(.expectLife(incoming.flow, every: settings.registrar.flowTimer))
+        }
         if let server = incoming.server {
-            let answer = incoming.response(.ok, toTag: tags.next(), reserving: 512) { out in
-                registrar.appendOKFields(for: plan, now: now, to: &out)
+            let answer = incoming.response(.ok, toTag: tags.next(), reserving: 896) { out in
+                registrar.appendOKFields(for: plan, now: now, to: &out) { [functions] in
+                    functions.seal.seal($0)
+                }
             }
             respond(server, .ok, answer, now: now)
             settle(now: now)
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
-        for device in plan.refreshed {
-            if !calls.devices.isEmpty || !calls.ended.isEmpty { deviceReturned(device, now: now) }
+        for binding in plan.refreshed {
+            let device = registrar.bindings.device(of: binding)
+            if !calls.devices.isEmpty || !calls.ended.isEmpty {
+                deviceReturned(device, through: binding, now: now)
+            }
             if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
             if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
             // A phone that was reported with its token, and registers without: nobody else knows which of the two it
@@ -206,6 +215,7 @@ extension ProxyEngine {
         switch status {
         case .forbidden: "more contacts than max-contacts, or a contact that may not be"
         case 423: "it expires too soon"
+        case 439: "a proxy before this one does not know flows (RFC 5626)"
         case 555: "its push provider is not served here"
         case 420: "it requires what is not known here"
         default: "it is not well-formed, or older than the last one"

@@ -79,8 +79,11 @@ package struct Registrar: ~Copyable {
     mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     /// What the 200 to a REGISTER says of the bindings.
-    mutating func appendOKFields(for plan: RegisterPlan, now: Moment, to out: inout ByteSink) {
-        bindings.appendOKFields(for: plan, date: dateField.field(at: now.date), now: now, to: &out)
+    mutating func appendOKFields(
+        for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName) -> [UInt8]
+    ) {
+        bindings.appendOKFields(
+            for: plan, date: dateField.field(at: now.date), now: now, to: &out, seal: seal)
     }
 
     // MARK: Bookkeeping

@@ -62,6 +62,6 @@ extension ProxyEngine {
 
     static let capabilities = [
         AddedField("Allow", ByteString("INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY")),
-        AddedField("Supported", ByteString("path")),
+        AddedField("Supported", ByteString("path, outbound, gruu")),
     ]
 }

@@ -124,7 +124,9 @@ extension ProxyEngine {
             remote: wished.remote, server: wished.server)
         let request = incoming.request
         var edits = given
-        edits.via = via(for: client, listener: listener, incoming)
+        // The peer may send its own requests by a connection that is opened for this one (RFC 5923).
+        let offersReuse = device == nil && flow.connection == 0 && flow.transport.isReliable
+        edits.via = via(for: client, listener: listener, incoming, offersReuse: offersReuse)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = call.breadth
@@ -173,9 +175,11 @@ extension ProxyEngine {
         edits.ownRealms = ownRealms
     }
 
-    func via(for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest) -> ByteString {
+    func via(
+        for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest, offersReuse: Bool = false
+    ) -> ByteString {
         let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
-        return ByteString(capacity: listener.sentBy.count + 80) { via in
+        return ByteString(capacity: listener.sentBy.count + 88) { via in
             via.append("SIP/2.0/")
             via.append(text: listener.transport.viaName)
             via.append(" ")
@@ -183,6 +187,7 @@ extension ProxyEngine {
             via.append(";branch=")
             transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
             via.append(";rport")
+            if offersReuse { via.append(";alias") }
         }
     }
 

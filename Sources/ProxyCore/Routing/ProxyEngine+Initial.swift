@@ -11,7 +11,8 @@ extension ProxyEngine {
     /// A request that belongs to no dialog made through here.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
-        let home = identity.home(of: next.requestURI)
+        let named = deviceNamed(byPURR: next.requestURI)
+        let home = named?.aor.host ?? identity.home(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, now: now)
             return
@@ -104,18 +105,23 @@ extension ProxyEngine {
     private func deliverToUser(
         _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, sender: Sender, now: Moment
     ) {
-        guard let home = home ?? identity.domains.first,
-            let aor = AddressOfRecord(next.requestURI, home: home)
-        else {
-            refuse(incoming, .notFound, now: now)
-            return
+        guard let home = home ?? identity.domains.first else { return refuse(incoming, .notFound, now: now) }
+        let aor: AddressOfRecord
+        var only: DeviceID?
+        switch addressee(next.requestURI, home: home) {
+        case .nobody: return refuse(incoming, .notFound, now: now)
+        case .user(let user): aor = user
+        case .device(nil, let user) where isKnown(user):
+            return refuse(incoming, .temporarilyUnavailable, now: now)
+        case .device(let device, let user): (aor, only) = (user, device)
         }
         guard isKnown(aor) else {
             ledger.refused(incoming.request, to: aor, .unknownUser, .notFound, now: now, into: &actions)
             refuse(incoming, .notFound, now: now)
             return
         }
-        let contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
+        var contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
+        if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
         // A `sips:` address is served by `sips:` contacts alone (RFC 5630 section 5.3), and those over protected hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips
         let targets = contacts.filter { $0.isSecure ? hop(to: $0).isReachable : !isSecure }
@@ -137,6 +143,14 @@ extension ProxyEngine {
         } else {
             forkAtOnce(incoming, to: aor, targets, sender: sender, now: now)
         }
+    }
+
+    /// The phone of that user whose dialog an INVITE with Replaces takes over.
+    private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
+        guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
+            let device = dialogDevices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
+        else { return nil }
+        return registrar.bindings.device(of: device)
     }
 
     /// Whether there is such a user: with a contact or a password, or, where nobody has a password, with a contact that has gone

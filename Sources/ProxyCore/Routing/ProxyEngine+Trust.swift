@@ -1,4 +1,7 @@
 package import Addressing
+import Bytes
+import Registration
+import SIPGrammar
 
 /// Who is a PBX, an edge or another peer that is believed: by its address, or by the name that its certificate proves.
 extension ProxyEngine {
@@ -17,5 +20,26 @@ extension ProxyEngine {
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
         provedNames[flow.connection] = names.isEmpty ? nil : names
         return isTrusted(flow)
+    }
+
+    /// A trusted peer lets us send our requests by the connection that it has opened (RFC 5923): its Via has `alias`, and
+    /// names the port where it would be called otherwise.
+    ///
+    /// Over TLS it must have proved the name by which it is called: for now that is the upstream's.
+    func noteReuse(_ incoming: IncomingRequest) {
+        let (flow, via) = (incoming.flow, incoming.request.via)
+        guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")
+        else {
+            return
+        }
+        var server = ServerNumber.none
+        if flow.transport.isSecure {
+            guard let name = settings.upstream?.host.string.lowercased(), upstreamServer != .none,
+                provedNames[flow.connection]?.contains(name) == true
+            else { return }
+            server = upstreamServer
+        }
+        let port = via.port ?? (flow.transport.isSecure ? 5061 : 5060)
+        act(.reuse(flow, as: Endpoint(flow.remote.address, port), server))
     }
 }

@@ -35,7 +35,7 @@ enum RequestValidation {
     }
 
     /// What a request that we answer may require of us.
-    static let extensions: [StaticString] = ["path"]
+    static let extensions: [StaticString] = ["path", "outbound", "gruu"]
 
     /// 420 with those of the option tags that are not known here (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
     private static func unsupported(

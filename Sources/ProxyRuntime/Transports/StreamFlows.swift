@@ -57,6 +57,8 @@ package final class StreamFlows: @unchecked Sendable {
         /// Whether something has come since the last ping.
         var isAlive = true
         var standing: FlowAdmission.Standing
+        /// What else it is asked for by, though its peer has opened it (RFC 5923).
+        var alias: Flow?
 
         init(
             stream: StreamConnection, flow: Flow, isOutgoing: Bool, standing: FlowAdmission.Standing,
@@ -231,6 +233,22 @@ package final class StreamFlows: @unchecked Sendable {
             admission.proved(&connected.standing, by: account)
         else { return }
         trust(connected.stream)
+    }
+
+    /// From now on what is to be sent to that place goes by this connection (RFC 5923), unless there is one that we opened.
+    func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
+        guard let connected = connections[flow.connection] else { return }
+        let asked = Flow(
+            transport: flow.transport, listener: flow.listener, connection: 0, remote: place, server: server)
+        guard outgoing[asked.wish] == nil else { return }
+        outgoing[asked.wish] = flow.connection
+        connected.alias = asked
+    }
+
+    /// The peer was told to send something more often than this (Flow-Timer); RFC 5626 section 4.4.1 gives it ten seconds
+    /// more.
+    func expectLife(on flow: Flow, every pause: Duration) {
+        connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
 
     private func trust(_ stream: StreamConnection) {
@@ -457,6 +475,10 @@ package final class StreamFlows: @unchecked Sendable {
         if connected.isOutgoing {
             if outgoing[flow.wish] == stream.id { outgoing[flow.wish] = nil }
             asked = flow.on(connection: 0)
+        }
+        if let alias = connected.alias, outgoing[alias.wish] == stream.id {
+            outgoing[alias.wish] = nil
+            asked = alias
         }
         guard let shard else { return }
         loop.post { [asked] in

@@ -42,9 +42,9 @@ def extensions(t):
         told = sorted(tag.strip() for value in answer.all("unsupported") for tag in value.split(","))
         check(told == sorted(tags), f"{what}: Unsupported says {told}")
 
-    for field, tags in (("Require", ["gruu"]), ("Require", ["outbound"]), ("Require", ["path", "x", "y"])):
+    for field, tags in (("Require", ["answermode"]), ("Require", ["precondition"]), ("Require", ["path", "gruu", "outbound", "x", "y"])):
         value = ", ".join(tags)
-        unknown = [tag for tag in tags if tag != "path"]
+        unknown = [tag for tag in tags if tag not in ("path", "gruu", "outbound")]
         answer = phone.register(name, password, fields=[(field, value)])
         refused(answer, f"REGISTER with {field}: {value}", *unknown)
         refused(caller.exchange(caller.make("OPTIONS", "sip:example.net", fields=[(field, value)]), 2),
@@ -53,7 +53,7 @@ def extensions(t):
             "MESSAGE with Proxy-Require", "x", "y")
     answer = phone.register(name, password, fields=[("Require", "path"), ("Supported", "path, outbound")])
     check(answer and answer.status == 200, f"control: REGISTER with Require: path: {answer and answer.start}")
-    check("outbound" not in (answer.get("require") or ""), "outbound is promised, and does not work")
+    check("outbound" not in (answer.get("require") or ""), "outbound is promised for a contact that is no flow")
     _, request = call(t, name, caller, fields=[("Require", "100rel")])
     invite = phone.request("INVITE", request.call_id)
     check(invite and invite.get("require") == "100rel", "control: an INVITE's Require is for the phone")

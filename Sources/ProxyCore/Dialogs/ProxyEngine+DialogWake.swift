@@ -1,0 +1,154 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// A request inside a dialog that goes to a phone which can be woken, as its call keeps it.
+final class DialogRequest {
+    let pass: DialogPass
+    let next: RouteSet.Next
+    let device: DeviceID
+    /// Its phone was woken for it.
+    var hasWoken = false
+
+    init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID) {
+        self.pass = pass
+        self.next = next
+        self.device = device
+    }
+}
+
+/// Phones that fall asleep inside a dialog (RFC 8599 section 6): a request for one wakes it by a push and waits until it
+/// registers.
+///
+/// Our own dialog token says whose dialog it is, so the phone need not write `pn-purr` into its Contact for that.
+extension ProxyEngine {
+    /// The phone that a request inside a dialog is for, if a push can wake it.
+    func phone(toWakeFor pass: DialogPass) -> DeviceID? {
+        guard settings.call.wakesInDialogs, case .phone(let device) = pass.receiver.party,
+            registrar.bindings.isPush(device)
+        else { return nil }
+        return registrar.bindings.device(of: device)
+    }
+
+    /// Sends a request to the phone at the other end of its dialog, or wakes it.
+    func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
+        // Whoever is inside a dialog with a phone could fill the memory with what waits for it (T27).
+        guard calls.devices.calls(of: request.device).count < Self.mostWaiting else {
+            return refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+        }
+        guard let (incoming, call) = proxied(incoming, to: [request.device], now: now) else { return }
+        sendTrying(incoming, now: now)
+        call.dialogRequest = request
+        guard let flow = dialogHop(request.pass, request.next, now: now) else {
+            return waitInDialog(call, request, now: now)
+        }
+        call.fork.aimed(0, way: flow.hashValue)
+        transmit(incoming, request, of: call, on: flow, now: now)
+        guard case .calling = call.fork.branches[0].state else { return }
+        let timer = EngineTimer.dialogSilence(place: call.place, call.id)
+        _ = timers.schedule(timer, at: now.instant + Self.patience)
+    }
+
+    private static let mostWaiting = 16
+    /// How long a phone may take to answer before it is thought asleep.
+    private static let patience: Duration = .seconds(3)
+
+    private func transmit(
+        _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, on flow: Flow, now: Moment
+    ) {
+        var edits = RequestEdits(requestURI: request.next.requestURI.text, via: .empty, maxForwards: 70)
+        edits.routes = request.next.rows
+        transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
+    }
+
+    /// The phone is there: the request goes where it is now.
+    func deliver(_ request: DialogRequest, of call: Call, to target: ForkTarget, now: Moment) {
+        let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
+        guard let flow, let incoming = revive(call) else {
+            return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
+        }
+        call.fork.aimed(0, way: target.way)
+        log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
+        transmit(incoming, request, of: call, on: flow, now: now)
+    }
+
+    // MARK: Waiting
+
+    /// Nothing has come back for a while.
+    func dialogSilenceDue(of call: Call, now: Moment) {
+        guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
+            case .calling = call.fork.branches[0].state,
+            let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
+        else { return }
+        calls.list(0, of: call)
+        // It has registered elsewhere since.
+        guard target.flow == call.fork.branches[0].flow else {
+            return deviceReturned(request.device, through: nil, now: now)
+        }
+        call.fork.aimed(0, way: target.way)
+        watch(target)
+        wakeInDialog(target, call, request, now: now)
+    }
+
+    /// The connection that the request was sent on has ended.
+    ///
+    /// - Returns: false when the request is none of a dialog's, or its phone cannot be woken.
+    func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
+            leg.call.fork.branches[leg.branch].state == .calling(client),
+            registrar.bindings.isPush(request.device)
+        else { return false }
+        legs.lost(client)
+        leg.call.fork.recalled(leg.branch)
+        if let target = registrar.bindings.forkTarget(request.device, now: now.instant), isAwake(target) {
+            deliver(request, of: leg.call, to: target, now: now)
+        } else {
+            waitInDialog(leg.call, request, now: now)
+        }
+        return true
+    }
+
+    /// The phone has no flow: the request waits for it, within what its sender's transaction allows (RFC 4320).
+    private func waitInDialog(_ call: Call, _ request: DialogRequest, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(request.device, now: now.instant) else {
+            return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
+        }
+        call.fork.waits(0)
+        calls.list(0, of: call)
+        watch(target)
+        if call.deadline == nil {
+            let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
+            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: now.instant + time)
+        }
+        wakeInDialog(target, call, request, now: now)
+    }
+
+    /// One silent push for each request, within what notifications may have.
+    private func wakeInDialog(_ target: ForkTarget, _ call: Call, _ request: DialogRequest, now: Moment) {
+        guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
+        else { return }
+        request.hasWoken = true
+        // Of several requests of one dialog, the phone that comes for the first gets them all.
+        let others = calls.devices.calls(of: request.device)
+        guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
+        guard mayNotify(target.id, now: now) else {
+            log.info(
+                "phone is not woken inside a dialog, there were too many pushes",
+                [.aor: .described(aor), .device: .described(target.id)])
+            return
+        }
+        _ = ledger.limits.notification.admit(target.id, now: now.instant)
+        var notification = PushNotification(expiresAt: now.date + settings.call.ringTimeout)
+        notification.isSilent = true
+        notification.destinationType = ByteString("dialog")
+        notification.destinationContent = revive(call)?.request.callID.compacted() ?? .empty
+        log.info(
+            "phone is woken inside a dialog", [.aor: .described(aor), .device: .described(target.id)])
+        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+    }
+}

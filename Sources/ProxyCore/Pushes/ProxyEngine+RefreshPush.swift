@@ -1,0 +1,49 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import Telemetry
+import Timekeeping
+
+/// Pushes that make phones refresh their contacts (RFC 8599 section 5.5), where a setting asks for them.
+///
+/// All bindings are walked through within a minute, a few each second: phones that registered at the same time are woken
+/// one after the other, and nothing is kept for those that are not due.
+extension ProxyEngine {
+    private static let walkTime = 60
+    private static let walkPause: Duration = .seconds(1)
+
+    /// To be called at the start, and when settings have changed.
+    func armRefreshPushes(now: Moment) {
+        guard settings.registrar.refreshPushLead > .zero, !isWalkingForRefresh else { return }
+        isWalkingForRefresh = true
+        _ = timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
+    }
+
+    func refreshWalkDue(now: Moment) {
+        isWalkingForRefresh = false
+        let lead = settings.registrar.refreshPushLead
+        guard lead > .zero else { return }
+        let count = registrar.bindings.walkLength / Self.walkTime + 1
+        for device in registrar.bindings.dueForRefresh(from: &refreshCursor, count: count, lead: lead, now: now.instant)
+        {
+            askToRefresh(device, now: now)
+        }
+        armRefreshPushes(now: now)
+    }
+
+    private func askToRefresh(_ binding: DeviceID, now: Moment) {
+        let device = registrar.bindings.device(of: binding)
+        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
+            let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
+            mayNotify(device, now: now)
+        else { return }
+        _ = ledger.limits.notification.admit(device, now: now.instant)
+        counters.count(.refreshPush)
+        log.debug("phone is woken to refresh its contact", [.aor: .described(aor), .device: .described(device)])
+        var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
+        notification.isSilent = true
+        notification.destinationType = ByteString("registration")
+        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+    }
+}

@@ -1,0 +1,75 @@
+package import Addressing
+import Bytes
+package import Timekeeping
+
+/// Devices with several flows (RFC 5626): each flow is a binding, and together they are one device.
+///
+/// The device has the lowest of their numbers: calls, pushes and missed calls are the device's, whichever of its flows they
+/// go by. All functions take the number of any of its bindings.
+extension BindingTable {
+    /// The device that a binding is a way to; the binding's own number if there is no other.
+    package func device(of binding: DeviceID) -> DeviceID {
+        guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
+        return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
+    }
+
+    /// All bindings of a device, best first: those that have not failed, whose connection is open, that registered last.
+    package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
+        guard let slot = slot(of: binding) else { return [] }
+        guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }
+        return flowSlots(besides: slot)
+            .filter { isInForce(self[$0], now: now) }
+            .map { (id: self[$0].id, rank: rank(of: $0)) }
+            .sorted { $0.rank > $1.rank }
+            .map(\.id)
+    }
+
+    /// Whether the device has more than this binding.
+    package func hasFurtherFlows(_ binding: DeviceID) -> Bool {
+        guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return false }
+        return flowSlots(besides: slot).count > 1
+    }
+
+    /// Nothing came back by this binding's flow: the others of its device are tried before it, until it registers again.
+    package mutating func flowFailed(_ binding: DeviceID) {
+        guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
+        self[slot].marks.insert(.hasFailed)
+    }
+
+    /// The bindings of the same device, this one among them, oldest first.
+    func flowSlots(besides slot: UInt32) -> [UInt32] {
+        guard let own = registrationFlow(at: slot) else { return [slot] }
+        var found: [UInt32] = []
+        forEachSlot(of: aor(at: slot)) { other in
+            guard self[other].marks.contains(.isFlow), let flow = registrationFlow(at: other) else { return }
+            if flow.isOfSameDevice(as: own) { found.append(other) }
+        }
+        return found.isEmpty ? [slot] : found
+    }
+
+    private func registrationFlow(at slot: UInt32) -> RegistrationFlow? {
+        ContactText.read(binding(at: slot).contact).flatMap(RegistrationFlow.init)
+    }
+
+    private func rank(of slot: UInt32) -> (Int, UnixTime, DeviceID) {
+        let record = self[slot]
+        let isOpen = record.pathLength > 0 || !flow(at: slot).isClosed
+        return ((record.marks.contains(.hasFailed) ? 0 : 2) + (isOpen ? 1 : 0), record.registeredAt, record.id)
+    }
+
+    // MARK: A device that loses the binding whose number it has
+
+    /// Remembers who takes over from a binding that is about to be removed: another flow of its device.
+    mutating func noteHeir(of slot: UInt32) {
+        guard self[slot].marks.contains(.isFlow) else { return }
+        let id = self[slot].id
+        let others = flowSlots(besides: slot).map { self[$0].id }.filter { $0 != id }
+        if let heir = others.min(), id < heir { heirs[id] = heir }
+    }
+
+    /// The number that the device of a removed binding has now; `nil` when that binding was all there was. Asked once.
+    package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
+        guard !heirs.isEmpty, let heir = heirs.removeValue(forKey: removed), slot(of: heir) != nil else { return nil }
+        return heir
+    }
+}

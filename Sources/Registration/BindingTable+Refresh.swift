@@ -1,0 +1,35 @@
+package import Addressing
+package import Timekeeping
+
+extension BindingTable {
+    /// Walks through some of the bindings for push contacts whose granted time is nearly over, to ask their phones to
+    /// register again (RFC 8599 section 5.5). Each is found once until it has registered.
+    ///
+    /// - Parameters:
+    ///   - cursor: moved behind what was visited; at the end it begins anew.
+    ///   - count: how many bindings to look at.
+    ///   - lead: how long before the end.
+    ///   - now: the time.
+    /// - Returns: the devices to wake.
+    package mutating func dueForRefresh(
+        from cursor: inout UInt32, count: Int, lead: Duration, now: Instant
+    ) -> [DeviceID] {
+        var due: [DeviceID] = []
+        if cursor >= slots.upperBound { cursor = 0 }
+        let end = UInt32(clamping: min(Int(cursor) + count, slots.count))
+        for slot in cursor..<max(cursor, end) {
+            let record = self[slot]
+            guard !record.isVacant, enabled.contains(number: record.provider), record.freshUntil > now,
+                record.freshUntil - now <= lead,
+                record.marks.isDisjoint(with: [.isBusy, .isUnreachable, .wasAskedToRefresh])
+            else { continue }
+            self[slot].marks.insert(.wasAskedToRefresh)
+            due.append(record.id)
+        }
+        cursor = end
+        return due
+    }
+
+    /// How many places a walk through all bindings has.
+    package var walkLength: Int { slots.count }
+}

@@ -1,0 +1,118 @@
+package import Addressing
+package import Bytes
+package import SIPGrammar
+
+/// A URI that leads to one device of a user, wherever that is (RFC 5627): a public one says who and which, a temporary one
+/// is sealed and says nothing to anybody but us.
+package enum GRUU {
+    /// The `gr` parameter names the instance of one of the AOR's devices.
+    case publicly(instance: ByteString)
+    /// What the user part of a temporary one has sealed.
+    case temporary(sealed: ByteString)
+
+    /// Reads the Request-URI of a request for one of our domains; `nil` for a URI that is no GRUU.
+    package init?(_ uri: SIPURI) {
+        guard let parameter = uri.parameters.first(named: "gr") else { return nil }
+        if let user = uri.user, user.hasPrefix(Self.prefix) {
+            self = .temporary(sealed: user[Self.prefix.utf8CodeUnitCount..<user.count])
+        } else if let instance = parameter.value {
+            self = .publicly(instance: instance.percentDecoded().lowercased())
+        } else {
+            return nil
+        }
+    }
+
+    private static let prefix: StaticString = "tgruu."
+
+    /// Where the instance stands in a contact, without quotes and brackets; `nil` without one, and for one that many devices
+    /// share.
+    static func instance(in text: Span<UInt8>) -> Range<Int>? {
+        guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count) else { return nil }
+        let parameters = text.extracting((close + 1)...)
+        var index = 0
+        while let parameter = ParameterPlace(parameters, from: &index) {
+            guard parameters.equalsIgnoringCase(parameter.name, "+sip.instance") else { continue }
+            guard var value = parameter.value else { return nil }
+            for (open, end) in [(UInt8(ascii: "\""), UInt8(ascii: "\"")), (UInt8(ascii: "<"), UInt8(ascii: ">"))]
+            where value.count > 2 && parameters[value.lowerBound] == open && parameters[value.upperBound - 1] == end {
+                value = value.lowerBound + 1..<value.upperBound - 1
+            }
+            let shared: StaticString = "urn:uuid:00000000-0000-0000-0000"
+            let prefix = value.prefix(shared.utf8CodeUnitCount)
+            guard !parameters.equalsIgnoringCase(prefix.startIndex..<prefix.endIndex, shared) else { return nil }
+            return value.lowerBound + close + 1..<value.upperBound + close + 1
+        }
+        return nil
+    }
+
+    /// Appends `pub-gruu` of the AOR's device.
+    static func appendPublic(of aor: AddressOfRecord, instance: ByteString, to out: inout ByteSink) {
+        out.append(";pub-gruu=\"sip:")
+        out.append(asParameter: aor.user)
+        out.append("@")
+        out.append(aor.host)
+        out.append(";gr=")
+        out.append(asParameter: instance)
+        out.append("\"")
+    }
+
+    /// Appends `temp-gruu` with what was sealed.
+    static func appendTemporary(_ sealed: [UInt8], at host: ByteString, to out: inout ByteSink) {
+        out.append(";temp-gruu=\"sip:")
+        out.append(prefix)
+        out.append(sealed.span)
+        out.append("@")
+        out.append(host)
+        out.append(";gr\"")
+    }
+}
+
+/// What the answer to a REGISTER has sealed.
+package enum SealedName {
+    /// The inside of a temporary GRUU: the device, and a number that stands for the Call-ID of its REGISTER.
+    case temporaryGRUU(DeviceID, callID: UInt32)
+    /// A reference to the registration for requests inside dialogs (RFC 8599 section 6).
+    case purr(DeviceID)
+}
+
+extension BindingTable {
+    /// The AOR's device that has this instance.
+    package func device(of aor: AddressOfRecord, instance: ByteString) -> DeviceID? {
+        var found: DeviceID?
+        forEachSlot(of: aor) { slot in
+            guard found == nil, self.instance(at: slot) == instance else { return }
+            found = device(of: self[slot].id)
+        }
+        return found
+    }
+
+    /// A number that stands for the Call-ID with which the device has registered; the same in every run.
+    package func callIDNumber(of id: DeviceID) -> UInt32? { slot(of: id).map { callIDNumber(at: $0) } }
+
+    func callIDNumber(at slot: UInt32) -> UInt32 {
+        let record = self[slot]
+        return blocks.withBytes(record.block) { bytes in
+            // The Fowler-Noll-Vo hash: what it stands for is sealed, so nobody can make two equal ones of use.
+            var hash: UInt32 = 0x811c_9dc5
+            for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
+            return hash
+        }
+    }
+
+    /// The `+sip.instance` of a contact; `nil` without one, and for one that many devices share.
+    func instance(at slot: UInt32) -> ByteString? {
+        guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
+        else { return nil }
+        return instance
+    }
+}
+
+extension ByteSink {
+    /// Appends bytes as the value of a URI parameter; nearly always as they are.
+    fileprivate mutating func append(asParameter value: ByteString) {
+        if value.allSatisfy(\.isParameterCharacter) { return append(value) }
+        var escaped: [UInt8] = []
+        escaped.append(escapingParameter: value)
+        append(escaped.span)
+    }
+}

@@ -1,0 +1,84 @@
+package import Bytes
+package import SIPGrammar
+
+/// One of the flows that a device keeps to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
+///
+/// Contacts of one instance with different numbers are ways to the same device; a new one with the same number takes the
+/// place of the old one, whatever its URI, token and Call-ID.
+package struct RegistrationFlow: Hashable, Sendable {
+    /// In lower case, without quotes and angle brackets.
+    package let instance: ByteString
+    /// The `reg-id`, 1 to 2^31 - 1.
+    package let number: UInt32
+
+    /// - Returns: `nil` for a Contact without both, and for an instance that many devices share.
+    package init?(_ contact: NameAddress) {
+        guard let number = contact.parameters.value(of: "reg-id")?.decimal(as: UInt32.self), number > 0,
+            number <= UInt32(Int32.max), let instance = contact.instance, !DeviceLabel.isShared(instance)
+        else { return nil }
+        self.instance = instance
+        self.number = number
+    }
+
+    func isOfSameDevice(as other: RegistrationFlow) -> Bool { instance == other.instance }
+}
+
+/// Whether the flows of a REGISTER count (RFC 5626 section 6).
+enum OutboundSupport {
+    /// The client does not ask for it: a `reg-id` says nothing.
+    case notAsked
+    /// The client asks for it, and something between it and us does not know flows: 439.
+    case hopLacks
+    case applies
+
+    init(_ request: SIPRequest) {
+        guard request.supports("outbound") else {
+            self = .notAsked
+            return
+        }
+        // Each proxy writes its Path above those before it: the last is that of the first hop.
+        if let first = request.path.last {
+            self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
+        } else {
+            self = request.frame.count(of: .via) == 1 ? .applies : .hopLacks
+        }
+    }
+}
+
+extension SIPRequest {
+    /// Whether Supported or Require names the extension, which is given in lower case.
+    package func supports(_ tag: StaticString) -> Bool {
+        guard frame.contains(.supported) || frame.contains(.require) else { return false }
+        for field in frame.fields where field.name == .supported || field.name == .require {
+            if frame.bytes[field.value].withSpan({ $0.lists(tag) }) { return true }
+        }
+        return false
+    }
+}
+
+extension Span<UInt8> {
+    /// Whether one of the words between commas is that one.
+    fileprivate func lists(_ word: StaticString) -> Bool {
+        var start = 0
+        while start < count {
+            let end = firstIndex(of: UInt8(ascii: ","), in: start..<count) ?? count
+            if equalsIgnoringCase(trimmed(start..<end), word) { return true }
+            start = end + 1
+        }
+        return false
+    }
+}
+
+extension ContactText {
+    /// The stored value without its `reg-id`, which says nothing where flows do not count.
+    static func withoutFlowNumber(_ text: ByteString) -> ByteString {
+        guard let uri = uri(of: text) else { return text }
+        let end = uri.text.count + 2
+        var out: [UInt8] = []
+        out.append(text, 0..<end)
+        for parameter in Parameters(text[end..<text.count]) where !parameter.name.equalsIgnoringCase("reg-id") {
+            out.append(parameter)
+        }
+        return ByteString(copying: out.span)
+    }
+}

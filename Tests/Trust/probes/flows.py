@@ -1,0 +1,187 @@
+"""T26 and T27: phones with several flows, requests for one device, and those that wake a phone inside a call."""
+
+import re
+import time
+import uuid
+
+from probes.wake import call, pushed, sleeper
+from sip import Dialog, fresh
+from suite import check, probe
+
+OUTBOUND = ("Supported", "path, outbound, gruu")
+
+
+class Device:
+    """A phone that keeps several TCP connections, each registered under its own number."""
+
+    def __init__(self, t, token=None):
+        self.t, self.token = t, token
+        self.instance = f"urn:uuid:{uuid.uuid4()}"
+        self.name, self.password = t.daemon.user()
+        self.answer = None
+
+    def register(self, number, agent=None, expires=600, fields=(OUTBOUND,), **options):
+        agent = agent or self.t.stream()
+        uri = f"sip:{self.name}@{agent.local()}{agent.uri_transport()}{pushed(self.token) if self.token else ''}"
+        self.answer = agent.register(
+            self.name, self.password, contact=f'<{uri}>;+sip.instance="<{self.instance}>";reg-id={number}', expires=expires,
+            fields=fields, **options)
+        return agent
+
+    def registered(self, number, **options):
+        agent = self.register(number, **options)
+        check(self.answer and self.answer.status == 200, f"flow {number} got {self.answer}")
+        return agent
+
+
+def rings(agent, request, what):
+    invite = agent.request("INVITE", request.call_id)
+    check(invite, f"no INVITE {what}")
+    return invite
+
+
+@probe("T26.1", "several-flows", "direct")
+def several(t):
+    device = Device(t)
+    first = device.registered(1)
+    check("outbound" in (device.answer.get("require") or ""), f"the 200 does not say that flows count: {device.answer.raw}")
+    time.sleep(0.05)
+    second = device.registered(2)
+    check(len(device.answer.all("contact")) == 2, f"not both flows are contacts: {device.answer.all('contact')}")
+    caller, request = call(t, device.name)
+    rings(second, request, "on the flow that registered last")
+    check(not first.request("INVITE", request.call_id, 0.7), "both flows got the INVITE")
+    second.reset()
+    invite = rings(first, request, "on the other flow when that connection has ended")
+    first.respond(invite, 180, tag="b")
+    # The flow comes back while the phone rings by the other, which is none of its business.
+    second = device.registered(2)
+    check(not second.request("INVITE", request.call_id, 0.7), "a flow that registers takes a call from another that rings")
+    first.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    check(first.request("ACK", request.call_id), "no ACK on the flow of the dialog")
+    first.reset()
+    time.sleep(0.3)
+    caller.send(dialog.make("BYE", cseq=2))
+    check(second.request("BYE", request.call_id), "a BYE is lost with the flow that its dialog was made on")
+
+
+@probe("T26.1", "several-flows-asleep", "direct")
+def asleep(t):
+    """All flows are dead: one push, and the flow that comes first brings the call. kill -9 changes nothing of that."""
+    device = Device(t, fresh("flows"))
+    agents = [device.registered(number) for number in (1, 2, 3)]
+    for agent in agents:
+        agent.reset()
+    time.sleep(0.3)
+    caller, request = call(t, device.name)
+    check(t.suite.provider.wait(device.token), "no push")
+    back = device.registered(2)
+    invite = rings(back, request, "on the flow that came back")
+    other = device.registered(1)
+    check(not other.request("INVITE", request.call_id, 0.7), "the other flow got the INVITE as well")
+    back.respond(invite, 486, tag="b")
+    check(caller.response(request.call_id, "INVITE").status == 486, "the caller hears nothing of the 486")
+    check(len(t.suite.provider.of(device.token)) == 1, f"{len(t.suite.provider.of(device.token))} pushes for one phone")
+    # Signed out flow by flow, the phone is there until the last.
+    device.register(1, other, expires=0, cseq=9)
+    check(device.answer.status == 200 and len(device.answer.all("contact")) == 2, f"after one has gone: {device.answer}")
+    device.register(2, back, expires=0, cseq=9)
+    device.register(3, back, expires=0, cseq=9)
+    caller, request = call(t, device.name)
+    check(caller.response(request.call_id, "INVITE").status == 480, "a phone that has signed out is called")
+
+
+@probe("T26.2", "first-hop-without-flows", "direct")
+def first_hop(t):
+    """Something between the phone and the daemon that does not know flows."""
+    device = Device(t)
+    via = ("Via", "SIP/2.0/UDP 127.9.9.9;branch=z9hG4bKinner")
+    device.register(1, t.phone(), fields=(OUTBOUND, via))
+    check(device.answer and device.answer.status == 439, f"it got {device.answer}")
+    # A phone that does not ask for it may come through anything, and its number says nothing.
+    phone = device.register(1, t.phone(), fields=(via,))
+    check(device.answer and device.answer.status == 200 and not device.answer.get("require"), f"it got {device.answer}")
+    device.register(2, phone, fields=(via,))
+    check(len(device.answer.all("contact")) == 1, f"a number that does not count made a flow: {device.answer.all('contact')}")
+    caller, request = call(t, device.name)
+    invite = rings(phone, request, "at the phone")
+    # Only an edge knows of flows: what a phone says is what the caller hears.
+    phone.respond(invite, 430, tag="b")
+    check(caller.response(request.call_id, "INVITE").status == 430, "a phone's 430 is taken for an edge's")
+
+
+@probe("T26.3", "gruu", "direct")
+def gruu(t):
+    """A name for one device: it leads there, to no other, and says nothing it should not."""
+    device = Device(t, fresh("gruu"))
+    phone = device.registered(1)
+    contact = device.answer.get("contact")
+    public, temporary = (re.search(name + r'="([^"]*)"', contact) for name in ("pub-gruu", "temp-gruu"))
+    check(public and temporary, f"no GRUUs in {contact}")
+    public, temporary = public.group(1), temporary.group(1)
+    check(device.name not in temporary and device.instance[9:] not in temporary, f"the temporary one tells: {temporary}")
+    other = t.phone()
+    check(other.register(device.name, device.password).status == 200, "control: the other phone cannot register")
+    for kind in ("pub-gruu", "temp-gruu"):
+        # A REGISTER with another Call-ID makes another temporary one, and ends those before.
+        uri = re.search(kind + r'="([^"]*)"', device.answer.get("contact")).group(1)
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", uri, "700")
+        caller.send(request)
+        check(t.suite.provider.wait(device.token, 1 if kind == "pub-gruu" else 2), f"no push for {uri}")
+        device.registered(1, agent=phone)
+        invite = rings(phone, request, f"for {uri}")
+        check(b"gr=" not in invite.raw.split(b"\r\n")[0] and b"tgruu" not in invite.raw.split(b"\r\n")[0],
+              f"the phone is called {invite.raw.splitlines()[0]}")
+        check(not other.request("INVITE", request.call_id, 0.7), f"{uri} leads to another device")
+        phone.respond(invite, 486, tag="b")
+        check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
+    # Nobody makes one: not by changing a letter, nor by taking what was sealed for something else.
+    body = temporary.split("tgruu.")[1].split("@")[0]
+    changed = body[:-1] + ("A" if body[-1] != "A" else "B")
+    for bad in (changed, body[:10], "", "A" * 400, "%00"):
+        caller = t.phone(trusted=True)
+        answer = caller.exchange(caller.make("OPTIONS", f"sip:tgruu.{bad}@example.net;gr", "700"))
+        check(answer and answer.status in (400, 404), f"{bad[:20]} got {answer}")
+    # A contact that is the user's own GRUU would be called for ever.
+    answer = phone.register(device.name, device.password, contact=f"<{public}>")
+    check(answer and answer.status == 403, f"a contact that leads back here got {answer}")
+
+
+@probe("T27.1", "wake-inside-a-call", "direct")
+def inside(t):
+    """A phone loses its connection in the middle of a call: what comes for it wakes it and waits."""
+    phone = t.stream()
+    phone, name, password, token = sleeper(t, phone)
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push for the call")
+    check(phone.register(name, password, params=pushed(token)).status == 200, "control: the phone cannot register")
+    invite = rings(phone, request, "at the phone")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    check(phone.request("ACK", request.call_id), "control: no ACK at the phone")
+    phone.reset()
+    time.sleep(0.3)
+    # A stranger who has seen everything wakes nobody.
+    stranger = t.phone()
+    forged = dialog.make("BYE", agent=stranger, cseq=7)
+    check(stranger.exchange(forged).status == 403, "a stranger ends the call")
+    info, bye = dialog.make("INFO", cseq=2), dialog.make("BYE", cseq=3)
+    caller.send(info)
+    caller.send(bye)
+    check(t.suite.provider.wait(token, 2), "no push for what waits")
+    back = t.stream()
+    check(back.register(name, password, params=pushed(token)).status == 200, "control: the phone cannot come back")
+    for sent in (info, bye):
+        got = back.request(sent.method, request.call_id)
+        check(got, f"the {sent.method} does not reach the phone that came back")
+        back.respond(got, 200, tag="b")
+        answer = caller.response(request.call_id, sent.method)
+        check(answer and answer.status == 200, f"the {sent.method} got {answer}")
+    check(len(t.suite.provider.of(token)) == 2, f"{len(t.suite.provider.of(token))} pushes in all")
