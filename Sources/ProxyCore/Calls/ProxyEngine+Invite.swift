@@ -30,7 +30,7 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
-        let targets = targets.map { liveWay(to: $0, now: now) }
+        let targets = life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
         let treatments = targets.map { treatment(of: $0, now: now) }
         let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
         let holdTime = holdTime(of: request)

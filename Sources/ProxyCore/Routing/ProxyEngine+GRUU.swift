@@ -45,8 +45,8 @@ extension ProxyEngine {
 
     /// A phone gave the other side its GRUU as its Contact: inside the dialog that is the phone's own contact again.
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
-        guard case .phone(let device) = pass.receiver.party, let home = identity.home(of: next.requestURI),
-            GRUU(next.requestURI) != nil,
+        guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
+            let home = identity.home(of: next.requestURI),
             case .device(let named?, _) = addressee(next.requestURI, home: home),
             named == registrar.bindings.device(of: device),
             let target = registrar.bindings.forkTarget(device, now: now.instant),
