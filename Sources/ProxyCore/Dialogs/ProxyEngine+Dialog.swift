@@ -116,10 +116,13 @@ extension ProxyEngine {
         let side = pass.receiver
         switch side.party {
         case .phone(let binding):
-            let present = flows(of: binding, beginningWith: side.flow, now: now)
+            if registrar.bindings.hasFurtherFlows(binding), let flow = bestFlow(of: binding, for: side.flow, now: now) {
+                return isTrusted(flow) ? place(next, insteadOf: flow, pass) : flow
+            }
+            let present = registrar.bindings.flow(of: binding)
             // A connection that has ended since is known by the binding alone.
-            let first = present.contains(side.flow.closed) ? [] : [side.flow]
-            guard let flow = (present + first).first(where: { leadsToPhone($0) }) else {
+            let first = present == side.flow.closed ? nil : side.flow
+            guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
             }
             // Behind a trusted edge the edge says where the phone is.
@@ -135,12 +138,13 @@ extension ProxyEngine {
         }
     }
 
-    /// Where the phone is registered now. Of several flows the one on which the dialog was made, as long as it is there.
-    private func flows(of binding: DeviceID, beginningWith first: Flow, now: Moment) -> [Flow] {
-        let present = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
+    /// Of several flows of a phone the one on which the dialog was made, as long as it is there, else the best that leads to
+    /// it.
+    private func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
+        let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
         }
-        return present.count > 1 && present.contains(first) ? [first] + present : present
+        return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
     /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token
