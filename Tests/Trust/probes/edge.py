@@ -78,8 +78,62 @@ def wakes(kind):
     return run
 
 
+def moves(kind):
+    def run(t):
+        """A phone whose connection breaks while it rings has the call on its next connection, and not twice."""
+        make = KINDS[kind]
+        phone, name, password, token = sleeper(t, make(t))
+        caller, request = call(t, name)
+        check(t.suite.provider.wait(token), "no push")
+        answer = phone.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"the phone's return got {answer}")
+        invite = phone.request("INVITE", request.call_id)
+        check(invite, "no INVITE at the phone")
+        phone.respond(invite, 180, tag="b")
+        phone.close()
+        time.sleep(0.3)
+        again = make(t)
+        answer = again.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"the phone's second return got {answer}")
+        invite = again.request("INVITE", request.call_id)
+        check(invite, "no INVITE on the next connection")
+        check(not again.request("INVITE", request.call_id, 0.7), "the INVITE came twice")
+        again.respond(invite, 200, tag="b")
+        answer = caller.response(request.call_id, "INVITE")
+        check(answer and answer.status == 200, f"the caller got {answer}")
+        check(len(t.suite.provider.of(token)) == 1, "the phone was woken twice")
+    return run
+
+
+def misses(kind):
+    def run(t):
+        """A call that was given up while the phone slept is in the one push that the returning phone gets."""
+        make = KINDS[kind]
+        phone, name, password, token = sleeper(t, make(t))
+        phone.close()
+        time.sleep(0.3)
+        for user in ("700", "701"):
+            caller, request = call(t, name, user=user)
+            check(caller.take(lambda m: m.status == 100, 5), "no 100")
+            time.sleep(0.2)
+            caller.send(caller.cancel(request))
+            answer = caller.response(request.call_id, "INVITE")
+            check(answer and answer.status == 487, f"the cancelled call got {answer}")
+        before = len(t.suite.provider.of(token))
+        again = make(t)
+        answer = again.register(name, password, params=pushed(token))
+        check(answer and answer.status == 200, f"the phone's return got {answer}")
+        check(t.suite.provider.wait(token, before + 1), "no push of missed calls")
+        told = str(t.suite.provider.of(token)[-1])
+        check("700" in told and "701" in told, f"the push tells {told}")
+        check(not again.request("INVITE", timeout=0.7), "a call that is over reaches the phone")
+    return run
+
+
 for kind in KINDS:
     probe("T24", f"{kind}-wakes-and-rings", "edge")(wakes(kind))
+    probe("T24", f"{kind}-moves", "edge")(moves(kind))
+    probe("T24", f"{kind}-misses", "edge")(misses(kind))
 
 
 @probe("T24.1", "old-tls-is-refused", "edge")
