@@ -182,8 +182,8 @@ package final class ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
-            case .dialogSilence(let place, let id):
-                if let call = calls.call(at: place), call.id == id { dialogSilenceDue(of: call, now: now) }
+            case .silence(let place, let id):
+                if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             }
             settle(now: now)
         }
@@ -314,8 +314,8 @@ enum EngineTimer: Sendable {
     case messageDue(UInt64)
     /// Contacts that end soon are looked for.
     case refreshWalkDue
-    /// Nothing may have come back for a request inside a dialog: the call at that place, if it is still this one.
-    case dialogSilence(place: UInt32, ForkID)
+    /// Nothing may have come back for a request: that of the call at that place, if it is still this one.
+    case silence(place: UInt32, ForkID)
 }
 
 private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {

@@ -14,6 +14,8 @@ package struct SimulatedPhone {
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
+    /// How many flows it registers (RFC 5626), one after the other.
+    package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
     var isAwake = false
@@ -38,7 +40,8 @@ package struct SimulatedPhone {
     /// Transactions of INVITEs that it met a second time.
     var metTwice = Set<ByteString?>()
 
-    init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport) {
+    init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport, flows: Int) {
+        self.flows = flows
         self.number = number
         self.user = user
         self.name = name
@@ -51,6 +54,12 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
+    /// Whether that is the Call-ID of a REGISTER of one of its flows since it woke.
+    func isRegistering(_ callID: ByteString) -> Bool {
+        let text = callID.string
+        return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
+    }
+
     mutating func wake(port: UInt16) {
         endpoint = Endpoint(endpoint.address, port)
         isAwake = true
@@ -61,13 +70,18 @@ package struct SimulatedPhone {
 
     mutating func registered() { isRegistered = true }
 
-    func registerText() -> [UInt8] {
+    /// - Parameter number: which of its flows, the first being 0.
+    /// - Returns: the REGISTER.
+    func registerText(flow number: Int = 0) -> [UInt8] {
         let push = isOrdinary ? "" : ";pn-provider=fcm;pn-param=proj;pn-prid=\(token)"
         let stream = transport == .tcp ? ";transport=tcp" : ""
+        let flow = flows > 1 ? ";reg-id=\(number + 1)" : ""
+        let mark = number > 0 ? "f\(number)" : ""
         return SIPText.register(
-            user: user, from: endpoint, transport: transport, callID: registerCallID,
-            cseq: 20 + refreshes, branch: "reg\(name)x\(registrations)x\(refreshes)",
-            contact: "<sip:\(name)@\(endpoint)\(push)\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"")
+            user: user, from: endpoint, transport: transport, callID: registerCallID + mark,
+            cseq: 20 + refreshes, branch: "reg\(name)x\(registrations)x\(refreshes)\(mark)",
+            contact: "<sip:\(name)@\(endpoint)\(push)\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"\(flow)",
+            extra: flows > 1 ? ["Supported: outbound"] : [])
     }
 }
 

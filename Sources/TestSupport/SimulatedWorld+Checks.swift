@@ -15,7 +15,7 @@ extension SimulatedWorld {
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.status.isSuccess,
-                response.callID.string == phones[phone].registerCallID
+                phones[phone].isRegistering(response.callID)
             {
                 // The 200 to a REGISTER that was sent again says nothing new.
                 let isNew = phones[phone].acknowledged != response.via.branch
@@ -80,7 +80,8 @@ extension SimulatedWorld {
         guard !phones[number].isOrdinary else { return }
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open where phones[number].firstRegistered < call.startedAt {
-            at(.milliseconds(300)) { world in
+            // A flow that is dead without a word is given three seconds.
+            at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
                     let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,

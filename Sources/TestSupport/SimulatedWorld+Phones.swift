@@ -54,7 +54,10 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        deliver(phones[phone].registerText(), on: flow(of: phone))
+        // The first flow comes last: its 200 counts, and the others have left the old place then.
+        for number in (0..<phones[phone].flows).reversed() {
+            deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
+        }
         guard attempt < 8 else { return }
         at(.milliseconds(500 << min(attempt, 3))) { world in
             guard world.phones[phone].registrations == current, !world.phones[phone].isRegistered else { return }

@@ -18,14 +18,40 @@ extension ProxyEngine {
             .first { !$0.hasFailed && isAwake($0) && life.wasAlive($0.flow, now: now.instant) } ?? target
     }
 
-    /// Whether the request is on its way by another flow of the device, which is still there. That the device has registered
-    /// by this one does not mean that it has moved.
+    /// Whether the request is on its way by another flow of the device, which is still there: that the device has registered
+    /// by this one does not mean then that it has moved.
+    ///
+    /// It is there when something has come back by it, or when it was registered a moment ago, by a phone that brings its
+    /// flows up one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.way != target.way,
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return false }
-        return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
-            .contains { $0.way == branch.way && isAwake($0) }
+        return registrar.bindings.flowTargets(of: target.binding, now: now.instant).contains {
+            $0.way == branch.way && isAwake($0)
+                && (branch.wasHeard || now.date - $0.registeredAt < Self.flowsComeUp)
+        }
+    }
+
+    private static let flowsComeUp: Duration = .seconds(5)
+
+    // MARK: Silence
+
+    /// How long a phone may take to say anything before its flow is thought dead.
+    private static let patience: Duration = .seconds(3)
+
+    func armSilence(of call: Call, now: Moment) {
+        _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
+    }
+
+    /// A request was sent a while ago. What has no answer at all goes on by the next flow of its phone: to wait for its
+    /// transaction to time out would take longer than a call rings.
+    func silenceDue(of call: Call, now: Moment) {
+        if call.dialogRequest != nil { dialogSilenceDue(of: call, now: now) }
+        for branch in call.fork.branches where !branch.wasHeard {
+            guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
+            _ = goesOn(by: client, leg, now: now)
+        }
     }
 
     /// The request was sent by a flow that is dead: it goes to the device by the next one.

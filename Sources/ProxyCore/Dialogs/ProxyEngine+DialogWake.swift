@@ -50,13 +50,10 @@ extension ProxyEngine {
         call.fork.aimed(0, way: flow.hashValue)
         transmit(incoming, request, of: call, on: flow, now: now)
         guard case .calling = call.fork.branches[0].state else { return }
-        let timer = EngineTimer.dialogSilence(place: call.place, call.id)
-        _ = timers.schedule(timer, at: now.instant + Self.patience)
+        armSilence(of: call, now: now)
     }
 
     private static let mostWaiting = 16
-    /// How long a phone may take to answer before it is thought asleep.
-    private static let patience: Duration = .seconds(3)
 
     private func transmit(
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, on flow: Flow, now: Moment
@@ -79,7 +76,7 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Nothing has come back for a while.
+    /// Nothing may have come back for a while.
     func dialogSilenceDue(of call: Call, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             case .calling = call.fork.branches[0].state,

@@ -12,6 +12,7 @@ extension ProxyEngine {
     /// a trusted peer has written into Route (RFC 3261 section 16.6 item 6).
     func sendToDevice(_ incoming: IncomingRequest, for branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
         call.fork.aimed(branch, way: target.way)
+        if registrar.bindings.hasFurtherFlows(target.binding) { armSilence(of: call, now: now) }
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
         if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }
