@@ -69,7 +69,10 @@ extension BindingTable {
 
     /// The number that the device of a removed binding has now; `nil` when that binding was all there was. Asked once.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
-        guard !heirs.isEmpty, let heir = heirs.removeValue(forKey: removed), slot(of: heir) != nil else { return nil }
+        guard !heirs.isEmpty else { return nil }
+        var heir = heirs.removeValue(forKey: removed)
+        // It may have been removed by the same REGISTER, in favour of another one.
+        while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }
 }

@@ -155,6 +155,16 @@ struct OutboundTests {
         #expect(phone.call(3) == ["100 invite > pbx", "invite > 2"])
     }
 
+    @Test func `a phone that rings by a flow which was only slow is told to stop`() throws {
+        let phone = FlowBench(token: nil)
+        _ = phone.call()
+        let slow = try #require(phone.received.last)
+        #expect(phone.said(phone.bench.pass(.milliseconds(3100))).contains("invite > 1"))
+        let rang = phone.bench.receive(SIPText.response(180, to: slow, tag: "b"), on: phone.flow(2))
+        #expect(phone.said(rang) == ["cancel > 2"])
+        #expect(phone.received.last?.via.branch == slow.via.branch)
+    }
+
     @Test func `a flow on which the phone has said anything keeps the call`() {
         let phone = FlowBench(token: nil)
         _ = phone.call()

@@ -186,6 +186,16 @@ struct FlowTests {
         #expect(ids.allSatisfy { registrar.table.takeHeir(of: $0) == nil })
     }
 
+    @Test func `the third inherits when one REGISTER signs the first two out`() throws {
+        var registrar = try twoFlows()
+        try registrar.register(Self.flow(3), callID: "three", headers: Self.outbound, on: .phone(3))
+        let ids = registrar.bindings().map(\.id)
+        try registrar.register(
+            Self.flow(1), Self.flow(2), expires: 0, callID: "out", headers: Self.outbound, on: .phone(1))
+        #expect(registrar.bindings().map(\.id) == [ids[2]])
+        #expect(registrar.table.takeHeir(of: ids[0]) == ids[2])
+    }
+
     @Test func `they are flows again after a restart`() throws {
         let rows = try twoFlows().rows(of: "bob")
         var registrar = Registrar()

@@ -37,8 +37,8 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// How long a phone may take to say anything before its flow is thought dead.
-    private static let patience: Duration = .seconds(3)
+    /// How long a phone may take to say anything before its flow is thought dead, or the phone asleep.
+    static let patience: Duration = .seconds(3)
 
     func armSilence(of call: Call, now: Moment) {
         _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
@@ -64,6 +64,10 @@ extension ProxyEngine {
             [.callID: .bytes(leg.call.offer?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.offer != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
+            // A flow that was only slow may bring the phone to ring by this transaction after all.
+            if leg.call.fork.isInvite, !legs.isLost(client) {
+                withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
+            }
             deliver(leg.branch, of: leg.call, to: next, now: now)
         } else if let incoming = revive(leg.call) {
             legs.end(client)

@@ -60,8 +60,6 @@ extension ProxyEngine {
         }
     }
 
-    /// How long a phone that can be reached may take before it is thought asleep.
-    private static let patience: Duration = .seconds(3)
     /// RFC 3428 section 7: somebody keeps it for the phone.
     private static let accepted: Status = 202
 
