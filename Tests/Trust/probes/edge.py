@@ -555,7 +555,12 @@ def silent(t):
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
     begin = time.monotonic()
-    check(quiet.wait_closed(14), f"it stays without a pong ({quiet.pings} pings)")
+    # Without a request either would be closed after limits.first-request, 6 s, whatever it answers.
+    for phone in (quiet, good):
+        answer = phone.exchange(phone.make("OPTIONS", "sip:example.net"))
+        check(answer and answer.status == 200, f"control: {answer}")
+    check(quiet.wait_closed(16), f"it stays without a pong ({quiet.pings} pings)")
+    check(time.monotonic() - begin > 7, "it was closed for something else than its silence")
     check(quiet.pings >= 1 and quiet.codes == [1008], f"{quiet.pings} pings, codes {quiet.codes}")
     check(not good.closed and good.pings >= 1, "one that answers is closed")
     return f"after {time.monotonic() - begin:.0f} s"
