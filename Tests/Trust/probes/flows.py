@@ -71,7 +71,7 @@ def several(t):
 
 @probe("T26.1", "several-flows-asleep", "direct")
 def asleep(t):
-    """All flows are dead: one push, and the flow that comes first brings the call. kill -9 changes nothing of that."""
+    """All flows are dead: one push, and the flow that comes first brings the call."""
     device = Device(t, fresh("flows"))
     agents = [device.registered(number) for number in (1, 2, 3)]
     for agent in agents:
