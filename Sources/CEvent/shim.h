@@ -10,9 +10,12 @@
 #include <event2/thread.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 /* glibc shows these only to _GNU_SOURCE, which Swift's importer does not define; the layout is the kernel's. */
 struct batch_message {
@@ -28,3 +31,31 @@ int thread_set_name(pthread_t thread, const char *name) __asm__("pthread_setname
 /* prctl takes a variable number of arguments, which Swift cannot pass. */
 static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DUMPABLE, is_dumpable, 0, 0, 0); }
 static inline int process_is_dumpable(void) { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); }
+
+/* Sends one datagram to a Unix-domain socket, with a descriptor unless that is negative: the macros for control messages
+   cannot be called from Swift. A name that begins with "@" is one of the abstract namespace. */
+static inline long notify_manager(
+    int fd, const unsigned char *name, size_t name_length, const unsigned char *bytes, size_t length, int passed)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct iovec vector = {.iov_base = (void *)bytes, .iov_len = length};
+    struct msghdr message = {.msg_name = &address, .msg_iov = &vector, .msg_iovlen = 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    if (name_length == 0 || name_length >= sizeof address.sun_path) return -1;
+    memcpy(address.sun_path, name, name_length);
+    if (address.sun_path[0] == '@') address.sun_path[0] = 0;
+    message.msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name_length);
+    if (passed >= 0) {
+        memset(&control, 0, sizeof control);
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.head), &passed, sizeof(int));
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+    }
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}

@@ -20,25 +20,29 @@ package struct OperatorServices {
     private let realms: UserRealms
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
+    private let drain: @Sendable (Duration) async -> Int
 
     /// `feedback` is Apple's feedback service, where it is set. `figures` gives the figures of all parts but the
-    /// engine, and is called on the loop.
+    /// engine, and is called on the loop. `drain` ends the daemon when its calls have ended, or after that time, and gives
+    /// their number.
     package init(
         door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
-        figures: @escaping @Sendable () -> CounterSet
+        figures: @escaping @Sendable () -> CounterSet,
+        drain: @escaping @Sendable (Duration) async -> Int
     ) {
         (self.door, self.store, self.push, self.feedback) = (door, store, push, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
-        (self.realms, self.timeline, self.figures) = (realms, timeline, figures)
+        (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
     }
 
     package func register(in router: inout ServiceRouter) {
-        SystemRoutes(loop: loop, store: store).register(in: &router)
+        SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
         ControlRoutes(door: door, store: store, push: push, realms: realms).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }).register(in: &router)
+        DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(
             "POST", "/v1/feedback/pull", scope: .admin, described: .feedback

@@ -55,7 +55,7 @@ package final class ApplicationServices: @unchecked Sendable {
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
         let search = DeviceSearch(door, on: loop)
-        SystemRoutes(loop: loop, store: store).register(in: &api.router)
+        SystemRoutes(loop: loop, store: store, door: door).register(in: &api.router)
         PushTokenService(door: door, form: settings.pushTokens.provider).register(in: &api.router)
         if settings.notifications.enabled {
             NotificationService(

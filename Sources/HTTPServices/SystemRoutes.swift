@@ -1,5 +1,5 @@
 package import Persistence
-import ProxyRuntime
+package import ProxyRuntime
 package import Reactor
 
 /// The routes for probes, which show no key: health, readiness and version.
@@ -31,8 +31,8 @@ package struct SystemRoutes {
 }
 
 extension SystemRoutes {
-    package init(loop: EventLoop, store: any ProxyStore) {
-        obstacle = { loop.isRunning ? store.obstacle : "it is about to stop" }
+    package init(loop: EventLoop, store: any ProxyStore, door: ShardDoor) {
+        obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "it is about to stop" }
     }
 }
 
@@ -41,7 +41,7 @@ extension RouteDescription {
         .answer(200, "It does", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(200, "It does", .object(["status": .choice(["ready"])]))
-        .problem(503, "The store cannot be written, or has fallen behind.")
+        .problem(503, "The store cannot be written, or has fallen behind, or the daemon is about to stop.")
     fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
         .answer(200, "The version", SystemRoutes.VersionReport.self)
 }

@@ -47,6 +47,8 @@ package final class ProxyEngine {
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
     private var lastResolution: UInt64 = 0
     var withoutTCP = PlacesWithoutTCP()
+    /// The daemon is about to end: it begins no calls.
+    package internal(set) var isDraining = false
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
     /// What the upstream's name stands for, as far as it was looked up.

@@ -24,11 +24,11 @@ import Timekeeping
 /// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
-    private let log: Log
+    let log: Log
     private let settingsPath: String
     /// How many file descriptors the process may open, sockets included.
     private let descriptors: Int
-    private var settings: DaemonSettings
+    private(set) var settings: DaemonSettings
     private let store: any ProxyStore
     let door: ShardDoor
     private let shard: ProxyShard
@@ -44,12 +44,22 @@ package final class Daemon: @unchecked Sendable {
     private let tls: ListenerTLS
     private var control: ControlService?
     private var signals: [SignalWatch] = []
+    private let manager: ServiceManager?
+    private(set) var notices: ServiceNotices?
+    /// When the daemon ends at the latest, once it is told to.
+    var end: Instant?
+    var wasSignalled = false
 
     /// The SIP listeners, with the addresses that others reach them by.
     var listeners: [Listener] { bound.listeners }
 
-    package init(settings: DaemonSettings, path: String, log: Log) async throws(StartError) {
+    /// The `environment` says who manages this process, and which sockets it was given.
+    package init(
+        settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
+    ) async throws(StartError) {
         self.settings = settings
+        let process = ProcessDescriptors.owner
+        manager = ServiceManager(environment: environment, process: process)
         self.log = log
         settingsPath = path
         descriptors = ProcessDescriptors.raiseLimit()
@@ -64,6 +74,7 @@ package final class Daemon: @unchecked Sendable {
         } catch {
             throw StartError("no event loop: \(error)")
         }
+        loop.handover = SocketHandover(environment: environment, process: process)
         do throws(StoreError) {
             store = try SQLiteStore(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
             keys = APIKeyRing(try await store.keys().compactMap { APIKey($0) })
@@ -104,15 +115,15 @@ package final class Daemon: @unchecked Sendable {
 
     /// Runs until SIGTERM or SIGINT.
     package func run() async throws(StartError) {
-        let (log, listeners) = (log, listeners)
+        let (log, notices) = (log, notices)
+        let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
-            log.notice(
-                "started",
-                [
-                    .version: .text(Version.current),
-                    .listener: .text(
-                        listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")),
-                ])
+            log.notice("started", [.version: .text(Version.current), .listener: .text(listening)])
+            do throws(SystemError) {
+                try notices?.started(listening: listening)
+            } catch {
+                log.error("no watchdog", [.error: .described(error)])
+            }
         }
         do throws(SystemError) {
             try await loop.runOnThread(name: "sippushd")
@@ -122,11 +133,6 @@ package final class Daemon: @unchecked Sendable {
         }
         store.close()
         log.notice("stopped")
-    }
-
-    private func shutDown() async {
-        await door.ask(.everything) { engine, now in engine.stopped(now: now) }
-        loop.stop()
     }
 
     // MARK: Start
@@ -153,7 +159,17 @@ package final class Daemon: @unchecked Sendable {
         let operators = OperatorServices(
             door: door, store: store, push: push, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
-            figures: { [weak self] in self?.figures ?? CounterSet() })
+            figures: { [weak self] in self?.figures ?? CounterSet() },
+            drain: { [weak self] time in
+                // Whoever asks may be on any thread.
+                await withCheckedContinuation { asker in
+                    loop.post { [weak self] in
+                        loop.startTask { [weak self] _ in
+                            asker.resume(returning: await self?.drain(within: time) ?? 0)
+                        }
+                    }
+                }
+            })
         do {
             try store.start()
             push.start()
@@ -166,10 +182,10 @@ package final class Daemon: @unchecked Sendable {
             }
             signals = [
                 try SignalWatch(.terminate, on: loop) { [weak self] in
-                    loop.startTask { [weak self] _ in await self?.shutDown() }
+                    loop.startTask { [weak self] _ in await self?.endSignalled() }
                 },
                 try SignalWatch(.interrupt, on: loop) { [weak self] in
-                    loop.startTask { [weak self] _ in await self?.shutDown() }
+                    loop.startTask { [weak self] _ in await self?.endSignalled() }
                 },
                 try SignalWatch(.hangup, on: loop) { [weak self] in
                     loop.startTask { [weak self] _ in await self?.reload() }
@@ -190,8 +206,20 @@ package final class Daemon: @unchecked Sendable {
         }
         try api.listen()
         try admin.listen()
+        try checkHandover()
         let sockets = bound.sockets
+        notices = ServiceNotices(to: manager, on: loop, shard: shard)
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+    }
+
+    /// Each socket that was handed over must have been wanted, but for those that an earlier run has left: where it has
+    /// listened we need not.
+    private func checkHandover() throws(StartError) {
+        guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
+        let name = stray.name.isEmpty ? "" : " (\(stray.name))"
+        throw StartError(
+            "a socket was handed over that the settings do not name: \(stray.place)\(name); listen, api.listen, admin.listen and control must name addresses and files as the .socket unit does, 0.0.0.0 and [::] too"
+        )
     }
 
     /// The figures of all parts but the engine together.
@@ -219,6 +247,8 @@ package final class Daemon: @unchecked Sendable {
 
     /// Reads the settings again, on SIGHUP: takes over what may change, and logs what needs a restart.
     private func reload() async {
+        notices?.reloads()
+        defer { notices?.reloaded() }
         let changed: DaemonSettings
         do {
             changed = try DaemonSettings(contentsOf: settingsPath)

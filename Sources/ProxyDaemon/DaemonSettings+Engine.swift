@@ -69,6 +69,7 @@ extension DaemonSettings {
         call = other.call
         messages = other.messages
         log.level = other.log.level
+        shutdown = other.shutdown
         let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
         limits = other.limits
         (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)

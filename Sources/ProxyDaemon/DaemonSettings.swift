@@ -66,6 +66,7 @@ package struct DaemonSettings: SettingsGroup {
     package var admin = AdminSettings()
     package var log = LogSettings()
     package var limits = LimitSettings()
+    package var shutdown = ShutdownSettings()
 
     package init() {}
 
@@ -113,6 +114,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
         .group("limits", \.limits, "Limits that protect the daemon."),
+        .group("shutdown", \.shutdown, "How the daemon ends; docs/Operations.md, Restarts and upgrades."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import Collections
 package import Persistence
 package import ProxyCore
@@ -28,9 +29,14 @@ package actor ProxyShard {
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
+    /// Set when the daemon is about to end; others than the shard ask for it.
+    nonisolated let isDraining = Locked(false)
     /// The actions that are being run. The array is kept, so that its memory is used again.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
+    /// Whether the last question to ourselves was answered, and how many there were.
+    private var isAnswered = false
+    private var questions: UInt64 = 0
     /// What services told while actions were run, in that order. It enters the engine after them.
     private var waiting: [Arrival] = []
 
@@ -126,6 +132,32 @@ package actor ProxyShard {
         case .response: return .other
         case .unusable(let unusable): return unusable.reason == .contentLength ? .fatal : .other
         }
+    }
+
+    /// Asks the engine as a peer would, by a request that is read, judged and answered like any other.
+    ///
+    /// - Returns: whether it was answered.
+    package func answersItself() -> Bool {
+        questions &+= 1
+        // No socket has that number, so that the answer ends in `send`.
+        let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
+        let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
+        let question = """
+            OPTIONS sip:\(domain) SIP/2.0\r
+            Via: SIP/2.0/UDP sippushd.invalid;branch=z9hG4bKself\(questions)\r
+            Max-Forwards: 0\r
+            From: <sip:sippushd.invalid>;tag=self\r
+            To: <sip:\(domain)>\r
+            Call-ID: self\(questions)\r
+            CSeq: 1 OPTIONS\r
+            Content-Length: 0\r
+            \r
+
+            """
+        isAnswered = false
+        received(reader.read(Array(question.utf8).span, isStream: false), on: flow, now: loop.moment)
+        runActions()
+        return isAnswered
     }
 
     func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
@@ -274,7 +306,8 @@ package actor ProxyShard {
 
     private func send(_ bytes: [UInt8], on flow: Flow) {
         if flow.transport == .udp {
-            sockets[flow.listener]?.queue(bytes, to: flow.remote)
+            guard let socket = sockets[flow.listener] else { return isAnswered = true }
+            socket.queue(bytes, to: flow.remote)
         } else if !streams.send(bytes, on: flow) {
             // Told after the present actions, so that the engine is not entered while it is being served.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }

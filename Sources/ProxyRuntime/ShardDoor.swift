@@ -1,5 +1,6 @@
 package import Addressing
 package import ProxyCore
+import Reactor
 package import Registration
 package import Timekeeping
 
@@ -34,6 +35,20 @@ package struct ShardDoor: Sendable {
     ) async -> Answer {
         await shard(of: subject).enter(question)
     }
+
+    /// No calls are begun any more: the daemon is about to end.
+    ///
+    /// - Returns: how many are under way.
+    package func drain() async -> Int {
+        shard.isDraining.withLock { $0 = true }
+        return await ask(.everything) { engine, _ in
+            engine.drainBegins()
+            return engine.callsUnderWay
+        }
+    }
+
+    /// Whether ``drain()`` was called. From any thread.
+    package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
     /// Tells the engine of a device of a user, or of its removal; returns when that is on the disk, or refused.
     package func report(

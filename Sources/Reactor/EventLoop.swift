@@ -22,6 +22,8 @@ package final class EventLoop: @unchecked Sendable {
     private let state = Locked(State())
     /// What its plain streams share.
     private(set) lazy var streams = StreamShare()
+    /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
+    package var handover = SocketHandover()
 
     /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way
     /// limits how many there are, because an executor may not refuse a job.

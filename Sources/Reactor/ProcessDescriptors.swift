@@ -4,4 +4,7 @@ package enum ProcessDescriptors {
     ///
     /// - Returns: how many there may be from now on.
     package static func raiseLimit() -> Int { Int(clamping: System.raiseDescriptorLimit()) }
+
+    /// The number of this process, by which others say that they mean it.
+    package static var owner: Int32 { System.process }
 }

@@ -44,15 +44,22 @@ package final class StreamListener: @unchecked Sendable {
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         try self.init(
-            System.boundSocket(System.stream, to: endpoint), unixPath: nil, on: loop, tls: tls, limit: limit,
+            loop.handover.socket(System.stream, boundTo: endpoint), unixPath: nil, on: loop, tls: tls, limit: limit,
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a socket file that only this user may connect to. The file is removed with the listener.
+    /// Listens on a socket file that only this user may connect to. The file is removed with the listener that made it.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
+        if let handed = loop.handover.socket(boundTo: unixPath) {
+            // The file belongs to whoever made the socket.
+            try self.init(
+                handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
+                accepted: accepted)
+            return
+        }
         try self.init(
             System.boundUnixSocket(at: unixPath), unixPath: unixPath, on: loop, tls: nil, limit: limit,
             connectionLimits: connectionLimits, accepted: accepted)

@@ -192,6 +192,8 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
+    static var process: Int32 { getpid() }
+
     static var allowsDumps: Bool { process_is_dumpable() != 0 }
 }
 

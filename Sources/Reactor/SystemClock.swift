@@ -15,6 +15,12 @@ package enum SystemClock {
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
     }
 
+    /// As service managers count (sd_notify(3), `MONOTONIC_USEC`).
+    package static var monotonicMicroseconds: Int64 {
+        let (seconds, nanoseconds) = read(CLOCK_MONOTONIC)
+        return seconds &* 1_000_000 &+ nanoseconds / 1000
+    }
+
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
         // Fails only for a clock the kernel does not have; both are older than any kernel Swift runs on.

@@ -53,7 +53,7 @@ package final class UDPSocket: @unchecked Sendable {
         loop.checkThread()
         self.loop = loop
         flushTimer = try LoopEvent(loop: loop, number: -1, flags: 0)
-        let descriptor = try System.boundSocket(System.datagram, to: endpoint)
+        let descriptor = try loop.handover.socket(System.datagram, boundTo: endpoint)
         local = System.localEndpoint(descriptor.number) ?? endpoint
         batch = DatagramBatch(slot: datagramLimit)
         queue = DatagramQueue(capacity: queueLimit)

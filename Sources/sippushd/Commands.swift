@@ -3,6 +3,7 @@ let commands: [Command] = [
     serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
     userPasswordCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
+    drainCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,

@@ -21,7 +21,9 @@ let serveCommand = Command(
     }
     let log = Log(level: settings.log.level, format: format, sink: StandardErrorSink()) { SystemClock.moment.date }
     do throws(StartError) {
-        let daemon = try await Daemon(settings: settings, path: invocation.configPath, log: log)
+        let daemon = try await Daemon(
+            settings: settings, path: invocation.configPath, log: log,
+            environment: ProcessInfo.processInfo.environment)
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
         }

@@ -137,6 +137,8 @@ class Daemon:
         self.lock = threading.Lock()
         self.pbx = None
         self.authority = None
+        # What stands in systemd's place, if anything does.
+        self.manager = None
         if edge:
             self.tls_port, self.ws_port, self.wss_port = (suite.free_port() for _ in range(3))
             self.authority = Authority(os.path.join(self.folder, "pki"))
@@ -199,10 +201,10 @@ class Daemon:
 
     def launch(self):
         offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
-        log = open(self.log_path, "ab")
-        self.process = subprocess.Popen([self.suite.program, "serve", "--config", self.config, "--log-format", "text"],
-                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        log.close()
+        more = self.manager.launch() if self.manager else {}
+        command = more.pop("before", []) + [self.suite.program, "serve", "--config", self.config, "--log-format", "text"]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
         limit = time.monotonic() + 30
         while time.monotonic() < limit:
             if " notice started" in self.log()[offset:]:

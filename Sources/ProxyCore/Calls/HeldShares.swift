@@ -33,7 +33,8 @@ struct HeldShares: ~Copyable, Sendable {
         fileprivate var second: UInt32?
     }
 
-    /// Bytes of all requests that are held.
+    /// INVITEs without a final response, and the bytes of all requests that are held.
+    private(set) var calls = 0
     private(set) var bytes = 0
     /// Those that hold anything.
     private var shares = PlacedTable<Account, Share>(empty: Share())
@@ -42,6 +43,7 @@ struct HeldShares: ~Copyable, Sendable {
 
     /// Of two accounts at most: whoever calls, and whoever is called.
     mutating func take(_ share: Share, for accounts: [Account]) -> Claim {
+        calls += share.calls
         bytes += share.bytes
         var claim = Claim()
         for account in accounts {
@@ -54,6 +56,7 @@ struct HeldShares: ~Copyable, Sendable {
     }
 
     mutating func giveBack(_ share: Share, of claim: Claim) {
+        calls -= share.calls
         bytes -= share.bytes
         giveBack(share, at: claim.first)
         giveBack(share, at: claim.second)

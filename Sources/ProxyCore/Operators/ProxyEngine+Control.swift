@@ -55,6 +55,12 @@ extension ProxyEngine {
         return true
     }
 
+    /// INVITEs that wait for their final response, in both directions.
+    package var callsUnderWay: Int { calls.shares.calls }
+
+    /// The daemon is about to end: INVITEs that begin a call get 503 from now on, and all else is served.
+    package func drainBegins() { isDraining = true }
+
     /// The devices of a user as a call would find them.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)

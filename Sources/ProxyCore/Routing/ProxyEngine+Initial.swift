@@ -22,6 +22,10 @@ extension ProxyEngine {
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
+        guard !isDraining || request.method != .invite else {
+            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            return
+        }
         if incoming.isTrusted {
             // Its Route is followed, and there may be no protected hop (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {

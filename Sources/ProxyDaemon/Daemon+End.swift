@@ -1,0 +1,51 @@
+import ProxyCore
+import ProxyRuntime
+import Reactor
+import Telemetry
+import Timekeeping
+
+/// How the daemon ends.
+extension Daemon {
+    /// A first signal gives calls that wait or ring some time to end, a second one gives none.
+    func endSignalled() async {
+        let time = settings.shutdown.drainTime
+        guard !wasSignalled, time > .zero else { return await stop() }
+        wasSignalled = true
+        _ = await drain(within: time)
+    }
+
+    /// Begins no more calls, and ends when those that wait or ring have ended, or after that time. A second call can only
+    /// shorten it.
+    ///
+    /// - Returns: how many calls are under way.
+    func drain(within time: Duration) async -> Int {
+        let (calls, isFirst) = (await door.drain(), end == nil)
+        end = min(end ?? .distantFuture, loop.now + time)
+        if isFirst {
+            if calls > 0, time > .zero { log.notice("ends when its calls have ended", [.count: .number(calls)]) }
+            loop.startTask { [self] _ in await endWhenDrained() }
+        }
+        return calls
+    }
+
+    private func endWhenDrained() async {
+        var calls = 0
+        repeat {
+            calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
+            notices?.drains(calls)
+            guard let end, end > loop.now else { break }
+            // Also after the last call, so that what ended it has left.
+            do { try await loop.pause(Self.drainPause) } catch { break }
+        } while calls > 0
+        if calls > 0 { log.notice("ends while calls wait or ring", [.count: .number(calls)]) }
+        await stop()
+    }
+
+    private static let drainPause: Duration = .milliseconds(100)
+
+    private func stop() async {
+        notices?.stops()
+        await door.ask(.everything) { engine, now in engine.stopped(now: now) }
+        loop.stop()
+    }
+}

@@ -1,0 +1,148 @@
+package import Addressing
+import CEvent
+import Glibc
+
+/// Sockets that outlive the process: those that systemd has opened for it or kept from its last run, and those that it
+/// opens itself and may leave to systemd for the next.
+///
+/// Whoever binds an address on the loop gets the socket that was handed over for it, so that while the program is started
+/// anew nobody is refused: connections and datagrams wait in the kernel. The protocol is a few variables
+/// (sd_listen_fds(3)), for which no library is needed.
+///
+/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
+package final class SocketHandover: @unchecked Sendable {
+    /// What a socket is for.
+    package enum Place: Hashable, CustomStringConvertible, Sendable {
+        case datagrams(Endpoint)
+        case stream(Endpoint)
+        case unix(String)
+        /// Something that this program has no use for, in words.
+        case other(String)
+
+        package var description: String {
+            switch self {
+            case .datagrams(let endpoint): "udp \(endpoint)"
+            case .stream(let endpoint): "tcp \(endpoint)"
+            case .unix(let path): path
+            case .other(let words): words
+            }
+        }
+    }
+
+    /// A socket that was handed over and that nobody has taken.
+    package struct Unclaimed: Sendable {
+        package let place: Place
+        /// The name that it was handed over under.
+        package let name: String
+        /// Whether this program has left it itself.
+        package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
+    }
+
+    private struct Socket {
+        let place: Place
+        let name: String
+        let number: Int32
+    }
+
+    private var waiting: [Socket] = []
+    /// The sockets that were opened in this run, which the next one can use, by the names that they are left under.
+    private(set) package var opened: [(name: String, descriptor: Int32)] = []
+
+    fileprivate static let prefix = "sippushd-"
+    /// The first descriptor that is handed over (SD_LISTEN_FDS_START).
+    private static let first: Int32 = 3
+    /// More than anybody listens on: a number beyond is a mistake.
+    private static let limit = 1024
+
+    package init() {}
+
+    /// Takes what the variables say; nothing when they are meant for another process.
+    ///
+    /// - Parameters:
+    ///   - environment: the variables of the process.
+    ///   - process: its number.
+    ///   - first: the first descriptor, for tests.
+    package init(environment: [String: String], process: Int32, first: Int32? = nil) {
+        guard let meant = environment["LISTEN_PID"].flatMap({ Int32($0) }), meant == process,
+            let count = environment["LISTEN_FDS"].flatMap({ Int($0) }), 0...Self.limit ~= count
+        else { return }
+        let names = (environment["LISTEN_FDNAMES"] ?? "").split(separator: ":", omittingEmptySubsequences: false)
+        for index in 0..<count {
+            let number = (first ?? Self.first) + Int32(truncatingIfNeeded: index)
+            let place = System.place(of: number)
+            guard let place else { continue }
+            waiting.append(Socket(place: place, name: index < names.count ? String(names[index]) : "", number: number))
+        }
+    }
+
+    deinit {
+        for socket in waiting { System.close(socket.number) }
+    }
+
+    /// What nobody has taken; it is closed with this object.
+    package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
+
+    // MARK: For those who bind
+
+    /// The socket that was handed over for a place, or a new one.
+    func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
+        let isStream = kind == System.stream
+        if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
+        let descriptor = try System.boundSocket(kind, to: endpoint)
+        let place = System.localEndpoint(descriptor.number) ?? endpoint
+        let words = "\(isStream ? "tcp" : "udp")-\(place)"
+        // A name may hold no colon.
+        opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
+        return descriptor
+    }
+
+    /// The socket that was handed over for a file.
+    func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
+
+    private func take(_ place: Place) -> Int32? {
+        guard let index = waiting.firstIndex(where: { $0.place == place }) else { return nil }
+        return waiting.remove(at: index).number
+    }
+}
+
+extension System {
+    /// What a descriptor that was handed over is, made as this module's own are; `nil` when there is none of that number.
+    fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
+        guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
+        let flags = fcntl(number, F_GETFL)
+        guard flags >= 0, fcntl(number, F_SETFL, flags | O_NONBLOCK) == 0,
+            let kind = try? option(number, SOL_SOCKET, SO_TYPE), kind == stream || kind == datagram
+        else { return .other("descriptor \(number), which is no stream or datagram socket") }
+        let isListening = (try? option(number, SOL_SOCKET, SO_ACCEPTCONN)) == 1
+        guard let endpoint = localEndpoint(number) else {
+            guard kind == stream, isListening, let path = unixPath(of: number) else {
+                return .other("descriptor \(number), which is no socket to listen on")
+            }
+            return .unix(path)
+        }
+        guard !takesBoth(number, at: endpoint) else {
+            return .other("\(endpoint), which takes IPv4 as well (its unit needs BindIPv6Only=ipv6-only)")
+        }
+        guard kind == stream else { return .datagrams(endpoint) }
+        guard isListening else { return .other("a connection to \(endpoint)") }
+        return .stream(endpoint)
+    }
+
+    /// Whether a socket for IPv6 takes IPv4 as well.
+    private static func takesBoth(_ number: Int32, at endpoint: Endpoint) -> Bool {
+        endpoint.address.isUnspecified && !endpoint.address.isV4
+            && (try? option(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY)) == 0
+    }
+
+    private static func unixPath(of descriptor: Int32) -> String? {
+        var address = sockaddr_un()
+        var length = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let result = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            let raw = UnsafeMutableRawPointer(pointer)
+            return unsafe getsockname(descriptor, raw.assumingMemoryBound(to: sockaddr.self), &length)
+        }
+        guard result == 0, address.sun_family == sa_family_t(AF_UNIX) else { return nil }
+        let bytes = unsafe withUnsafeBytes(of: &address.sun_path) { unsafe Array($0.prefix { $0 != 0 }) }
+        return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+    }
+}
