@@ -3,7 +3,7 @@
 the push sandbox has taken and decrypted reaches the page's service worker over the browser's debugging protocol.
 
 It finds its way by the variables PHONE_... that README.md tells of, and prints what the page writes to its console. SIGTERM
-ends it, with 0 if the page has had its call.
+ends it, with 0 if the page has said all.
 """
 
 import fcntl
@@ -20,8 +20,9 @@ import time
 import urllib.parse
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page")
-LAST_WORDS = "the call is over"
-# How long the page may take to say them when the caller has heard of the end already.
+# What the page says at last, if PHONE_LAST does not tell otherwise.
+LAST_WORDS = os.environ.get("PHONE_LAST", "the call is over")
+# How long the page may take to say them when everything else is over.
 PATIENCE = 2
 
 
@@ -165,11 +166,11 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: ending.append(time.monotonic()))
     sandbox = Sandbox(phone["sandbox"], phone["token"])
     origin = serve_page(sandbox)
-    account = {name: phone[name] for name in ("user", "domain", "password")} | {"server": "wss://" + phone["web"]}
+    account = {name: phone[name] for name in ("user", "domain", "password", "stays") if name in phone} | {"server": "wss://" + phone["web"]}
     browser = Browser(phone["home"], key_digest(phone["authority"]))
     browser.open(f"{origin}/?{urllib.parse.urlencode(account)}")
-    registration, has_had_call = None, False
-    while not ending or not has_had_call and time.monotonic() < ending[0] + PATIENCE:
+    registration, has_said_all = None, False
+    while not ending or not has_said_all and time.monotonic() < ending[0] + PATIENCE:
         for event in browser.next_events(0.02):
             parameters = event.get("params", {})
             match event.get("method"):
@@ -178,7 +179,7 @@ def main():
                         registration = known["registrationId"]
                 case "Runtime.consoleAPICalled":
                     words = " ".join(str(word.get("value")) for word in parameters["args"])
-                    has_had_call = has_had_call or words == LAST_WORDS
+                    has_said_all = has_said_all or words == LAST_WORDS
                     print(words, flush=True)
                 case "Runtime.exceptionThrown":
                     thrown = parameters["exceptionDetails"]
@@ -187,7 +188,7 @@ def main():
             for text in sandbox.new_pushes():
                 browser.order("ServiceWorker.deliverPushMessage", origin=origin, registrationId=registration, data=text)
     browser.close()
-    sys.exit(0 if has_had_call else "the page has had no call")
+    sys.exit(0 if has_said_all else f"the page has not said: {LAST_WORDS}")
 
 
 main()

@@ -1,5 +1,5 @@
 // What the phone does: it registers with a web push subscription, hangs up its connection, and comes back when it is pushed.
-// Its account stands in the page's address.
+// Its account stands in the page's address. One that stays keeps its first connection, and is called on that.
 import { Line } from "./sip.js";
 
 const account = Object.fromEntries(new URLSearchParams(location.search));
@@ -14,8 +14,9 @@ async function subscribeAndRegister() {
     if (!key) throw new Error("the daemon names no key for web push");
     const subscription = await subscribe(key);
     const push = `;pn-provider=webpush;pn-prid=${subscription.endpoint};pn-param=${subscription.p256dh}.${subscription.auth}`;
+    if (account.stays) answer(line);
     await line.register(push);
-    await line.close();
+    if (!account.stays) await line.close();
     return push;
 }
 
@@ -28,19 +29,23 @@ async function subscribe(key) {
 
 async function comeBack(push) {
     const line = await Line.open(account);
+    answer(line);
+    await line.register(push);
+    console.log("the page is back");
+}
+
+function answer(line) {
     line.onCall = () => console.log("the phone rings");
     line.onTalk = () => console.log("the call is answered");
     line.onEnd = () => console.log("the call is over");
-    await line.register(push);
-    console.log("the page is back");
 }
 
 let parameters;
 navigator.serviceWorker.addEventListener("message", ({ data }) => {
     console.log(`a push of type ${data?.type}`);
-    if (data?.type === "invite") comeBack(parameters);
+    if (data?.type === "invite" && !account.stays) comeBack(parameters);
 });
 await navigator.serviceWorker.register("worker.js");
 await navigator.serviceWorker.ready;
 parameters = await subscribeAndRegister();
-console.log("the page sleeps");
+console.log(account.stays ? "the page stays" : "the page sleeps");
