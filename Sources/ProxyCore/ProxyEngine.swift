@@ -42,6 +42,9 @@ package final class ProxyEngine {
     package internal(set) var enabledProviders: Set<PushProvider>
     /// When flows last showed life; `nil` when the settings do not ask for it.
     var life: FlowLife?
+    /// Flows over UDP that must show life, and whether a timer waits for the next that may not have.
+    var flowTimers = FlowTimers()
+    var isWaitingForFlows = false
     var timers = DeadlineQueue<EngineTimer>()
 
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
@@ -125,7 +128,9 @@ package final class ProxyEngine {
 
     /// Takes a binding from the store at start-up; false when its row is to be deleted.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        registrar.restore(row, now: now)
+        guard registrar.restore(row, now: now) else { return false }
+        if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
+        return true
     }
 
     /// Called once, after ``restore(_:now:)`` of all bindings.
@@ -184,6 +189,7 @@ package final class ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
+            case .flowTimersDue: flowTimersDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             }
@@ -316,6 +322,8 @@ enum EngineTimer: Sendable {
     case messageDue(UInt64)
     /// Contacts that end soon are looked for.
     case refreshWalkDue
+    /// A flow may have shown no life for as long as it should.
+    case flowTimersDue
     /// Nothing may have come back for a request: that of the call at that place, if it is still this one.
     case silence(place: UInt32, ForkID)
 }

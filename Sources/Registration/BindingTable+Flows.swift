@@ -36,6 +36,17 @@ extension BindingTable {
         self[slot].marks.insert(.hasFailed)
     }
 
+    /// Something has come by this binding's flow after all.
+    package mutating func flowRevived(_ binding: DeviceID) {
+        guard let slot = slot(of: binding) else { return }
+        self[slot].marks.remove(.hasFailed)
+    }
+
+    /// Whether the binding is one of perhaps several flows to its device.
+    package func isFlow(_ binding: DeviceID) -> Bool {
+        slot(of: binding).map { self[$0].marks.contains(.isFlow) } ?? false
+    }
+
     /// The bindings of the same device, this one among them, oldest first.
     func flowSlots(besides slot: UInt32) -> [UInt32] {
         guard let own = registrationFlow(at: slot) else { return [slot] }

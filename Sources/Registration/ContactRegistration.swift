@@ -211,7 +211,8 @@ struct ContactRegistration {
         plan.echoed.append(id)
         if contact.flow != nil {
             plan.isOutbound = true
-            plan.flowTimer = settings.flowTimerSeconds
+            // Behind an edge it is the edge that hears the phone.
+            if plan.path.isEmpty { plan.flowTimer = settings.flowTimerSeconds }
         }
         if let match = contact.match, isBookkeeping(content, on: stored[match]) {
             plan.bookkeeping.append(id)

@@ -37,7 +37,7 @@ package final class RegisterPlan {
     /// A flow of RFC 5626 was registered.
     package internal(set) var isOutbound = false
     /// How often the phone shall send something on that flow, in seconds.
-    var flowTimer: UInt32?
+    package internal(set) var flowTimer: UInt32?
     /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
     var announcedPURR: DeviceID?
     /// The client wants to know the GRUUs of its contacts (RFC 5627).

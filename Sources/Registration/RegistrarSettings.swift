@@ -88,8 +88,9 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
             "Tell phones with several flows (RFC 5626) to send something on each at least this often (Flow-Timer). A "
-                + "connection on which nothing has come for ten seconds more is closed, and the phone is woken by a push. "
-                + "0s: do not tell them, and wait for the connection to end."),
+                + "connection on which nothing has come for ten seconds more is closed; over UDP the flow is tried last then. "
+                + "When none is left, the phone is woken by a push. 0s: do not tell them, and wait for the connection to "
+                + "end."),
     ]
 
     package func complaints() -> [SettingComplaint] {

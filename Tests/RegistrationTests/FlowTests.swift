@@ -107,6 +107,10 @@ struct FlowTests {
         registrar.settings.flowTimer = .seconds(120)
         #expect(try refresh(3) == ["120"])
         #expect(try registrar.register(PhoneContact.fcm("other"), callID: "x").values("Flow-Timer") == [])
+        // An edge hears what its phones send, and we do not.
+        let behind = ["Via: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKp", "Path: <sip:tok@edge.test;lr;ob>"]
+        let edge = try registrar.register(Self.flow(3), callID: "three", headers: Self.outbound + behind)
+        #expect(edge.values("Require") == ["outbound"] && edge.values("Flow-Timer") == [])
     }
 
     // MARK: What is refused

@@ -24,6 +24,7 @@ extension ProxyEngine {
     /// address is not the phone that registered until it has done so.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
         life?.noted(on: flow, now: now.instant)
+        showedLife(on: flow, now: now)
         guard !calls.devices.watchesNothing else { return }
         for device in calls.devices.waiting(on: flow) {
             for call in calls.devices.calls(of: device) {

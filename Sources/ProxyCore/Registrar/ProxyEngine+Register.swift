@@ -137,9 +137,7 @@ extension ProxyEngine {
         counters.count(.registerAccepted)
         // Where nobody has to prove himself, a contact is all the proof there is.
         if !settings.authenticates { noteProved(incoming.flow) }
-        if plan.isOutbound, incoming.flow.isConnection, settings.registrar.flowTimer > .zero {
-            act(.expectLife(incoming.flow, every: settings.registrar.flowTimer))
-        }
+        if plan.flowTimer != nil { toldFlowTimer(plan.refreshed, on: incoming.flow, now: now) }
         if let server = incoming.server {
             let answer = incoming.response(.ok, toTag: tags.next(), reserving: 896) { out in
                 registrar.appendOKFields(for: plan, now: now, to: &out) { [functions] in

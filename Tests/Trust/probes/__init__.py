@@ -31,6 +31,8 @@ STAGES = {
     },
     # TLS and WebSocket beside the others.
     "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
+    # Phones are asked to show life, and to refresh what ends soon.
+    "lively": {"settings": {"registrar": {"flow-timer": "3s", "refresh-push": "180s"}}},
     # Calls whose dialog tokens end soon.
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }

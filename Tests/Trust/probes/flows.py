@@ -1,5 +1,8 @@
 """T26 and T27: phones with several flows, requests for one device, and those that wake a phone inside a call."""
 
+import concurrent.futures
+import copy
+import os
 import re
 import time
 import uuid
@@ -93,6 +96,122 @@ def asleep(t):
     device.register(3, back, expires=0, cseq=9)
     caller, request = call(t, device.name)
     check(caller.response(request.call_id, "INVITE").status == 480, "a phone that has signed out is called")
+
+
+@probe("T26.1", "ten-flows-at-once", "digest")
+def ten(t):
+    """They register at the same moment, end at the same moment and come back so: one device, one INVITE, one push."""
+    device = Device(t, fresh("ten"))
+
+    def at_once(what, some):
+        with concurrent.futures.ThreadPoolExecutor(len(some)) as pool:
+            return list(pool.map(what, some))
+
+    def register(number):
+        agent = t.stream()
+        # Each with an answer of its own.
+        own = copy.copy(device)
+        own.registered(number, agent=agent)
+        return agent
+
+    def invited(agents, request):
+        """Who got it; they are busy."""
+        time.sleep(0.7)
+        got = [(agent, agent.request("INVITE", request.call_id, 0.01)) for agent in agents]
+        for agent, invite in got:
+            if invite:
+                agent.respond(invite, 486, tag="b")
+        return [agent for agent, invite in got if invite]
+
+    agents = at_once(register, range(1, 11))
+    answer = register_again(device, 10, agents[9])
+    check(len(answer.all("contact")) == 10, f"{len(answer.all('contact'))} contacts")
+    caller, request = call(t, device.name)
+    check(t.suite.provider.wait(device.token), "control: no push")
+    check(not invited(agents, request), "a phone that shall be woken is called before it is there")
+    register_again(device, 4, agents[3])
+    check(invited(agents, request) == [agents[3]], "the call is not where the phone has registered last")
+    check(caller.response(request.call_id, "INVITE").status == 486, "control: the call does not end")
+    at_once(lambda agent: agent.reset(), agents)
+    time.sleep(0.3)
+    caller, request = call(t, device.name)
+    check(t.suite.provider.wait(device.token, 2), "no push when all flows have ended")
+    agents = at_once(register, range(1, 11))
+    got = invited(agents, request)
+    check(len(got) == 1, f"{len(got)} of the ten flows got the INVITE")
+    check(len(t.suite.provider.of(device.token)) == 2, f"{len(t.suite.provider.of(device.token))} pushes for two calls")
+
+
+def register_again(device, number, agent):
+    device.registered(number, agent=agent)
+    return device.answer
+
+
+@probe("T26.4", "flow-timer", "lively")
+def flow_timer(t):
+    """registrar.flow-timer is 3 s: a connection with a flow is closed after ten more, and no other."""
+    device = Device(t)
+    busy, silent = device.registered(1), device.registered(2)
+    begin = time.monotonic()
+    check(device.answer.get("flow-timer") == "3", f"the 200 says {device.answer.get('flow-timer')}")
+    plain = t.stream()
+    t.registered(plain)
+    while not silent.closed and time.monotonic() < begin + 18:
+        busy.send(b"\r\n\r\n")
+        silent.wait_closed(1.5)
+    took = time.monotonic() - begin
+    check(silent.closed and took > 12, f"the silent connection is {'closed' if silent.closed else 'open'} after {took:.1f} s")
+    check(not busy.closed, "a connection with keep-alives is closed")
+    check(not plain.closed, "one without a flow is closed")
+    caller, request = call(t, device.name)
+    rings(busy, request, "on the flow that is left")
+    return f"after {took:.0f} s"
+
+
+@probe("T26.4", "flow-timer-udp", "lively")
+def flow_timer_udp(t):
+    """Over UDP nothing is closed: the flow that is silent is not called before the other is, until it shows life."""
+    device = Device(t)
+    busy, silent = device.registered(1), device.registered(2, agent=t.phone())
+
+    def called(expected, other, what):
+        caller, request = call(t, device.name)
+        invite = rings(expected, request, what)
+        check(not other.request("INVITE", request.call_id, 0.7), f"the other flow got it, too: {what}")
+        expected.respond(invite, 486, tag="b")
+        check(caller.response(request.call_id, "INVITE").status == 486, "control: the call does not end")
+
+    called(silent, busy, "on the flow that registered last")
+    begin = time.monotonic()
+    while time.monotonic() < begin + 14.5:
+        busy.send(b"\r\n\r\n")
+        time.sleep(1.5)
+    called(busy, silent, "on the flow that is alive")
+    silent.send(b"\0\1\0\0\x21\x12\xa4\x42" + os.urandom(12))
+    time.sleep(0.3)
+    called(silent, busy, "on the flow that shows life again")
+
+
+@probe("T22.7", "refresh-push", "lively")
+def refresh_push(t):
+    """registrar.refresh-push is 180 s: a phone whose time is nearly over is woken once, and nobody else."""
+    asleep, in_time, later = fresh("asleep"), fresh("intime"), fresh("later")
+    t.registered(t.phone(), params=pushed(asleep), expires=184)
+    phone = t.phone()
+    name, password = t.registered(phone, params=pushed(in_time), expires=184, call_id="refresh@" + in_time)
+    again = phone.register(name, password, params=pushed(in_time), call_id="refresh@" + in_time, cseq=9)
+    check(again and again.status == 200, f"control: {again}")
+    t.registered(t.phone(), params=pushed(later))
+    begin = time.monotonic()
+    check(not t.suite.provider.wait(asleep, timeout=2.5), "the phone is woken before its time")
+    check(t.suite.provider.wait(asleep, timeout=30), "the phone is not woken")
+    took = time.monotonic() - begin
+    push = t.suite.provider.of(asleep)[0]
+    check(push.get("data", {}).get("type") != "invite", f"the push is one for a call: {push}")
+    check(not t.suite.provider.wait(asleep, 2, timeout=10), "it is woken twice for one end")
+    for token, who in ((in_time, "that has refreshed"), (later, "that has time")):
+        check(not t.suite.provider.of(token), f"a phone {who} is woken")
+    return f"after {took:.0f} s"
 
 
 @probe("T26.2", "first-hop-without-flows", "direct")

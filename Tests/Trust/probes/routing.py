@@ -1,7 +1,8 @@
-"""T9.1 to T9.5 and T9.9: where a request may go."""
+"""T9.1 to T9.5, T9.9 and T9.10: where a request may go."""
 
 import time
 
+from daemon import Daemon
 from sip import Dialog, Listener, Phone, Stream, credentials, fresh
 from suite import check, probe
 
@@ -385,6 +386,46 @@ def sips(t):
     check(invite, "control: sip: does not arrive")
     phone.respond(invite, 486, tag="b")
     return f"sips: from the PBX is {warned} times 480 with a Warning, and never sent over UDP"
+
+
+@probe("T9.10", "connection-reuse")
+def reuse(t):
+    """A PBX that says alias gets our calls by the connection it has opened; who is not trusted gets none by saying so."""
+    pbx = t.own(Listener(t.address(trusted=True), t.suite.free_port()))
+    place = f"{pbx.host}:{pbx.port}"
+    daemon = t.daemon = Daemon("alias", t.suite, {"upstream": f"sip:{place};transport=tcp"})
+    t.suite.daemons["alias"] = daemon.start()
+    phone = t.phone()
+    name, password = t.registered(phone)
+
+    def says_alias(stream):
+        request = stream.make("OPTIONS", "sip:example.net")
+        request.set("Via", f"SIP/2.0/TCP {place};branch={fresh('z9hG4bK')};alias")
+        answer = stream.exchange(request)
+        check(answer and answer.status == 200, f"control: {answer}")
+
+    def called():
+        request = phone.make("INVITE", "sip:700@example.net", name)
+        answer = phone.exchange(request)
+        check(answer and answer.status == 407, f"control: {answer}")
+        phone.send(request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri)))
+        return request
+
+    trunk, stranger = t.stream(host=pbx.host), t.stream()
+    says_alias(stranger)
+    says_alias(trunk)
+    request = called()
+    invite = trunk.request("INVITE", request.call_id)
+    check(invite, "the call is not on the connection that the PBX has opened")
+    check(not pbx.streams, "a connection was made all the same")
+    trunk.respond(invite, 486, tag="pbx")
+    check(phone.response(request.call_id, "INVITE").status == 486, "control: the call does not end")
+    trunk.close()
+    time.sleep(0.3)
+    says_alias(stranger)
+    request = called()
+    check(pbx.request("INVITE", request.call_id), "no call by a connection of our own when that has ended")
+    check(not stranger.history or not stranger.request("INVITE", request.call_id, 0.3), "a stranger has got the PBX's call")
 
 
 @probe("T9.9", "sips-upstream", "digest")

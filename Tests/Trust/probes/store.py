@@ -14,7 +14,8 @@ from daemon import Daemon, PUSHES
 from sip import Dialog, fresh
 from suite import Skipped, check, probe
 from .dialog import Call, outgoing, works
-from .wake import pushed
+from .flows import Device
+from .wake import call, pushed
 
 
 def own_daemon(t, name, pbx=None, **settings):
@@ -132,6 +133,29 @@ def missed(t):
     daemon.launch()
     check(counted(slow) == (5, 5), f"of 5 contacts and calls from half a second before kill -9 {counted(slow)} are left")
     return f"kill -9: all 20 contacts and 15 calls that were not of the last moment are kept, and of that {calls} of 5"
+
+
+@probe("T21.1", "flows-over-kill")
+def flows(t):
+    """kill -9 with a phone that has several flows: after the start it is one device still, woken by one push."""
+    daemon = own_daemon(t, "flows").start()
+    for make in (t.stream, t.phone):
+        device = Device(t, fresh("flows"))
+        for number in (1, 2, 3):
+            device.registered(number, agent=make())
+        daemon.kill()
+        daemon.launch()
+        listed = json.loads(daemon.admin("GET", f"/v1/users/{device.name}@example.net/devices")[1])
+        check(len(listed) == 1, f"the phone is {len(listed)} devices after kill -9")
+        caller, request = call(t, device.name)
+        check(t.suite.provider.wait(device.token), "no push after kill -9")
+        agents = {number: device.registered(number, agent=make()) for number in (2, 3, 1)}
+        time.sleep(0.7)
+        got = [number for number, agent in agents.items() if agent.request("INVITE", request.call_id, 0.01)]
+        check(got == [2], f"the INVITE is on the flows {got}, and 2 was the first to register")
+        check(len(t.suite.provider.of(device.token)) == 1, f"{len(t.suite.provider.of(device.token))} pushes for one device")
+        check(len(device.answer.all("contact")) == 3, f"{len(device.answer.all('contact'))} contacts after all have come back")
+        caller.send(caller.cancel(request))
 
 
 @probe("T21.2", "second-daemon")

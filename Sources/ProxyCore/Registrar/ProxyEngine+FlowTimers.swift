@@ -1,0 +1,59 @@
+import Addressing
+import Registration
+import Telemetry
+import Timekeeping
+
+/// What becomes of flows whose phones were told by Flow-Timer how often to show life (RFC 5626 section 4.4).
+extension ProxyEngine {
+    /// A phone was told. Its connection is closed by the runtime when nothing comes; UDP has none, so what counts there is kept
+    /// here.
+    func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
+        let pause = settings.registrar.flowTimer
+        guard pause > .zero else { return }
+        if flow.isConnection { return act(.expectLife(flow, every: pause)) }
+        guard !flow.transport.isReliable else { return }
+        for binding in bindings {
+            flowTimers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
+        }
+        armFlowTimers()
+    }
+
+    /// A keep-alive, a request or a response came on the flow. Where none was told of a timer, this costs nothing.
+    func showedLife(on flow: Flow, now: Moment) {
+        guard !flowTimers.isEmpty else { return }
+        let span = settings.registrar.flowTimer + Self.flowGrace
+        for binding in flowTimers.heard(flow, span: span, now: now.instant) {
+            registrar.bindings.flowRevived(binding)
+            armFlowTimers()
+        }
+    }
+
+    /// How much longer than it was told a phone may take: a keep-alive may be lost, and is sent again.
+    private static let flowGrace: Duration = .seconds(10)
+
+    private func armFlowTimers() {
+        guard !isWaitingForFlows, let next = flowTimers.nextDeadline else { return }
+        isWaitingForFlows = true
+        _ = timers.schedule(.flowTimersDue, at: next)
+    }
+
+    /// What fell silent is tried last, after the other flows of its phone, or the phone is woken by a push.
+    func flowTimersDue(now: Moment) {
+        isWaitingForFlows = false
+        let pause = settings.registrar.flowTimer
+        // The setting was taken back: nobody is asked for anything any more.
+        guard pause > .zero else { return flowTimers = FlowTimers() }
+        for _ in 0..<Self.flowBatch {
+            let silent = flowTimers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) { binding, flow in
+                registrar.bindings.binding(binding)?.flow == flow
+            }
+            guard let (flow, bindings) = silent else { break }
+            for binding in bindings { registrar.bindings.flowFailed(binding) }
+            log.info("flow is silent", [.source: .described(flow.remote), .device: .described(bindings[0])])
+        }
+        armFlowTimers()
+    }
+
+    /// How many are told of in one go, so that a crowd that falls silent together does not hold up calls.
+    private static let flowBatch = 500
+}
