@@ -11,11 +11,15 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 /* glibc shows these only to _GNU_SOURCE, which Swift's importer does not define; the layout is the kernel's. */
 struct batch_message {
@@ -27,6 +31,19 @@ int batch_receive(int fd, struct batch_message *messages, unsigned int count, in
 int batch_send(int fd, struct batch_message *messages, unsigned int count, int flags) __asm__("sendmmsg");
 int stream_accept(int fd, struct sockaddr *address, socklen_t *length, int flags) __asm__("accept4");
 int thread_set_name(pthread_t thread, const char *name) __asm__("pthread_setname_np");
+
+/* sched_setattr(2) for the calling thread, which keeps its niceness: how long its turns on a processor are. glibc has no
+   function for it, and the structure is the kernel's (linux/sched/types.h). */
+static inline long thread_set_turn(uint64_t nanoseconds) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t niceness;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attributes = { sizeof attributes, 0, 0, getpriority(PRIO_PROCESS, 0), 0, nanoseconds, 0, 0 };
+    return syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 /* prctl takes a variable number of arguments, which Swift cannot pass. */
 static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DUMPABLE, is_dumpable, 0, 0, 0); }

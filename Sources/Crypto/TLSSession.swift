@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// The TLS state of one connection. The C library that moves the bytes holds its own reference, see
 /// ``retainedHandle()``.
@@ -44,6 +45,48 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe UnsafeMutableRawPointer(raw)
     }
 
+    // MARK: The handshake of a server
+
+    /// What is next in a handshake.
+    package enum HandshakeStep: Hashable, Sendable {
+        case done
+        case wantsInput
+        case wantsOutput
+        /// The client has closed the connection.
+        case ended
+        /// The connection failed, with that `errno`.
+        case broken(Int32)
+        /// Client and server do not agree, for OpenSSL's reason.
+        case failed(String)
+    }
+
+    /// Before the first ``shakeHands()``: speaks to the client on a connected socket, which stays its owner's.
+    ///
+    /// - Returns: false for lack of memory.
+    package func accept(on socket: Int32) -> Bool {
+        unsafe SSL_set_accept_state(raw)
+        return unsafe SSL_set_fd(raw, socket) == 1
+    }
+
+    /// Goes on as far as the client has sent and taken what it must; to be called again when it has.
+    package func shakeHands() -> HandshakeStep {
+        ERR_clear_error()
+        errno = 0
+        let result = unsafe SSL_do_handshake(raw)
+        let code = errno
+        guard result != 1 else { return .done }
+        switch unsafe SSL_get_error(raw, result) {
+        case SSL_ERROR_WANT_READ: return .wantsInput
+        case SSL_ERROR_WANT_WRITE: return .wantsOutput
+        case SSL_ERROR_ZERO_RETURN: return .ended
+        case SSL_ERROR_SYSCALL: return code == 0 ? .ended : .broken(code)
+        default:
+            let error = ERR_get_error()
+            ERR_clear_error()
+            return .failed(reason(for: error) ?? TLSError.reason(for: error))
+        }
+    }
+
     // MARK: After the handshake
 
     /// The ALPN name both sides agreed on.
@@ -77,8 +120,10 @@ package final class TLSSession: @unchecked Sendable {
     /// Whether the handshake was short, because the client had a ticket.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
-    /// A text for an error code that a C library took from OpenSSL.
-    package static func reason(for code: UInt) -> String { TLSError.reason(for: code) }
+    /// A text for an error code that was taken from OpenSSL; `nil` when it tells of no error.
+    package func reason(for code: UInt) -> String? {
+        verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
+    }
 
     /// Tells the peer that nothing more will come (close_notify), and does not wait for its answer.
     package func shutDown() {

@@ -24,6 +24,7 @@ package final class EventLoop: @unchecked Sendable {
     private(set) lazy var streams = StreamShare()
     /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
     package var handover = SocketHandover()
+    private var handshakeThread: HandshakeThread?
 
     /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way
     /// limits how many there are, because an executor may not refuse a job.
@@ -46,7 +47,7 @@ package final class EventLoop: @unchecked Sendable {
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
         // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets; and
-        // after that long, so that whatever else comes waits for few handshakes.
+        // after that long, so that whatever else comes does not wait for all who want to connect.
         var longest = timeval(.milliseconds(1))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -100,7 +101,13 @@ package final class EventLoop: @unchecked Sendable {
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        let start = ThreadStart(loop: self, name: name, givesWay: givesWay, ended: ended)
+        // It still gets a quarter of a processor that others want as well.
+        try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
+    }
+
+    /// The same, where the niceness of the system says how much it gives way.
+    package func start(name: String, niceness: Int32, ended: @escaping @Sendable () -> Void = {}) throws(SystemError) {
+        let start = ThreadStart(loop: self, name: name, niceness: niceness, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
         var thread = pthread_t()
         let code = unsafe pthread_create(&thread, nil, loopThread, context)
@@ -115,6 +122,7 @@ package final class EventLoop: @unchecked Sendable {
     /// Runs the loop on a thread of its own, and returns when that has ended, after ``stop()``. The task that waits
     /// keeps no thread busy.
     package func runOnThread(name: String) async throws(SystemError) {
+        goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
             do throws(SystemError) {
                 try start(name: name) { waiter.resume(returning: nil) }
@@ -141,6 +149,17 @@ package final class EventLoop: @unchecked Sendable {
         }
         if let thread { pthread_join(thread, nil) }
     }
+
+    /// Stops, and waits for the end of the thread unless it is the caller's.
+    func leave() {
+        stop()
+        guard isCurrent else { return join() }
+        let thread = state.withLock { $0.thread.take() }
+        if let thread { pthread_detach(thread) }
+    }
+
+    /// Lets the loop's thread interrupt others on its processor as soon as it has something to do. It gets no larger share.
+    package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
@@ -187,6 +206,17 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
+    // MARK: Handshakes
+
+    /// The thread for the handshakes of its connections. It is there from the first on.
+    func handshakes() throws(SystemError) -> HandshakeThread {
+        checkThread()
+        if let handshakeThread { return handshakeThread }
+        let made = try HandshakeThread()
+        handshakeThread = made
+        return made
+    }
+
     // MARK: Thread and time
 
     /// Whether the caller is on the loop's thread.
@@ -208,13 +238,13 @@ package final class EventLoop: @unchecked Sendable {
 private final class ThreadStart {
     let loop: EventLoop
     let name: String
-    let givesWay: Bool
+    let niceness: Int32
     let ended: @Sendable () -> Void
 
-    init(loop: EventLoop, name: String, givesWay: Bool, ended: @escaping @Sendable () -> Void) {
+    init(loop: EventLoop, name: String, niceness: Int32, ended: @escaping @Sendable () -> Void) {
         self.loop = loop
         self.name = name
-        self.givesWay = givesWay
+        self.niceness = niceness
         self.ended = ended
     }
 }
@@ -224,7 +254,7 @@ private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRaw
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
     // The kernel takes 15 characters and refuses longer names.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
-    if start.givesWay { System.lowerThreadPriority() }
+    if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()
     start.ended()
     return nil

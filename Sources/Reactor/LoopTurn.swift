@@ -2,7 +2,7 @@
 ///
 /// While something of one turn is ready, nothing of a later one is called. So the first turn is for what ends soon by
 /// itself, such as sending what was decided; what a peer could keep ready for ever would starve all others. The last turn is
-/// for what is dear and may wait, such as the handshakes of clients.
+/// for what may wait, such as connections that will want a handshake.
 package enum LoopTurn: Int32, Sendable {
     case first = 0
     case usual = 1

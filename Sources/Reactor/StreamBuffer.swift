@@ -2,12 +2,12 @@ import Crypto
 
 /// The bytes of a connection on their way: plain ones go straight to and from the kernel, those under TLS through libevent.
 ///
-/// A connection has one as soon as TCP is established. Reading is off at first.
+/// A connection has one as soon as TCP is established, and an accepted one after its TLS handshake. Reading is off at first.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes over a connected descriptor. With TLS, the handshake begins at once.
+    /// Takes over a connected descriptor. With TLS, a client's handshake begins at once, and a server's is done.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))

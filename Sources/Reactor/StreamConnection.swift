@@ -107,6 +107,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var pendingDescriptor: Descriptor?
     private var buffer: StreamBuffer?
     private var openTimer: LoopTimer?
+    private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
     /// The bytes that came and were not used yet. It grows with what arrives, so that many halves of messages do not
     /// cost as much as whole ones.
@@ -241,12 +242,24 @@ package final class StreamConnection: @unchecked Sendable {
 
     private func established() throws(SystemError) {
         guard let descriptor = pendingDescriptor.take() else { return }
+        if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
+        try take(descriptor)
+        // Not from here: the caller may still be about to store us.
+        if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
+    }
+
+    private func beginHandshake(_ descriptor: consuming Descriptor, _ session: TLSSession) throws(SystemError) {
+        let loop = loop
+        handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
+            loop.post { [weak self] in Self.handshakeEnded(end, of: self) }
+        }
+    }
+
+    private func take(_ descriptor: consuming Descriptor) throws(SystemError) {
         let buffer = try StreamBuffer(descriptor, of: self, turn: limits.turn)
         buffer.limitInput(to: limits.input)
         if let mark = outputMark { buffer.tellOutput(below: mark / 4) }
         self.buffer = buffer
-        // Not from here: the caller may still be about to store us.
-        if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
     // MARK: Use
@@ -370,6 +383,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers = nil
         connecting = nil
         openTimer = nil
+        handshake = nil
         buffer = nil
         pendingDescriptor = nil
         early = []
@@ -388,6 +402,23 @@ extension StreamConnection: LoopEventTarget {
 
     func deadlineReached(now: Instant) {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
+    }
+
+    /// The socket is closed when its connection has gone meanwhile.
+    private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
+        switch end {
+        case .done(let socket):
+            let descriptor = Descriptor(socket)
+            guard let connection, connection.state == .handshaking else { return }
+            connection.handshake = nil
+            do {
+                try connection.take(descriptor)
+            } catch {
+                return connection.fail(.system(error))
+            }
+            connection.handshakeFinished()
+        case .failed(let reason): connection?.fail(reason)
+        }
     }
 
     func handshakeFinished() {

@@ -33,8 +33,7 @@ package final class StreamListener: @unchecked Sendable {
     /// back all at once, a connection for which there is no place is tried again only a second later.
     private static let backlog: Int32 = 65_535
     private static let acceptsInARow = 64
-    /// Each brings a handshake. In a storm those that have begun take turns with what is accepted, and the rest waits in the
-    /// kernel, where no time-out runs.
+    /// Each brings a session of its own.
     private static let secureAcceptsInARow = 4
     private static let retryDelay: Duration = .milliseconds(200)
 
@@ -94,6 +93,7 @@ package final class StreamListener: @unchecked Sendable {
         for _ in 0..<acceptsInARow {
             guard let watch, watch.interest.contains(.read) else { return }
             guard connectionCount < limit else { return pause() }
+            if tls != nil, mustWait() { return }
             do {
                 guard let descriptor = try System.accept(watch.descriptor) else { return }
                 take(descriptor)
@@ -103,6 +103,15 @@ package final class StreamListener: @unchecked Sendable {
                 return
             }
         }
+    }
+
+    /// Whether more wait for their handshakes than can be looked at soon; then accepting goes on when they have been.
+    private func mustWait() -> Bool {
+        guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
+        pause()
+        let loop = loop
+        handshakes.whenThereIsRoom { [weak self] in loop.post { [weak self] in self?.resume() } }
+        return true
     }
 
     private func take(_ descriptor: consuming Descriptor) {

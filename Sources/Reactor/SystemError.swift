@@ -16,6 +16,8 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The system's words for the number, such as "Permission denied".
     package var reason: String { unsafe String(cString: strerror(code)) }
 
+    static let outOfMemory = ENOMEM
+
     /// The address is taken by another socket.
     package var isAddressInUse: Bool { code == EADDRINUSE }
 

@@ -15,22 +15,21 @@ final class TLSStream {
     private final class Box {
         weak var connection: StreamConnection?
         let session: TLSSession
-        let turn: LoopTurn
 
-        init(_ connection: StreamConnection, _ session: TLSSession, _ turn: LoopTurn) {
+        init(_ connection: StreamConnection, _ session: TLSSession) {
             self.connection = connection
             self.session = session
-            self.turn = turn
         }
     }
 
+    /// As a client it begins the handshake; as a server it goes on when that is done.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
         loop = connection.loop
         loop.checkThread()
         self.session = session
-        let state = session.isServer ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING
+        let state = session.isServer ? BUFFEREVENT_SSL_OPEN : BUFFEREVENT_SSL_CONNECTING
         guard
             let raw = unsafe bufferevent_openssl_socket_new(
                 loop.base, connected.number, OpaquePointer(session.retainedHandle()), state,
@@ -38,12 +37,11 @@ final class TLSStream {
         else { throw SystemError(call: "bufferevent_new", code: ENOMEM) }
         _ = connected.release()
         unsafe self.raw = raw
-        let box = unsafe Unmanaged.passRetained(Box(connection, session, turn))
+        let box = unsafe Unmanaged.passRetained(Box(connection, session))
         unsafe self.box = box
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
-        // When thousands come at once, their handshakes wait for what open connections have to say.
-        unsafe bufferevent_priority_set(raw, session.isServer ? LoopTurn.last.rawValue : turn.rawValue)
+        unsafe bufferevent_priority_set(raw, turn.rawValue)
         // The peer that ends TCP without close_notify is no different from one that ends plain TCP.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
@@ -132,7 +130,6 @@ final class TLSStream {
         guard let connection = box.connection else { return }
         let what = Int32(what)
         if what & BEV_EVENT_CONNECTED != 0 {
-            unsafe bufferevent_priority_set(raw, box.turn.rawValue)
             connection.handshakeFinished()
         } else if what & BEV_EVENT_TIMEOUT != 0 {
             connection.failed(what & BEV_EVENT_WRITING != 0 ? .outputStalled : .idle)
@@ -140,9 +137,7 @@ final class TLSStream {
             connection.failed(.peerClosed)
         } else {
             let tlsCode = unsafe bufferevent_get_openssl_error(raw)
-            let reason =
-                box.session.verificationFailure.map { "certificate not trusted: \($0)" }
-                ?? (tlsCode == 0 ? nil : TLSSession.reason(for: tlsCode))
+            let reason = box.session.reason(for: tlsCode)
             connection.failed(reason.map { .tls($0) } ?? .system(SystemError(call: "read", code: code)))
         }
     }

@@ -28,6 +28,8 @@ actor StreamBench {
     var appetite = Int.max
     /// What it does besides.
     var reply: @Sendable (StreamConnection) -> Void = { _ in }
+    /// Called when a connection was accepted and started.
+    private var started: @Sendable () -> Void = {}
     /// It lets others have their turn when it has eaten.
     var endsTurns = false
 
@@ -66,7 +68,10 @@ actor StreamBench {
         accepted.append(connection)
         server.put(.accepted(remote: connection.remote))
         try? connection.start(handlers(server))
+        started()
     }
+
+    func setStarted(_ started: @escaping @Sendable () -> Void) { self.started = started }
 
     func handlers(_ mailbox: Mailbox<StreamEvent>) -> StreamConnection.Handlers {
         StreamConnection.Handlers(

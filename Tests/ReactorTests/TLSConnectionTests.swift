@@ -1,5 +1,6 @@
 import Addressing
 import Crypto
+import Dispatch
 import LoopTesting
 import Reactor
 import Testing
@@ -102,6 +103,32 @@ struct TLSConnectionTests {
             try await bench.connect(to: bench.listen(tls: server(Self.identity()), limits: limits))
             guard case .accepted = try await bench.server.next() else { throw Unexpected() }
             try await bench.server.expect(.closed(.openTimeout))
+        }
+    }
+
+    /// Its loop is held up from the moment it has accepted the connection.
+    @Test func `a handshake waits for nothing that its loop has to do`() async throws {
+        let gate = DispatchSemaphore(value: 0)
+        try await StreamBench.with { server in
+            let target = try await server.listen(tls: self.server(Self.identity()))
+            await server.setStarted { gate.wait() }
+            try await StreamBench.with { other in
+                defer { gate.signal() }
+                let session = try TLSContext.client(verifiesPeer: false).makeClientSession(host: "127.0.0.1")
+                try await other.connect(to: target, tls: session)
+                try await other.client.expect(.connected)
+            }
+            guard case .accepted = try await server.server.next() else { throw Unexpected() }
+            try await server.server.expect(.connected)
+        }
+    }
+
+    @Test func `all are served when many more connect than handshakes are begun at a time`() async throws {
+        try await StreamBench.with { bench in
+            let context = try TLSContext.client(verifiesPeer: false)
+            let target = try await bench.listen(tls: server(Self.identity()), limit: 300)
+            for _ in 0..<200 { try await bench.connect(to: target, tls: context.makeClientSession(host: "127.0.0.1")) }
+            for _ in 0..<200 { try await bench.client.expect(.connected) }
         }
     }
 

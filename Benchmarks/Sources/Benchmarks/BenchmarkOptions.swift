@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, tls, memory, allocations, instructions, push, days
+        case register, hold, slow, api, tls, storm, memory, allocations, instructions, push, days
     }
 
     package var names: [Name] = []
@@ -95,7 +95,8 @@ package struct BenchmarkOptions: Sendable {
                        pushes beside an app whose provider takes 5 s to answer
           api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
           tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections;
-                       memory per idle connection; and whether calls feel it when all phones connect together
+                       memory per idle connection
+          storm        whether calls feel it when all phones connect together by TLS, beside the same at another daemon
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           instructions  what the daemon executes in user space for each step, counted by valgrind; hardly varies; only
@@ -107,14 +108,14 @@ package struct BenchmarkOptions: Sendable {
         Options:
           --requests N    register, tls: REGISTERs of each kind in a round (default 30000)
           --window N      register, tls: how many of them are under way (default 256)
-          --rounds N      register, tls, push: rounds, of which the median is shown (default 3)
+          --rounds N      register, tls, storm, push: rounds, of which the median is shown (default 3)
           --calls N       hold, memory: calls held at once (default 10000); each phone that is woken has a socket of its own, as
                           far as the system's limit of descriptors allows
           --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
           --connections N  api: connections, each with one report under way (default 64)
-          --phones N      tls: connections that are open at once, and handshakes in a round (default 5000)
+          --phones N      tls, storm: connections that are open at once, and handshakes in a round (default 5000)
           --url URL       push: an https server that answers POST with 200; the device token is put behind it
           --authority FILE  push: the authority of its certificate (default: the system's)
           --pushes N      push: pushes in a round (default 100000)

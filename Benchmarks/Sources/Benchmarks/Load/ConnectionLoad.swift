@@ -68,7 +68,7 @@ final class ConnectionLoad: @unchecked Sendable {
         do {
             context = isSecure ? try TLSContext.client(verifiesPeer: false) : nil
             loop = try EventLoop()
-            try loop.start(name: "connections", givesWay: givesWay)
+            try loop.start(name: "connections", niceness: givesWay ? 19 : 0)
         } catch {
             throw BenchmarkError("no loop for connections: \(error)")
         }

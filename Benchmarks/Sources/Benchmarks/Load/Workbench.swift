@@ -56,6 +56,9 @@ final class Workbench {
         hooks.calls = calls
     }
 
+    /// Lets what is measured be seen when it happens, though others keep the processors busy.
+    func goesFirst() { loop.goFirst() }
+
     /// Meanwhile there is nothing to do here.
     func pause(_ duration: Duration) throws(BenchmarkError) {
         _ = try wait.wait(atMost: duration) { false }

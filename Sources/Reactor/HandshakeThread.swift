@@ -1,0 +1,165 @@
+import Crypto
+
+/// Does the TLS handshakes of those who connect to a loop, on a thread of its own.
+///
+/// A handshake costs as much as dozens of calls, and when all phones connect together there are thousands. The thread goes
+/// after the loop's wherever there is no processor for both, so that what is called does not wait for who comes.
+///
+/// - `@unchecked Sendable` because what is under way is touched on the thread alone, and the rest is behind a lock.
+final class HandshakeThread: @unchecked Sendable {
+    /// How a handshake ended.
+    enum End: Sendable {
+        /// Well; whoever is told owns the socket from then on.
+        case done(socket: Int32)
+        case failed(StreamCloseReason)
+    }
+
+    private let loop: EventLoop
+    private var underWay: [UInt64: Handshake] = [:]
+    private let backlog = Locked(Backlog())
+
+    /// The connections that it has not looked at yet.
+    private struct Backlog {
+        var count = 0
+        var waiting: [@Sendable () -> Void] = []
+    }
+
+    /// So many may wait to be looked at. The rest waits in the kernel, where no time-out runs.
+    private static let backlogLimit = 64
+
+    init() throws(SystemError) {
+        loop = try EventLoop()
+        // Beside a busy thread on its processor it still gets a tenth of that.
+        try loop.start(name: "handshakes", niceness: 10)
+    }
+
+    deinit { loop.leave() }
+
+    /// Begins a handshake.
+    ///
+    /// - Parameters:
+    ///   - number: of the connection, which no other has.
+    ///   - descriptor: the connected socket.
+    ///   - session: nobody else uses it until the end.
+    ///   - ended: called once, on the thread, unless what is returned was released.
+    /// - Returns: what keeps the handshake going: releasing it ends that, and closes the socket.
+    func begin(
+        _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
+        ended: @escaping @Sendable (End) -> Void
+    ) -> PendingHandshake {
+        let socket = descriptor.release()
+        backlog.withLock { $0.count += 1 }
+        loop.post { [self] in
+            lookedAt()
+            do throws(SystemError) {
+                let handshake = try Handshake(Descriptor(socket), session, on: loop) { [unowned self] in
+                    goOn(number)
+                }
+                handshake.ended = ended
+                underWay[number] = handshake
+                goOn(number)
+            } catch {
+                ended(.failed(.system(error)))
+            }
+        }
+        return PendingHandshake(number, on: self)
+    }
+
+    fileprivate func cancel(_ number: UInt64) {
+        loop.post { [self] in underWay[number] = nil }
+    }
+
+    private func goOn(_ number: UInt64) {
+        guard let handshake = underWay[number], let end = handshake.goOn() else { return }
+        underWay[number] = nil
+        handshake.ended(end)
+    }
+
+    // MARK: Backlog
+
+    var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
+
+    /// Calls the job once, on any thread, when half of the backlog has been looked at.
+    func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
+        let hasRoom = backlog.withLock { backlog in
+            guard backlog.count > Self.backlogLimit / 2 else { return true }
+            backlog.waiting.append(job)
+            return false
+        }
+        if hasRoom { job() }
+    }
+
+    private func lookedAt() {
+        let jobs = backlog.withLock { backlog in
+            backlog.count -= 1
+            return backlog.count > Self.backlogLimit / 2 ? [] : exchange(&backlog.waiting, with: [])
+        }
+        for job in jobs { job() }
+    }
+}
+
+/// Keeps a handshake going.
+final class PendingHandshake: Sendable {
+    private let number: UInt64
+    private let thread: HandshakeThread
+
+    fileprivate init(_ number: UInt64, on thread: HandshakeThread) {
+        self.number = number
+        self.thread = thread
+    }
+
+    deinit { thread.cancel(number) }
+}
+
+/// One handshake, on its thread.
+private final class Handshake {
+    private var descriptor: Descriptor?
+    private let session: TLSSession
+    private var watch: FileWatch?
+    var ended: @Sendable (HandshakeThread.End) -> Void = { _ in }
+
+    /// - Parameters:
+    ///   - descriptor: the connected socket.
+    ///   - session: of the server.
+    ///   - loop: that of the thread.
+    ///   - ready: called when the client has sent something, or takes something.
+    /// - Throws: when the system has no memory left.
+    init(
+        _ descriptor: consuming Descriptor, _ session: TLSSession, on loop: EventLoop, ready: @escaping () -> Void
+    ) throws(SystemError) {
+        let number = descriptor.number
+        self.descriptor = consume descriptor
+        self.session = session
+        watch = try FileWatch(descriptor: number, on: loop) { _ in ready() }
+        guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
+    }
+
+    deinit {
+        // The events end before the descriptor is closed, whose number may be given to another a moment later.
+        watch = nil
+    }
+
+    /// - Returns: how it ended; `nil` while it waits for the client.
+    func goOn() -> HandshakeThread.End? {
+        switch session.shakeHands() {
+        case .done:
+            watch = nil
+            guard let descriptor = descriptor.take() else { return nil }
+            return .done(socket: descriptor.release())
+        case .wantsInput: return wait(for: .read)
+        case .wantsOutput: return wait(for: .write)
+        case .ended: return .failed(.peerClosed)
+        case .broken(let code): return .failed(.system(SystemError(call: "read", code: code)))
+        case .failed(let reason): return .failed(.tls(reason))
+        }
+    }
+
+    private func wait(for interest: FileWatch.Interest) -> HandshakeThread.End? {
+        do throws(SystemError) {
+            try watch?.watch(for: interest)
+            return nil
+        } catch {
+            return .failed(.system(error))
+        }
+    }
+}
