@@ -20,7 +20,7 @@ package final class EventLoop: @unchecked Sendable {
     /// The thread inside ``run()``, 0 when there is none.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
-    /// What its plain streams share.
+    /// What its streams share.
     private(set) lazy var streams = StreamShare()
     /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
     package var handover = SocketHandover()

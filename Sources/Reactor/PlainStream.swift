@@ -86,6 +86,8 @@ final class PlainStream {
 
     // MARK: Output
 
+    func duplicateSocket() -> Descriptor? { try? System.duplicate(descriptor.number) }
+
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
     /// From now on what is sent is gathered: answers to requests that came together leave together.

@@ -39,6 +39,14 @@ enum StreamBuffer {
         }
     }
 
+    /// Another owner of the socket, who sees what becomes of it when this one, on which nothing more is sent, is gone.
+    func duplicateSocket() -> Descriptor? {
+        switch self {
+        case .plain(let stream): stream.duplicateSocket()
+        case .tls(let stream): stream.duplicateSocket()
+        }
+    }
+
     /// How many bytes wait to be sent.
     var outputCount: Int {
         switch self {

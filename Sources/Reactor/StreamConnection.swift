@@ -101,6 +101,9 @@ package final class StreamConnection: @unchecked Sendable {
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
+    /// Whether the peer may take its time, two seconds at most, to read the last that we send before we end the connection,
+    /// though it has said something that nobody has read, or goes on speaking.
+    package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
     private var connecting: FileWatch?
@@ -342,7 +345,8 @@ package final class StreamConnection: @unchecked Sendable {
     /// Ends the connection without a call to a handler. When flushing, it first sends what waits, unless that stalls.
     package func close(flushing: Bool = false) {
         loop.checkThread()
-        guard flushing, state == .open, let buffer, buffer.outputCount > 0 else { return end() }
+        guard flushing, state == .open, let buffer else { return end() }
+        guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
         // It fails only where reading is turned on.
@@ -365,7 +369,7 @@ package final class StreamConnection: @unchecked Sendable {
     private func fail(_ reason: StreamCloseReason) {
         guard state != .closed else { return }
         let handlers = handlers
-        end()
+        end(bidsFarewell: reason == .finished)
         handlers?.closed(self, reason)
     }
 
@@ -376,8 +380,10 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.fail(reason) }
     }
 
-    private func end() {
+    private func end(bidsFarewell: Bool = false) {
         guard state != .closed else { return }
+        var socket: Descriptor?
+        if bidsFarewell, waitsForPeersEnd { socket = buffer?.duplicateSocket() }
         unsentCount = outputCount
         state = .closed
         handlers = nil
@@ -385,6 +391,7 @@ package final class StreamConnection: @unchecked Sendable {
         openTimer = nil
         handshake = nil
         buffer = nil
+        if let socket = socket.take() { loop.streams.farewells.bid(on: socket, of: loop) }
         pendingDescriptor = nil
         early = []
         kept = []
@@ -453,7 +460,7 @@ extension StreamConnection: LoopEventTarget {
 
     func outputDrained() {
         guard let buffer else { return }
-        if state == .closing, buffer.outputCount == 0 { return end() }
+        if state == .closing, buffer.outputCount == 0 { return end(bidsFarewell: true) }
         guard state == .open else { return }
         if isHeldUp {
             isHeldUp = false
@@ -486,7 +493,7 @@ extension StreamConnection: LoopEventTarget {
         } catch {
             outputFailed(error)
         }
-        if state == .closing, buffer.outputCount == 0 { end() }
+        if state == .closing, buffer.outputCount == 0 { end(bidsFarewell: true) }
         return used
     }
 

@@ -1,13 +1,14 @@
 import Timekeeping
 
-/// What the plain streams of a loop share, so that each of them is small: the memory that they read into and gather in,
-/// and one timer for all their deadlines.
+/// What the streams of a loop share, so that each of them is small: the memory that they read into and gather in, one timer
+/// for all their deadlines, and the sockets of those that have ended.
 @safe
 final class StreamShare {
     private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamShare.size)
     /// What the one stream that gathers has sent so far.
     var gathered: [UInt8] = []
     var isGathering = false
+    let farewells = Farewells()
     private var deadlines = DeadlineQueue<Waiter>()
     /// It holds the loop, which holds us, so it ends with the last deadline.
     private var timer: LoopTimer?

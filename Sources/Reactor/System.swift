@@ -118,6 +118,14 @@ extension System {
         }
     }
 
+    /// Another number for the same socket.
+    static func duplicate(_ descriptor: Int32) throws(SystemError) -> Descriptor {
+        Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
+    }
+
+    /// Tells the peer that nothing more comes. It fails only where there is no connection any more.
+    static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
+
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
         unsafe SocketAddress.read({ unsafe getsockname($0, $1, $2) }, of: descriptor)
     }

@@ -88,6 +88,12 @@ final class TLSStream {
 
     // MARK: Output
 
+    /// Our last word is said before.
+    func duplicateSocket() -> Descriptor? {
+        session.shutDown()
+        return try? System.duplicate(unsafe bufferevent_getfd(raw))
+    }
+
     var outputCount: Int { unsafe evbuffer_get_length(bufferevent_get_output(raw)) }
 
     func tellOutput(below bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_WRITE), bytes, 0) }

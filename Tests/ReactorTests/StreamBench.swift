@@ -146,6 +146,24 @@ struct RawPeer: ~Copyable {
 
     func endOutput() { shutdown(descriptor, Int32(SHUT_WR)) }
 
+    func send(_ count: Int) {
+        let bytes = [UInt8](repeating: 1, count: count)
+        _ = unsafe write(descriptor, bytes, count)
+    }
+
+    /// Reads to the end.
+    ///
+    /// - Returns: what came, and whether the connection was ended in good order, and not reset.
+    func readToEnd() -> (bytes: [UInt8], endsWell: Bool) {
+        var room = [UInt8](repeating: 0, count: 64 << 10)
+        var bytes: [UInt8] = []
+        while true {
+            let more = unsafe read(descriptor, &room, room.count)
+            guard more > 0 else { return (bytes, more == 0) }
+            bytes += room[..<more]
+        }
+    }
+
     /// Reads to the end, and counts.
     func countToEnd() -> Int {
         var room = [UInt8](repeating: 0, count: 64 << 10)

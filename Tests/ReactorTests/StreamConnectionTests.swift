@@ -215,6 +215,32 @@ struct StreamConnectionTests {
         }
     }
 
+    /// What was not read makes the kernel reset a connection that is closed at once.
+    @Test(arguments: [false, true])
+    func `the last that is sent arrives although something was not read, if we wait for the peer's end`(
+        finishes: Bool
+    ) async throws {
+        try await withBench { bench in
+            let peer = try RawPeer(connectedTo: await bench.listen())
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            try await bench.server.expect(.connected)
+            await bench.at(.server) { connection in
+                connection.waitsForPeersEnd = true
+                connection.setReading(false)
+            }
+            peer.send(100_000)
+            await bench.at(.server) { connection in
+                connection.send([1, 2, 3])
+                if finishes { connection.finish() } else { connection.close(flushing: true) }
+            }
+            if finishes { try await bench.server.expect(.closed(.finished)) }
+            let end = peer.readToEnd()
+            #expect(end.bytes == [1, 2, 3] && end.endsWell)
+            // What comes now is dropped as well.
+            peer.send(100_000)
+        }
+    }
+
     @Test func `a peer that is gone when it is sent something is heard to its last word`() async throws {
         try await withPair { bench in
             await bench.at(.server) { $0.setReading(false) }

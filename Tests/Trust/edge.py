@@ -147,6 +147,7 @@ class WebSocket(Agent):
         self.host, self.port = fresh("browser") + ".invalid", None
         self.codes, self.pongs, self.pings, self.rest = [], [], 0, b""
         self.answers_pings = True
+        self.was_reset = False
         key = base64.b64encode(os.urandom(16)).decode()
         wanted = {"Host": f"{target[0]}:{target[1]}", "Upgrade": "websocket", "Connection": "keep-alive, Upgrade",
                   "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol,
@@ -198,7 +199,8 @@ class WebSocket(Agent):
                         message = b""
             try:
                 some = self.socket.recv(65536)
-            except OSError:
+            except OSError as error:
+                self.was_reset = isinstance(error, ConnectionError)
                 some = b""
             if not some:
                 return self.ended()

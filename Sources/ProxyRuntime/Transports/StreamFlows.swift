@@ -148,6 +148,8 @@ package final class StreamFlows: @unchecked Sendable {
         guard stream.isOpen, let connected = admitted(stream, by: listener, transport) else { return }
         stream.outputLimit = Output.limit
         stream.outputMark = Output.mark
+        // So that it sees why we close.
+        stream.waitsForPeersEnd = true
         if connected.standing.isUnproved == false { trust(stream) }
         stream.handOver(to: handlers, unread: early)
         opened(stream)

@@ -549,6 +549,30 @@ def frames(t):
     check(phone.wait_closed(6) and phone.codes in ([1000], [None]), f"a close: {phone.codes}")
 
 
+@probe("T24.7", "websocket-close-is-heard", "edge")
+def close_heard(t):
+    """Much comes behind what breaks the rules: the peer reads why it is closed all the same, and has two seconds to end, too."""
+    for is_secure in (False, True):
+        phone = browser(t, is_secure)
+        phone.frame(b"not masked", masked=False)
+        begin = time.monotonic()
+        try:
+            phone.socket.sendall(b"\0" * 300_000)
+        except OSError as error:
+            raise Failed(f"the connection is gone while the peer still speaks: {error}") from error
+        check(phone.wait_closed(6), "it stays open")
+        check(phone.codes == [1002] and not phone.was_reset, f"codes {phone.codes}, {'reset' if phone.was_reset else 'closed'}")
+        while time.monotonic() < begin + 6:
+            try:
+                # Past TLS: what it says now is not read any more.
+                os.write(phone.socket.fileno(), b"\0")
+            except OSError:
+                break
+            time.sleep(0.1)
+        took = time.monotonic() - begin
+        check(1.5 < took < 5, f"the peer could speak for {took:.1f} s more")
+
+
 @probe("T24.8", "websocket-peer-that-is-gone", "edge")
 def silent(t):
     """websocket.ping-interval is 5 s: who answers stays, who does not is gone, and its phone asleep."""

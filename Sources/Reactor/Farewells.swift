@@ -1,0 +1,68 @@
+import Collections
+import Timekeeping
+
+/// The sockets of connections that we have ended, until their peers have seen it.
+///
+/// A socket that is closed while something has come that nobody read, or comes afterwards, makes the kernel take back what
+/// was sent last. So our side is ended first, and what the peer still says is dropped until it ends its side.
+final class Farewells {
+    private struct Farewell {
+        let watch: FileWatch
+        let end: Instant
+    }
+
+    private var sockets: [UInt64: Farewell] = [:]
+    /// All wait equally long, so the first to come is the first to go.
+    private var order = Queue<UInt64>()
+    private var lastNumber: UInt64 = 0
+    /// It holds the loop, which holds us, so it ends with the last socket.
+    private var timer: LoopTimer?
+
+    /// How long a peer may take.
+    private static let patience: Duration = .seconds(2)
+    /// How many there may be; the connections count no more where they were accepted.
+    private static let limit = 1000
+
+    /// Ends our side, behind what was sent. The socket is closed with its peer's end, or when its time is up.
+    func bid(on socket: consuming Descriptor, of loop: EventLoop) {
+        System.endOutput(socket.number)
+        guard sockets.count < Self.limit else { return }
+        lastNumber += 1
+        let (number, descriptor) = (lastNumber, socket.number)
+        let watch = try? FileWatch(owning: socket, on: loop) { [unowned self] _ in drop(number, descriptor, loop) }
+        guard let watch, (try? watch.watch(for: .read)) != nil else { return }
+        sockets[number] = Farewell(watch: watch, end: SystemClock.now + Self.patience)
+        order.append(number)
+        if timer == nil { timer = try? LoopTimer(on: loop) { [unowned self] in timeIsUp() } }
+        armTimer()
+    }
+
+    private func drop(_ number: UInt64, _ descriptor: Int32, _ loop: EventLoop) {
+        let room = unsafe loop.streams.room(upTo: StreamShare.size)
+        do throws(SystemError) {
+            guard let count = unsafe try System.receive(descriptor, into: room) else { return }
+            if count == 0 { ended(number) }
+        } catch {
+            ended(number)
+        }
+    }
+
+    private func ended(_ number: UInt64) {
+        sockets[number] = nil
+        armTimer()
+    }
+
+    private func timeIsUp() {
+        let now = SystemClock.now
+        while let number = order.first, sockets[number].map({ $0.end <= now }) ?? true {
+            _ = order.popFirst()
+            sockets[number] = nil
+        }
+        armTimer()
+    }
+
+    private func armTimer() {
+        while let number = order.first, sockets[number] == nil { _ = order.popFirst() }
+        if let next = order.first.flatMap({ sockets[$0] }) { timer?.arm(at: next.end) } else { timer = nil }
+    }
+}
