@@ -17,11 +17,31 @@ extension BindingTable {
     package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
         guard let slot = slot(of: binding) else { return [] }
         guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }
-        return flowSlots(besides: slot)
-            .filter { isInForce(self[$0], now: now) }
-            .map { (id: self[$0].id, rank: rank(of: $0)) }
+        return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
+    }
+
+    /// The devices of a user that have flows, each with those in force, best first. Every contact is read once.
+    func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
+        var devices: [ByteString: [UInt32]] = [:]
+        var others: [[UInt32]] = []
+        forEachSlot(of: aor) { slot in
+            guard self[slot].marks.contains(.isFlow) else { return }
+            if let flow = registrationFlow(at: slot) {
+                devices[flow.instance, default: []].append(slot)
+            } else {
+                others.append([slot])
+            }
+        }
+        return (Array(devices.values) + others).compactMap { slots in
+            slots.map { self[$0].id }.min().map { ($0, bestFirst(slots, now: now)) }
+        }
+    }
+
+    private func bestFirst(_ slots: [UInt32], now: Instant) -> [UInt32] {
+        slots.filter { isInForce(self[$0], now: now) }
+            .map { (slot: $0, rank: rank(of: $0)) }
             .sorted { $0.rank > $1.rank }
-            .map(\.id)
+            .map(\.slot)
     }
 
     /// Whether the device has more than this binding.

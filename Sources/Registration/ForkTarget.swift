@@ -45,8 +45,13 @@ extension BindingTable {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
         if targets.count < bindings.count {
-            let devices = Set(bindings.filter { $0.marks.contains(.isFlow) }.map { device(of: $0.id) })
-            targets += devices.compactMap { forkTarget($0, now: now) }
+            for (device, flows) in flowDevices(of: aor, now: now) {
+                for flow in flows {
+                    guard let target = target(of: binding(at: flow), as: device, now: now) else { continue }
+                    targets.append(target)
+                    break
+                }
+            }
         }
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }

@@ -37,6 +37,8 @@ package struct SimulatedPhone {
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
+    /// What the daemon gave it to write into its Contacts.
+    var purr = ""
     /// Transactions of INVITEs that it met a second time.
     var metTwice = Set<ByteString?>()
 
@@ -48,6 +50,11 @@ package struct SimulatedPhone {
         self.isOrdinary = isOrdinary
         self.transport = transport
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
+    }
+
+    /// What it calls itself where it is now; in a REGISTER with its push parameters.
+    func contact(_ push: String = "") -> String {
+        "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
 
     var token: ByteString { ByteString("token-of-\(name)") }
@@ -80,7 +87,7 @@ package struct SimulatedPhone {
         return SIPText.register(
             user: user, from: endpoint, transport: transport, callID: registerCallID + mark,
             cseq: 20 + refreshes, branch: "reg\(name)x\(registrations)x\(refreshes)\(mark)",
-            contact: "<sip:\(name)@\(endpoint)\(push)\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"\(flow)",
+            contact: "<\(contact(push))\(stream)>;+sip.instance=\"<urn:uuid:\(name)>\"\(flow)",
             extra: flows > 1 ? ["Supported: outbound"] : [])
     }
 }
@@ -97,6 +104,8 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
+    /// The one phone that it is for, by the Contact that this has given others; `nil` when it is for all of the user.
+    let target: (phone: Int, uri: String)?
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false
@@ -122,7 +131,8 @@ package struct SimulatedCall {
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
 
-    init(caller: String, user: String, callID: String, startedAt: Instant) {
+    init(caller: String, user: String, callID: String, startedAt: Instant, target: (phone: Int, uri: String)? = nil) {
+        self.target = target
         self.caller = caller
         self.user = user
         self.callID = callID
@@ -130,6 +140,8 @@ package struct SimulatedCall {
     }
 
     var isOver: Bool { !finals.isEmpty }
+    package var isForOnePhone: Bool { target != nil }
+    package var wasTaken: Bool { wasAnswered }
 }
 
 /// Events to come, in the order of their time and then of their planning.

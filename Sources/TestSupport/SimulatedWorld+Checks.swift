@@ -45,7 +45,12 @@ extension SimulatedWorld {
                     violate("\(phones[phone].name) got \(callID) before its REGISTER's 200")
                 }
             }
-            if request.uri.text.string.contains("pn-") { violate("a push parameter left in \(request.uri.text)") }
+            if request.uri.text.string.replacing("pn-purr", with: "").contains("pn-") {
+                violate("a push parameter left in \(request.uri.text)")
+            }
+            if let target = calls.first(where: { $0.callID == callID })?.target?.phone, target != phone {
+                violate("\(phones[phone].name) got \(callID), which is for \(phones[target].name) alone")
+            }
             if let index = calls.firstIndex(where: { $0.callID == request.callID.string }), calls[index].isOver,
                 known == nil
             {
@@ -79,7 +84,8 @@ extension SimulatedWorld {
         let generation = generation
         guard !phones[number].isOrdinary else { return }
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
-        for call in open where phones[number].firstRegistered < call.startedAt {
+        for call in open
+        where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
             // A flow that is dead without a word is given three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
@@ -141,6 +147,10 @@ extension SimulatedWorld {
             }
             for phone in phones where phone.user == call.user && !phone.isOrdinary {
                 let reports = call.reports[phone.number] ?? 0
+                if let target = call.target, target.phone != phone.number {
+                    if reports > 0 { violate("\(label): \(phone.name) was told of a call for another") }
+                    continue
+                }
                 let mayBeSpared = call.wasAnswered || call.wasAnsweredElsewhere || call.reached.contains(phone.number)
                 let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }

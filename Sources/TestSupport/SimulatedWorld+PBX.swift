@@ -11,7 +11,10 @@ extension SimulatedWorld {
 
     func callStarts(_ number: Int) {
         let user = "u\(Int.random(in: 0..<plan.users, using: &random))"
-        calls.append(SimulatedCall(caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant))
+        calls.append(
+            SimulatedCall(
+                caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
+                target: phoneToCall(of: user)))
         let index = calls.count - 1
         // Who is pushed is decided when the INVITE arrives; note it then.
         sendInvite(index, attempt: 0)
@@ -19,11 +22,20 @@ extension SimulatedWorld {
         at(patience) { $0.callerGivesUp(index) }
     }
 
+    /// A phone whose Contact the caller knows from an earlier call.
+    private func phoneToCall(of user: String) -> (phone: Int, uri: String)? {
+        guard plan.announcesPURR, random.chance(plan.callsByPURR) else { return nil }
+        return phones.first { $0.user == user && !$0.purr.isEmpty }.map { ($0.number, $0.contact()) }
+    }
+
     private func sendInvite(_ index: Int, attempt: Int) {
         guard attempt < 7, !calls[index].sawProvisional, calls[index].finals.isEmpty else { return }
         let call = calls[index]
-        let bytes = SIPText.invite(
+        var bytes = SIPText.invite(
             to: call.user, from: call.caller, at: Self.pbx, callID: call.callID, branch: "pbx\(call.caller)")
+        if let uri = call.target?.uri {
+            bytes = Array(String(decoding: bytes, as: UTF8.self).replacing(/^INVITE [^ ]+/, with: "INVITE \(uri)").utf8)
+        }
         if calls[index].invite == nil, case .request(let request) = reader.read(bytes) { calls[index].invite = request }
         deliver(bytes, on: pbxFlow)
         at(.milliseconds(500 << attempt)) { $0.sendInvite(index, attempt: attempt + 1) }

@@ -84,12 +84,22 @@ extension SimulatedWorld {
             if response.cseq.method == .register, response.callID.string == phones[phone].registerCallID {
                 if response.status.isSuccess {
                     phones[phone].registered()
+                    notePURR(in: response, of: phone)
                     if random.chance(plan.refreshes) { at(random.milliseconds(5...250)) { $0.phoneRefreshes(phone) } }
                 }
             }
         case .request(let request): phoneReceived(request, phone, on: flow)
         case .unusable: break
         }
+    }
+
+    private func notePURR(in response: SIPResponse, of phone: Int) {
+        let caps = response.frame.fields.filter { $0.name == .featureCaps }
+        let texts = caps.map { response.frame.bytes[$0.value].string }
+        let found = texts.compactMap { $0.firstMatch(of: /\+sip\.pnspurr="([^"]+)"/)?.1 }.first
+        guard plan.announcesPURR, !phones[phone].isOrdinary else { return }
+        guard let found else { return violate("\(phones[phone].name) was given no reference") }
+        phones[phone].purr = String(found)
     }
 
     func phoneReceived(_ request: SIPRequest, _ phone: Int, on flow: Flow) {
@@ -144,7 +154,7 @@ extension SimulatedWorld {
         deliver(
             SIPText.response(
                 status, to: request, tag: phones[phone].name,
-                contact: "sip:\(phones[phone].name)@\(phones[phone].endpoint)"),
+                contact: phones[phone].contact()),
             on: flow(of: phone))
     }
 

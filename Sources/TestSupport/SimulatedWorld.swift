@@ -35,6 +35,10 @@ package final class SimulatedWorld {
         package var ringsLiveFlows = false
         /// How many flows each phone registers.
         package var flows = 1
+        /// The daemon gives phones references for their Contacts (RFC 8599 section 6), and so many calls are for the one phone
+        /// that such a Contact names.
+        package var announcesPURR = false
+        package var callsByPURR = 0.3
         /// CANCELs that say that somebody else answered.
         package var answeredElsewhere = 0.2
 
@@ -72,12 +76,14 @@ package final class SimulatedWorld {
 
     /// - Parameters:
     ///   - seed: names the day. On every fourth, phones whose flow shows life are called at once, and pushed beside; on every
-    ///     eighth, phones have two flows, and no datagram is lost.
+    ///     eighth, phones have two flows, and no datagram is lost; on another eighth, they have references in their Contacts, by
+    ///     which some are called.
     ///   - story: hears a line of everything that passes between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
         self.story = story
         plan.ringsLiveFlows = seed % 4 == 3
+        plan.announcesPURR = seed % 8 == 2
         if seed % 8 == 5 {
             plan.flows = 2
             // A flow whose REGISTER is lost would seem to be where the phone was before.
@@ -102,6 +108,7 @@ package final class SimulatedWorld {
     ) -> ProxyEngine {
         EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
+            $0.registrar.announcesPURR = plan.announcesPURR
         }
     }
 

@@ -14,4 +14,11 @@ struct RandomDayTests {
         // Phones that are called at once miss less.
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 25 && day.pushes > 100) }
     }
+
+    @Test func `some calls of a day with references are for one phone`() {
+        let world = SimulatedWorld(seed: 2)
+        world.run()
+        #expect(world.plan.announcesPURR && world.violations.isEmpty)
+        #expect(world.calls.count { $0.isForOnePhone && $0.wasTaken } > 10)
+    }
 }
