@@ -8,17 +8,20 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
 #include <event2/thread.h>
+#include <linux/sockios.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* glibc shows these only to _GNU_SOURCE, which Swift's importer does not define; the layout is the kernel's. */
@@ -75,4 +78,11 @@ static inline long notify_manager(
         message.msg_controllen = sizeof control;
     }
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Nanoseconds that the datagram which was read last had waited, by the clock for dates; negative when nobody knows. */
+static inline long long socket_last_wait(int fd) {
+    struct timespec then, now;
+    if (ioctl(fd, SIOCGSTAMPNS, &then) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+    return (now.tv_sec - then.tv_sec) * 1000000000LL + (now.tv_nsec - then.tv_nsec);
 }

@@ -23,6 +23,8 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
+    /// Asked before anything else: who may be sent away while there is too much to do.
+    package var load = ServiceLoad()
 
     /// The addresses it listens on, with the ports that were chosen for port 0.
     private(set) package var endpoints: [Endpoint] = []
@@ -51,6 +53,9 @@ package final class APIService: @unchecked Sendable {
             let listener = try HTTPListener(on: loop, limits: access.limits) { [weak self] request, reply in
                 if let (path, upgrade) = self?.webSockets, request.path == path {
                     return upgrade.answer(request, reply)
+                }
+                if let seconds = self?.load.refusal(of: request) {
+                    return reply.send(ServiceProblem(503, "too much to do", retryAfter: seconds).response())
                 }
                 loop.startTask { [weak self] _ in await self?.serve(request, reply) }
             }

@@ -10,6 +10,8 @@ package struct LimitSettings: SettingsGroup {
     package var firstRequest: Duration = .seconds(20)
     package var authentication: Duration = .seconds(60)
     package var outputTimeout: Duration = .seconds(20)
+    package var memory = 0
+    package var queueing: Duration = .milliseconds(200)
     /// Wrong passwords in a minute (T8). Zero: no limit.
     package var wrongLoginsPerSource = 10
     package var wrongLoginsPerUser = 30
@@ -43,6 +45,14 @@ package struct LimitSettings: SettingsGroup {
         .duration(
             "output-timeout", in: .seconds(1) ... .seconds(3600), \.outputTimeout,
             "How long the peer of a TCP connection may take none of what waits for it."),
+        .integer(
+            "memory", in: 0...1_099_511_627_776, \.memory,
+            "Bytes of memory that the process may have; with four fifths of them it takes no more connections, but those of trusted peers. 0: what its control group may have (MemoryMax= in the unit), or no limit."
+        ),
+        .duration(
+            "queueing", in: .zero ... .seconds(10), \.queueing,
+            "How long requests may wait until they are looked at and written to the disk. While it is longer, new work gets 503 with Retry-After: first REGISTERs of users without a contact, then requests over HTTP, then other REGISTERs, then INVITEs; calls under way are served. 0s: nothing is refused."
+        ),
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
             "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together; beyond it passwords and ApiTokens from there are not looked at, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers have no such limit. 0 is no limit. Raise it when many phones share one address, or a proxy stands before the HTTP API."

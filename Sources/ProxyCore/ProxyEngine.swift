@@ -50,6 +50,10 @@ package final class ProxyEngine {
     var resolutions: [ResolutionTicket: PendingResolution] = [:]
     private var lastResolution: UInt64 = 0
     var withoutTCP = PlacesWithoutTCP()
+    /// What is refused while more comes than can be served, and since when anything is.
+    package internal(set) var admission: Admission
+    var refusingSince: Instant?
+    var refusedBefore: UInt64 = 0
     /// The daemon is about to end: it begins no calls.
     package internal(set) var isDraining = false
     /// The log says once that a next hop is this daemon itself.
@@ -104,6 +108,7 @@ package final class ProxyEngine {
         tags = Tags(key: functions.random())
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
+        admission = Admission(limit: settings.limits.queueing)
         if settings.call.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.call.ringLiveFlowWithin) }
     }
 
@@ -149,7 +154,9 @@ package final class ProxyEngine {
         counters.count(Counter(request.method))
         if flow.isConnection { noteReuse(incoming) }
         switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
-        case .new(let key): dispatch(incoming.unmatched(key), now: now)
+        case .new(let key):
+            let incoming = incoming.unmatched(key)
+            if !admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
@@ -199,6 +206,7 @@ package final class ProxyEngine {
             reportMissedCalls(to: due.device, of: due.aor, now: now)
         }
         removeExpiredBindings(now: now)
+        if refusingSince != nil { noteRelief(now: now.instant) }
     }
 
     // MARK: Inside

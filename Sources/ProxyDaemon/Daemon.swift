@@ -45,6 +45,7 @@ package final class Daemon: @unchecked Sendable {
     private var control: ControlService?
     private var signals: [SignalWatch] = []
     private let manager: ServiceManager?
+    private var memory: MemoryGuard?
     private(set) var notices: ServiceNotices?
     /// When the daemon ends at the latest, once it is told to.
     var end: Instant?
@@ -142,6 +143,7 @@ package final class Daemon: @unchecked Sendable {
         streams.start(for: shard)
         api.wrongLogins.count(with: door)
         admin.wrongLogins.count(with: door)
+        api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
         store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
         push.finished = { [services] id, outcome in
             if !services.finished(id, outcome) { shard.assumeIsolated { $0.pushFinished(id, outcome) } }
@@ -172,6 +174,7 @@ package final class Daemon: @unchecked Sendable {
             })
         do {
             try store.start()
+            memory = try MemoryGuard(setting: settings.limits.memory, streams, on: loop, log: log)
             push.start()
             try dialogKeys.start(through: door, on: loop)
             do {

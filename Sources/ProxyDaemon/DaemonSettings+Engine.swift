@@ -56,6 +56,7 @@ extension DaemonSettings {
         if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
             keys.append("limits.wrong-logins-per-source")
         }
+        if limits.memory != other.limits.memory { keys.append("limits.memory") }
         if limits.wrongLoginsPerUser != other.limits.wrongLoginsPerUser { keys.append("limits.wrong-logins-per-user") }
         return keys
     }

@@ -36,6 +36,7 @@ package actor ProxyShard {
     private var isRunningActions = false
     /// Whether the last question to ourselves was answered, and how many there were.
     private var isAnswered = false
+    private var load = LoadMeasurement()
     private var questions: UInt64 = 0
     /// What services told while actions were run, in that order. It enters the engine after them.
     private var waiting: [Arrival] = []
@@ -55,6 +56,9 @@ package actor ProxyShard {
         self.sockets = sockets
         do {
             timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
+            try load.start(on: loop) { [weak self] wait, now in
+                self?.assumeIsolated { $0.engine.looked(after: wait, now: now) }
+            }
             for (number, socket) in sockets {
                 try socket.receive { [weak self] batch in
                     self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
@@ -72,9 +76,13 @@ package actor ProxyShard {
     /// The hot path: one entry for up to 16 datagrams; answers leave when the handler returns.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
+        if batch.isFull, let socket = sockets[listener] {
+            load.batchWasFull(on: socket, number: listener, now: now.instant, engine)
+        }
         for index in 0..<batch.count {
             let flow = Flow(transport: .udp, listener: listener, connection: 0, remote: batch.source(at: index))
             guard flow.remote.port != 0 else { continue }
+            if engine.isUnderPressure, wasRefused(batch, at: index, on: flow, now: now) { continue }
             let message = batch.withBytes(at: index) { bytes in
                 Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
             }
@@ -86,6 +94,14 @@ package actor ProxyShard {
             }
         }
         runActions()
+    }
+
+    /// There is too much to do: a REGISTER may be refused before it is read, which costs a fraction.
+    private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
+        let answer = batch.withBytes(at: index) { engine.refusal(of: $0, from: flow.remote, now: now.instant) }
+        guard let answer else { return false }
+        sockets[flow.listener]?.queue(answer, to: flow.remote)
+        return true
     }
 
     /// RFC 5626 section 4.4.2: nothing is kept of the question.
@@ -125,7 +141,9 @@ package actor ProxyShard {
         _ bytes: Span<UInt8>, head: MessageHead? = nil, isCut: Bool = false, on flow: Flow
     ) -> StreamMessage {
         let message = reader.read(bytes, isStream: !isCut, head: head)
-        received(message, on: flow, now: loop.moment)
+        let now = loop.moment
+        load.streamReceived(now: now.instant)
+        received(message, on: flow, now: now)
         runActions()
         switch message {
         case .request: return .request
@@ -159,6 +177,9 @@ package actor ProxyShard {
         runActions()
         return isAnswered
     }
+
+    /// Seconds after which a request over HTTP may come again; `nil` when it is served.
+    package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
 
@@ -215,7 +236,10 @@ package actor ProxyShard {
         switch arrival {
         case .commits(let results):
             let now = loop.moment
-            for result in results { engine.committed(result.ticket, succeeded: result.succeeded, now: now) }
+            for result in results {
+                load.finished(result.ticket, now: now.instant, engine)
+                engine.committed(result.ticket, succeeded: result.succeeded, now: now)
+            }
         case .pushNoted(let id, let step, let then): engine.pushNoted(id, step, now: then)
         case .pushFinished(let id, let outcome): engine.pushFinished(id, outcome: outcome, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
@@ -293,7 +317,7 @@ package actor ProxyShard {
         case .flowProved(let flow, let account): streams.proved(flow, by: account)
         case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)
         case .expectLife(let flow, let pause): streams.expectLife(on: flow, every: pause)
-        case .commit(let changes, let ticket): services.store.commit(changes, ticket)
+        case .commit(let changes, let ticket): commit(changes, ticket)
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)
@@ -312,6 +336,11 @@ package actor ProxyShard {
             // Told after the present actions, so that the engine is not entered while it is being served.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
+    }
+
+    private func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
+        if !load.isWaiting { load.ordered(ticket, now: loop.now) }
+        services.store.commit(changes, ticket)
     }
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {

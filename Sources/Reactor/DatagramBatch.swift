@@ -19,6 +19,8 @@ package final class DatagramBatch: @unchecked Sendable {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
+    /// As many as one call may bring: there may be more.
+    package var isFull: Bool { count == Self.capacity }
 
     /// - Parameter slot: how many bytes a datagram may have. Longer ones are cut and marked.
     init(slot: Int) {

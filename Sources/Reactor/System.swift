@@ -169,6 +169,13 @@ extension System {
         return result == 0 ? figures[8] : 0
     }
 
+    /// How long the datagram that was read last had been waiting. The kernel begins to note it when it is asked.
+    static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
+        let wait = socket_last_wait(descriptor)
+        // Beyond a minute somebody has set the clock, by which the kernel notes it.
+        return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
+    }
+
     static func setNoDelay(_ descriptor: Int32) {
         // Fails on Unix-domain sockets, which have no delay.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

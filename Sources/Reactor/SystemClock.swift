@@ -1,3 +1,4 @@
+import CEvent
 import Glibc
 package import Timekeeping
 

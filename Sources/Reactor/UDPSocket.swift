@@ -28,6 +28,10 @@ package final class UDPSocket: @unchecked Sendable {
     /// Datagrams that the kernel had no room for, because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
+    /// How long the last datagram that was read had waited in the kernel; `nil` when it does not say, as when it is asked
+    /// for the first time.
+    package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
+
     private let loop: EventLoop
     /// Owns the descriptor; `nil` once closed.
     private var watch: FileWatch?

@@ -177,6 +177,7 @@ package enum Counter: Int, CaseIterable, Sendable {
 package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
+    case overload
     case connections
     case bucketEntries, waitingMessages
     case pushQueue, pushesInFlight
@@ -192,6 +193,9 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .transactions: MetricName("sippushd_transactions", "SIP transactions.")
         case .forks: MetricName("sippushd_forks", "Proxied requests without a final response.")
         case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
+        case .overload:
+            MetricName(
+                "sippushd_overload", "How hard new work is refused: 0 when nothing is, 100 when all is.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that wait to be reported.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")

@@ -139,6 +139,8 @@ class Daemon:
         self.authority = None
         # What stands in systemd's place, if anything does.
         self.manager = None
+        # Called in the new process before the program.
+        self.prepare = None
         if edge:
             self.tls_port, self.ws_port, self.wss_port = (suite.free_port() for _ in range(3))
             self.authority = Authority(os.path.join(self.folder, "pki"))
@@ -201,7 +203,7 @@ class Daemon:
 
     def launch(self):
         offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
-        more = self.manager.launch() if self.manager else {}
+        more = self.manager.launch() if self.manager else {"preexec_fn": self.prepare} if self.prepare else {}
         command = more.pop("before", []) + [self.suite.program, "serve", "--config", self.config, "--log-format", "text"]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)

@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, tls, storm, memory, allocations, instructions, push, days
+        case register, hold, slow, api, tls, storm, overload, memory, allocations, instructions, push, days
     }
 
     package var names: [Name] = []
@@ -97,6 +97,7 @@ package struct BenchmarkOptions: Sendable {
           tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections;
                        memory per idle connection
           storm        whether calls feel it when all phones connect together by TLS, beside the same at another daemon
+          overload     what is still served when ten times the usual REGISTERs or calls come, and how soon all is as before
           memory       memory per binding and per held call
           allocations  heap allocations per message, within this process; they do not vary
           instructions  what the daemon executes in user space for each step, counted by valgrind; hardly varies; only
@@ -111,7 +112,8 @@ package struct BenchmarkOptions: Sendable {
           --rounds N      register, tls, storm, push: rounds, of which the median is shown (default 3)
           --calls N       hold, memory: calls held at once (default 10000); each phone that is woken has a socket of its own, as
                           far as the system's limit of descriptors allows
-          --rate N        hold, memory: calls, then wake-ups, a second (default 2000)
+          --rate N        hold, memory: calls, then wake-ups, a second (default 2000); overload: ten times as many REGISTERs and
+                          half as many calls are the usual load
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
           --connections N  api: connections, each with one report under way (default 64)

@@ -17,6 +17,7 @@ package enum BenchmarkRun {
             case .api: try APIBenchmark.run(options, into: &report)
             case .tls: try TLSBenchmark.run(options, into: &report)
             case .storm: try TLSBenchmark.storm(options, into: &report)
+            case .overload: try OverloadBenchmark.run(options, into: &report)
             case .memory: try MemoryBenchmark.run(options, into: &report)
             case .allocations: try AllocationBenchmark.run(options, allocationCount, into: &report)
             case .instructions: try InstructionBenchmark.run(options, into: &report)

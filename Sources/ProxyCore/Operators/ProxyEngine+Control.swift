@@ -99,6 +99,7 @@ extension ProxyEngine {
             life = changed.call.ringLiveFlowWithin > .zero ? FlowLife(span: changed.call.ringLiveFlowWithin) : nil
         }
         settings = changed
+        admission.limit = changed.limits.queueing
         transactions.timers.ringLimit = changed.call.ringLimit
         ledger.limits.changed(changed)
     }

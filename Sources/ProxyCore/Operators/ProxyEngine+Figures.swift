@@ -13,6 +13,7 @@ extension ProxyEngine {
         figures.set(.pushBindings, to: registrar.bindings.pushCount)
         figures.set(.addresses, to: registrar.bindings.addressCount)
         figures.set(.heldCalls, to: calls.offered)
+        figures.set(.overload, to: Int(admission.pressure / Double(Admission.Kind.allCases.count) * 100))
         figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)

@@ -28,6 +28,8 @@ package final class StreamFlows: @unchecked Sendable {
     private var pingTimer: LoopTimer?
     private let pingInterval: Duration
     private var counters = CounterSet()
+    /// Only trusted peers get connections.
+    package var refusesStrangers = false
     private var logLimit = LogRateLimit()
 
     /// How long a connection may be silent before it is closed: phones keep theirs that long without a word.
@@ -161,6 +163,10 @@ package final class StreamFlows: @unchecked Sendable {
         _ stream: StreamConnection, by listener: UInt16, _ transport: Transport
     ) -> Connected? {
         let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
+        guard !refusesStrangers || isTrusted else {
+            refuse(stream, .flowRefusedFull)
+            return nil
+        }
         switch admission.verdict(on: stream.remote.address.source, isTrusted: isTrusted) {
         case .refusedForSource:
             refuse(stream, .flowRefusedSource)

@@ -4,7 +4,7 @@ import Reactor
 /// A fresh daemon with everything around it: phones, a caller, a push gateway.
 final class Workbench {
     let daemon: ServerProcess
-    private let loop: EventLoop
+    let loop: EventLoop
     let registers: RegisterLoad
     let calls: CallLoad
     private let phones: PhoneSockets

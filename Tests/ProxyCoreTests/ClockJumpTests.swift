@@ -1,0 +1,33 @@
+import ProxyCore
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+/// Somebody sets the clock while the daemon runs: dates jump, and time goes on.
+@Suite("Clock that is set")
+struct ClockJumpTests {
+    @Test(arguments: [3600, -3600, 86_400, -86_400])
+    func `calls, contacts and transactions end in their time whatever the date`(_ jump: Int) {
+        let bench = EngineBench.registered()
+        bench.register(user: "carl", token: nil, callID: "r2", expires: 60)
+        bench.invite()
+        let start = bench.now
+        func at(_ seconds: Int) -> [String] {
+            let now = Moment(instant: start.instant + .seconds(seconds), date: start.date + .seconds(seconds + jump))
+            bench.engine.deadlineReached(now: now)
+            return story(bench.take())
+        }
+        // After an hour by the date, and after a second, the call waits still.
+        #expect(!at(1).contains { $0.contains("480") })
+        #expect(bench.engine.heldCalls.count == 1)
+        #expect(bench.targets.count == 1)
+        #expect(bench.engine.figures[.bindings] == 2)
+        #expect(at(31).contains("480 invite > pbx"))
+        #expect(bench.engine.heldCalls.isEmpty)
+        _ = at(61)
+        #expect(bench.engine.figures[.bindings] == 1)
+        _ = at(70)
+        #expect(bench.engine.figures[.transactions] == 0)
+    }
+}

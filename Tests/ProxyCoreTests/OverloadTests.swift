@@ -1,0 +1,64 @@
+import Addressing
+import ProxyCore
+import SIPGrammar
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+@Suite("A daemon with too much to do")
+struct OverloadTests {
+    /// All work waits a second, until all that may be refused is.
+    private func overload(_ bench: EngineBench) {
+        for _ in 0..<80 {
+            _ = bench.pass(.milliseconds(10))
+            bench.engine.looked(after: .seconds(1), now: bench.now.instant)
+        }
+    }
+
+    @Test func `new work gets 503 with its time to come again, and nothing is kept of it`() throws {
+        let bench = EngineBench.registered()
+        overload(bench)
+        let before = bench.engine.figures[.transactions]
+        var times: Set<Int> = []
+        for number in 1...200 {
+            let refused = bench.invite(callID: "new\(number)", branch: "n\(number)")
+            #expect(story(refused) == ["503 invite > pbx"])
+            let text = try #require(refused.texts.first)
+            let range = try #require(text.firstRange(of: "\r\nRetry-After: "))
+            times.insert(try #require(Int(text[range.upperBound...].prefix { $0.isNumber })))
+        }
+        // Spread over all of the time, so that they do not come back together.
+        #expect(times.allSatisfy { 5...120 ~= $0 } && times.count > 70)
+        #expect(times.contains { $0 < 20 } && times.contains { $0 > 105 })
+        #expect(bench.engine.figures[.transactions] == before)
+        #expect(story(bench.register(user: "carl", callID: "r9")) == ["503 register > phone"])
+        #expect(story(bench.register(callID: "r1", cseq: 5)) == ["503 register > phone"])
+    }
+
+    @Test func `a call that waits is served to its end: its phone's REGISTER, its answer, and a CANCEL of another`()
+        throws
+    {
+        let bench = EngineBench.registered()
+        bench.register(user: "carl", callID: "r7", from: Endpoint(IPAddress(v4: 0xc000_0207), 40_000))
+        bench.invite()
+        bench.invite(to: "carl", callID: "call2", branch: "i2")
+        overload(bench)
+        // The INVITE once more, whose 100 was lost.
+        #expect(story(bench.invite()) == ["100 invite > pbx"])
+        let invite = try #require(sentRequest(bench.register(cseq: 2)))
+        #expect(invite.method == .invite)
+        let answer = bench.receive(SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
+        #expect(story(answer).contains("200 invite > pbx"))
+        #expect(story(bench.cancel(callID: "call1", branch: "i1")).contains("200 cancel > pbx"))
+        #expect(bench.engine.heldCalls.count == 1)
+    }
+
+    @Test func `two seconds after the load all is served again`() {
+        let bench = EngineBench.registered()
+        overload(bench)
+        #expect(story(bench.invite()) == ["503 invite > pbx"])
+        _ = bench.pass(.milliseconds(2200))
+        #expect(story(bench.invite(callID: "call2", branch: "i2")).contains("100 invite > pbx"))
+    }
+}

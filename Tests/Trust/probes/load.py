@@ -1,0 +1,313 @@
+"""T30: more than can be served, and less than is needed."""
+
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+
+from sip import fresh
+from suite import check, probe
+from .store import own_daemon, registered_now
+from .wake import pushed
+
+
+class Flood:
+    """REGISTERs for users whom nobody knows, as fast as one thread can, and what comes back."""
+
+    def __init__(self, target, host):
+        self.target = target
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.bind((host, 0))
+        self.stop = threading.Event()
+        self.sent, self.refused, self.others, self.waits = 0, 0, 0, []
+        self.threads = [threading.Thread(target=one, daemon=True) for one in (self.send, self.read)]
+
+    def start(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def send(self):
+        host, port = self.socket.getsockname()
+        text = ("REGISTER sip:example.net SIP/2.0\r\nVia: SIP/2.0/UDP %s:%d;branch=z9hG4bK%%d;rport\r\nMax-Forwards: 70\r\n"
+                "From: <sip:n%%d@example.net>;tag=f\r\nTo: <sip:n%%d@example.net>\r\nCall-ID: n%%d\r\nCSeq: 1 REGISTER\r\n"
+                "Contact: <sip:n%%d@%s:%d>\r\nExpires: 600\r\nContent-Length: 0\r\n\r\n" % (host, port, host, port))
+        while not self.stop.is_set():
+            self.sent += 1
+            try:
+                self.socket.sendto((text % ((self.sent,) * 5)).encode(), self.target)
+            except OSError:
+                pass
+
+    def read(self):
+        while not self.stop.is_set():
+            try:
+                raw = self.socket.recv(4096)
+            except OSError:
+                return
+            if raw.startswith(b"SIP/2.0 503"):
+                self.refused += 1
+                place = raw.find(b"Retry-After: ")
+                if place >= 0 and len(self.waits) < 5000:
+                    self.waits.append(int(raw[place + 13:raw.find(b"\r", place)]))
+            else:
+                self.others += 1
+
+    def end(self):
+        self.stop.set()
+        self.threads[0].join()
+
+    def close(self):
+        self.stop.set()
+        self.socket.close()
+
+
+@probe("T30.1", "calls-before-registers")
+def calls_first(t):
+    """A daemon that gets a fraction of a processor, and more REGISTERs of unknown users than it can serve: limits.queueing is 20 ms."""
+    t.needs("limits.queueing")
+    daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms"}, call={"ring-timeout": "20s"}, log={"level": "info"}).start()
+    phone, name, password, token = registered_now(t)
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net")
+    caller.send(request)
+    check(t.suite.provider.wait(token), "control: no push")
+    # Of each 20 ms the daemon gets four: so little that one thread of Python is more than it can serve.
+    halt = threading.Event()
+
+    def throttle():
+        while not halt.is_set():
+            daemon.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.016)
+            daemon.process.send_signal(signal.SIGCONT)
+            time.sleep(0.004)
+
+    floods = [t.own(Flood(daemon.address, t.address())).start() for _ in range(2)]
+    thread = threading.Thread(target=throttle)
+    thread.start()
+    try:
+        limit = time.monotonic() + 15
+        while sum(flood.refused for flood in floods) < 300 and time.monotonic() < limit:
+            time.sleep(0.05)
+        refused = sum(flood.refused for flood in floods)
+        check(refused >= 300, f"after 15 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
+        # In the midst of it the phone wakes. What it sends may be lost on the way to the daemon, and is sent again.
+        answer = phone.register(name, password, params=pushed(token), timeout=12)
+        check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
+        invite = phone.request("INVITE", timeout=8)
+        check(invite, "the held call did not reach its phone")
+        phone.respond(invite, 200, tag="p")
+        deadline, answer = time.monotonic() + 10, None
+        while answer is None and time.monotonic() < deadline:
+            answer = caller.response(request.call_id, timeout=0.5)
+            if answer is None:
+                phone.respond(invite, 200, tag="p")
+        check(answer and answer.status == 200, f"the caller got {answer}")
+    finally:
+        for flood in floods:
+            flood.end()
+        halt.set()
+        thread.join()
+        daemon.process.send_signal(signal.SIGCONT)
+    waits = [wait for flood in floods for wait in flood.waits]
+    check(min(waits) >= 5 and max(waits) <= 120, f"Retry-After from {min(waits)} to {max(waits)}")
+    middle = sorted(waits)[len(waits) // 2]
+    check(40 <= middle <= 85, f"Retry-After is not spread evenly: half of them up to {middle} s")
+    # Back to normal.
+    end = time.monotonic()
+    while True:
+        newcomer = t.phone()
+        answer = newcomer.register(fresh("late"), "", timeout=2)
+        if answer and answer.status == 200:
+            break
+        check(time.monotonic() - end < 10, f"10 s after the load a new phone gets {answer}")
+        time.sleep(0.2)
+    check("overloaded" in daemon.log(), "the log does not say that it was overloaded")
+    return (f"{refused} REGISTERs refused for 5 to 120 s while a held call was woken and taken; {time.monotonic() - end:.1f} s after the load "
+            "a new phone was served")
+
+
+@probe("T30.2", "no-descriptors-left")
+def descriptors(t):
+    """A process that may open 160 descriptors, and 200 connections to it."""
+    daemon = own_daemon(t, "poor", limits={"connections-per-source": 1000, "first-request": "60s"}, log={"level": "notice"})
+    daemon.prepare = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+    daemon.start()
+    early = t.stream(trusted=True)
+    phone, name, password, token = registered_now(t)
+    crowd = []
+    for _ in range(200):
+        one = socket.socket()
+        one.settimeout(3)
+        one.bind((t.address(), 0))
+        try:
+            one.connect(daemon.address)
+            one.setblocking(False)
+        except OSError:
+            pass
+        crowd.append(one)
+    time.sleep(1)
+    work = daemon.work()
+    time.sleep(2)
+    used = daemon.work() - work
+    check(used < 0.5, f"while nothing happens it works {used:.1f} s in 2")
+    question = early.make("OPTIONS", "sip:example.net")
+    early.send(question)
+    answer = early.response(question.call_id)
+    check(answer and answer.status == 200, f"on a connection from before: {answer}")
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net")
+    caller.send(request)
+    check(t.suite.provider.wait(token), "a call over UDP led to no push: no descriptor was left for it")
+    caller.send(caller.cancel(request))
+    check(daemon.command("held", "list").returncode == 0, "no descriptor was left for the control socket")
+    for one in crowd:
+        one.close()
+    time.sleep(0.5)
+    late = t.stream()
+    question = late.make("OPTIONS", "sip:example.net")
+    late.send(question)
+    answer = late.response(question.call_id)
+    check(answer and answer.status == 200, f"with room again: {answer}")
+    return f"200 connections to a process of 160 descriptors: calls, pushes, commands and old connections go on, {used:.2f} s of work in 2 s"
+
+
+@probe("T30.3", "memory-is-short")
+def memory(t):
+    """limits.memory is less than the process has: strangers get no connections, all else is served."""
+    t.needs("limits.memory")
+    daemon = own_daemon(t, "tight", limits={"memory": 8388608}).start()
+    phone, name, password, token = registered_now(t)
+    stranger = t.stream()
+    check(stranger.wait_closed(3), "a stranger's connection stays open")
+    peer = t.stream(trusted=True)
+    question = peer.make("OPTIONS", "sip:example.net")
+    peer.send(question)
+    answer = peer.response(question.call_id)
+    check(answer and answer.status == 200, f"the trusted peer's connection: {answer}")
+    check("memory is short" in daemon.log(), "the log does not say why")
+    return "with less memory than it needs it takes the PBX's connections and datagrams, and no stranger's connection"
+
+
+@probe("T30.4", "provider-away")
+def provider_away(t):
+    """Nobody listens where pushes go, then somebody does: a call waits its time and is a missed one, which is reported later."""
+    port = t.suite.free_port()
+    daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
+                        push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}).start()
+    phone, name, password, token = registered_now(t)
+    other = t.phone()
+    awake, _ = t.registered(other)
+    caller = t.phone(trusted=True)
+    calls = []
+    for _ in range(8):
+        request = caller.make("INVITE", f"sip:{name}@example.net")
+        caller.send(request)
+        calls.append(request)
+    # Who needs no push hears nothing of it.
+    request = caller.make("INVITE", f"sip:{awake}@example.net")
+    begin = time.monotonic()
+    caller.send(request)
+    invite = other.request("INVITE", timeout=2)
+    check(invite, "a phone that is awake does not ring while the provider is away")
+    quick = time.monotonic() - begin
+    other.respond(invite, 486, tag="o")
+    for request in calls:
+        answer = caller.response(request.call_id, timeout=10)
+        check(answer and answer.status == 480, f"a call whose push cannot be sent got {answer}")
+    provider = type(t.suite.provider)()
+    bridge = t.own(Bridge(port, provider.port))
+    limit = time.monotonic() + 20
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+    # The list of missed calls goes when the provider is found again, or when the phone comes once more.
+    while not provider.wait(token, timeout=3) and time.monotonic() < limit:
+        phone.register(name, password, params=pushed(token))
+    found = [push for push in provider.of(token) if sum(str(push).count(call.call_id) for call in calls) or "missed" in str(push).lower()]
+    check(provider.of(token), "with the provider back nothing is pushed")
+    bridge.close()
+    return (f"8 calls got 480 after their time while a phone that needed no push rang in {quick:.2f} s; the provider, back again, was told "
+            f"of the missed calls ({len(provider.of(token))} push{', by their names' if found else ''})")
+
+
+class Bridge:
+    """Listens at a port and passes on what comes."""
+
+    def __init__(self, port, target):
+        self.listener = socket.create_server(("127.0.0.1", port))
+        self.target = target
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                one, _ = self.listener.accept()
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.target))
+            for pair in ((one, other), (other, one)):
+                threading.Thread(target=self.pass_on, args=pair, daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, sink):
+        try:
+            while some := source.recv(65536):
+                sink.sendall(some)
+        except OSError:
+            pass
+        sink.close()
+
+    def close(self):
+        self.listener.close()
+
+
+@probe("T30.5", "names-nobody-knows")
+def names(t):
+    """The PBX has a name that no name server answers for: calls to it end, and calls from there go on."""
+    daemon = own_daemon(t, "nameless", auth="off", upstream="sip:pbx.sippushd-probe.invalid").start()
+    phone = t.phone()
+    name, _ = t.registered(phone)
+    outgoing = phone.make("INVITE", "sip:700@example.net", name)
+    begin = time.monotonic()
+    phone.send(outgoing)
+    caller = t.phone(trusted=True)
+    incoming = caller.make("INVITE", f"sip:{name}@example.net")
+    caller.send(incoming)
+    invite = phone.request("INVITE", incoming.call_id, timeout=2)
+    check(invite, "while a name is looked up a call for a phone does not ring")
+    phone.respond(invite, 486, tag="o")
+    answer = phone.response(outgoing.call_id, timeout=32)
+    check(answer and answer.status >= 400, f"a call to a name that nobody knows got {answer}")
+    return f"a call to it got {answer.status} after {time.monotonic() - begin:.1f} s, and another phone rang meanwhile"
+
+
+@probe("T30.6", "store-away")
+def store_away(t):
+    """Somebody moves the database away and back."""
+    daemon = own_daemon(t, "moved").start()
+    phone, name, password, token = registered_now(t)
+    path = daemon.settings()["store"]
+    fresh_user = daemon.user()
+    os.rename(path, path + ".away")
+    newcomer = t.phone()
+    answer = newcomer.register(*fresh_user, params=pushed(fresh("token")))
+    check(answer and answer.status == 503 and answer.get("retry-after"), f"with the database gone a new contact got {answer}")
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"a refresh got {answer}")
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net")
+    caller.send(request)
+    check(t.suite.provider.wait(token), "a call led to no push")
+    caller.send(caller.cancel(request))
+    os.rename(path + ".away", path)
+    limit, answer = time.monotonic() + 12, None
+    while time.monotonic() < limit:
+        answer = newcomer.register(*fresh_user, params=pushed(fresh("token")), timeout=3)
+        if answer and answer.status == 200:
+            break
+        time.sleep(0.3)
+    check(answer and answer.status == 200, f"with the database back a new contact got {answer}")
+    return "without its database it refuses what is to be kept, serves calls and refreshes, and goes on when it is back"
