@@ -196,6 +196,7 @@ package final class ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
+            case .reliefDue: reliefDue(now: now.instant)
             case .flowTimersDue: flowTimersDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
@@ -206,7 +207,6 @@ package final class ProxyEngine {
             reportMissedCalls(to: due.device, of: due.aor, now: now)
         }
         removeExpiredBindings(now: now)
-        if refusingSince != nil { noteRelief(now: now.instant) }
     }
 
     // MARK: Inside
@@ -332,6 +332,8 @@ enum EngineTimer: Sendable {
     case refreshWalkDue
     /// A flow may have shown no life for as long as it should.
     case flowTimersDue
+    /// The load that made us refuse work may be over.
+    case reliefDue
     /// Nothing may have come back for a request: that of the call at that place, if it is still this one.
     case silence(place: UInt32, ForkID)
 }

@@ -61,4 +61,15 @@ struct OverloadTests {
         _ = bench.pass(.milliseconds(2200))
         #expect(story(bench.invite(callID: "call2", branch: "i2")).contains("100 invite > pbx"))
     }
+
+    @Test func `the log has a line when it begins and one when it is over, although nothing comes any more`() {
+        let sink = MemoryLogSink()
+        let bench = EngineBench(log: Log(level: .notice, format: .text, sink: sink) { UnixTime(seconds: 0) })
+        overload(bench)
+        for number in 1...5 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
+        #expect(sink.lines.count { $0.contains("overloaded, new work is refused") } == 1)
+        #expect(!sink.lines.contains { $0.contains("no longer") })
+        _ = bench.pass(.seconds(5))
+        #expect(sink.lines.count { $0.contains("no longer overloaded") && $0.contains("count=5") } == 1)
+    }
 }

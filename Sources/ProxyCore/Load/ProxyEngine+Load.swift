@@ -91,14 +91,18 @@ extension ProxyEngine {
         guard refusingSince == nil else { return }
         refusingSince = now
         refusedBefore = counters[.rejectedOverload]
+        _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
         log.warning("overloaded, new work is refused", [.duration: .duration(admission.limit)])
     }
 
     /// Says that it is over, once nothing is refused any more.
-    func noteRelief(now: Instant) {
-        guard let since = refusingSince, now - since >= Self.shortestOverload else { return }
+    func reliefDue(now: Instant) {
+        guard let since = refusingSince else { return }
         admission.passed(now: now)
-        guard !admission.isUnderPressure else { return }
+        guard !admission.isUnderPressure else {
+            _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
+            return
+        }
         refusingSince = nil
         log.notice(
             "no longer overloaded",
