@@ -13,6 +13,7 @@ package import Timekeeping
 /// have one verb for each promise:
 ///
 /// - `commit`: on the disk before the answer, or the answer says that nothing was written.
+/// - `journal`: written at once, so that the end of the process does not take it away; a power failure may.
 /// - `record`: on the disk soon; nothing but the end of the process takes it away.
 /// - `refresh`: written within seconds; a crash may take it away.
 /// - `trace`: written soon, unless too much else waits.
@@ -25,6 +26,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// Called on the loop with what became of the engine's commits, in the order in which they were asked for.
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
+    /// What becomes of it is told when there is a ticket.
+    func journal(_ changes: [EngineChange], _ ticket: CommitTicket?)
     func record(_ changes: [EngineChange])
     /// Writes bindings anew that are already in the store.
     func refresh(_ rows: [StoredBinding])
@@ -57,6 +60,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     func engineState() async throws(StoreError) -> StoredState
     /// The bindings that follow, in the order of their numbers; empty when there are no more.
     func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding]
+    /// The calls of the last run that follow, in the order of their numbers; empty when there are no more.
+    func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall]
     /// Accepted pushes that were not read, those of each device in the order in which they were asked for; empty when
     /// there are no more.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) async throws(StoreError)

@@ -10,6 +10,8 @@ package struct CallSettings: SettingsGroup {
     /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
+    /// Calls that wait or ring are in the store.
+    package var journal = true
     /// A request inside a dialog wakes its phone.
     package var wakesInDialogs = true
     /// How long the token in our Record-Route lets requests inside a dialog pass (T20.5).
@@ -41,6 +43,10 @@ package struct CallSettings: SettingsGroup {
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
             "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "
                 + "long again, so it should be longer than twice the session timer of your phones."),
+        .bool(
+            "journal", \.journal,
+            "Keep calls that wait or ring in the store, so that they go on when the daemon is started again, after a crash as "
+                + "well. Off: they end with it, and are missed calls."),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
             "Wake a phone by a silent push for a request inside a call that is under way (BYE, re-INVITE, REFER ...), when its "

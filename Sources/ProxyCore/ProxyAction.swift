@@ -17,6 +17,9 @@ package enum ProxyAction: Sendable {
     case expectLife(Flow, every: Duration)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
+    /// Write these changes of calls at once, so that the end of the process does not take them away; only a power failure may.
+    /// With a ticket, call ``ProxyEngine/committed(_:succeeded:now:)`` then.
+    case journal([EngineChange], CommitTicket?)
     /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
     case record([EngineChange])
     /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.
@@ -38,6 +41,7 @@ package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
+    indirect case call(CallChange)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
     /// A dialog whose traffic has moved its end.
@@ -59,6 +63,7 @@ package struct CommitTicket: Hashable, Sendable {
     enum Owner: Hashable, Sendable {
         case registrar
         case messages
+        case calls
     }
 
     let owner: Owner

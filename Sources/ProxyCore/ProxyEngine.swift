@@ -32,6 +32,9 @@ package final class ProxyEngine {
 
     var calls = Calls()
     var legs = ClientLegs()
+    var journal = CallJournal()
+    /// Callers of an earlier run whose connections ended with it.
+    var awayCallers = AwayCallers()
     /// Requests other than calls that wait for phones.
     var messages: HeldMessages
     var lastMessageCommit: UInt64 = 0
@@ -121,6 +124,7 @@ package final class ProxyEngine {
 
     /// As ``takeActions()``, into an array whose memory is used again; what it held before is dropped.
     package func takeActions(into taken: inout [ProxyAction]) {
+        flushJournal()
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
@@ -140,6 +144,7 @@ package final class ProxyEngine {
 
     /// Called once, after ``restore(_:now:)`` of all bindings.
     package func restored(now: Moment) {
+        armAwayCallers(now: now)
         restoreMissedCalls(now: now)
         restoreMessages(storedMessages, now: now)
         storedMessages = []
@@ -152,7 +157,10 @@ package final class ProxyEngine {
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
         let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
         counters.count(Counter(request.method))
-        if flow.isConnection { noteReuse(incoming) }
+        if flow.isConnection {
+            noteReuse(incoming)
+            if !awayCallers.isEmpty { peerReturned(incoming) }
+        }
         switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
         case .new(let key):
             let incoming = incoming.unmatched(key)
@@ -162,7 +170,8 @@ package final class ProxyEngine {
         case .unanswered(let server):
             // Of what is kept, not of the copy: that may come from anybody who has seen the branch.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
-        case .absorbed, .acknowledged: break
+        case .acknowledged(let server): journalOver(server)
+        case .absorbed: break
         }
         if request.method != .register { noteLife(on: flow, by: .request, now: now) }
         settle(now: now)
@@ -194,6 +203,9 @@ package final class ProxyEngine {
             case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
+            case .journalDue: journalDue(now: now)
+            case .awayCallersDue: awayCallers = AwayCallers()
+            case .journalLate(let ticket): journalLate(ticket, now: now)
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
@@ -226,7 +238,9 @@ package final class ProxyEngine {
             case .clientRangTooLong(let client): legRangTooLong(client, now: now)
             case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
             case .clientEnded(let client): legEnded(client)
-            case .serverEnded(let server): calls.serverEnded(server)
+            case .serverEnded(let server):
+                journalOver(server)
+                calls.serverEnded(server)
             case .serverTimedOut, .strayResponse: break
             }
         }
@@ -327,6 +341,12 @@ enum EngineTimer: Sendable {
     case bookkeepingDue
     /// A call that is over need not be kept any more for phones that were woken for it.
     case endedCallDue
+    /// Calls that were answered need not be in the store any more.
+    case journalDue
+    /// Callers of an earlier run do not come back any more.
+    case awayCallersDue
+    /// Whatever waits for this commit of calls, or one before, has waited for long.
+    case journalLate(UInt64)
     case messageDue(UInt64)
     /// Contacts that end soon are looked for.
     case refreshWalkDue

@@ -51,6 +51,13 @@ extension Daemon {
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()
         }
+        var lastCall: UInt64 = 0
+        while true {
+            let calls = try await store.calls(after: lastCall, limit: restoreLimit)
+            guard let last = calls.last?.id else { break }
+            for call in calls where !engine.restore(call, now: now) { refused.append(.call(.over(call: call.id))) }
+            lastCall = last
+        }
         if !refused.isEmpty { store.record(refused) }
         var lastPush: UnreadPush?
         while engine.timeline.isOn {

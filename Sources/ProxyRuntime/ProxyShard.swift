@@ -318,6 +318,7 @@ package actor ProxyShard {
         case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)
         case .expectLife(let flow, let pause): streams.expectLife(on: flow, every: pause)
         case .commit(let changes, let ticket): commit(changes, ticket)
+        case .journal(let changes, let ticket): services.store.journal(changes, ticket)
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)

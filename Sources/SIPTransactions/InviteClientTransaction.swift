@@ -62,6 +62,13 @@ package struct InviteClientTransaction: Sendable {
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
+    /// One whose 2xx an earlier run of the program has passed on.
+    package static func accepted(isReliable: Bool) -> InviteClientTransaction {
+        var machine = InviteClientTransaction(isReliable: isReliable)
+        machine.state = .accepted
+        return machine
+    }
+
     /// The first event.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(

@@ -37,7 +37,7 @@ package enum RequestMatch: Hashable, Sendable {
     /// A retransmission of an INVITE whose last response was a 100: the core, which keeps the INVITE, writes that again.
     case unanswered(ServerTransactionID)
     /// The ACK of a final response other than 2xx; it ends here.
-    case acknowledged
+    case acknowledged(ServerTransactionID)
     /// An ACK that belongs to no transaction, or acknowledges a 2xx: the core routes it.
     case endToEndACK
 }

@@ -13,7 +13,7 @@ struct ServerRecord: SlabRecord, Sendable {
     var id: UInt64 = 0
     let key: TransactionKey
     /// Where responses go.
-    let flow: Flow
+    var flow: Flow
     var machine: Machine
     /// The response to a retransmission; empty when there is none.
     var response: [UInt8] = []

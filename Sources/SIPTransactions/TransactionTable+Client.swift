@@ -32,6 +32,48 @@ extension TransactionTable {
         start(slot, request, on: flow, now: now, into: &out)
     }
 
+    /// What is known of an INVITE that an earlier run has sent.
+    package enum Resumption: Sendable {
+        /// It is sent once more, so that the phone says again how far it is.
+        case sendingAgain
+        /// Its connection has ended: it is waited for what comes by another.
+        case silent
+        /// A 2xx was received, which may come again.
+        case answered
+    }
+
+    /// Goes on with an INVITE that an earlier run has sent.
+    ///
+    /// - Parameters:
+    ///   - request: as it was sent, with the topmost Via of that run.
+    ///   - branch: of that Via.
+    ///   - flow: the way to the phone.
+    ///   - resumption: what is known of it.
+    ///   - now: the time.
+    ///   - out: gets the request, if it is sent.
+    /// - Returns: `nil` when the table is full.
+    package mutating func resume(
+        _ request: OutgoingRequest, branch: ByteString, on flow: Flow, _ resumption: Resumption, now: Instant,
+        into out: inout [TransactionOutput]
+    ) -> ClientTransactionID? {
+        guard let id = makeClientTransaction(), let slot = clients.slot(of: id.rawValue) else { return nil }
+        inherited.add(branch, id)
+        let isReliable = flow.transport.isReliable
+        switch resumption {
+        case .sendingAgain:
+            start(slot, request, on: flow, now: now, into: &out)
+            return id
+        case .silent:
+            clients.records[slot].machine = .invite(InviteClientTransaction(isReliable: isReliable))
+            clients.records[slot].invite = SentInvite(request.cancellation(reasons: []))
+        case .answered: clients.records[slot].machine = .invite(.accepted(isReliable: isReliable))
+        }
+        clients.records[slot].flow = flow
+        flows.insert(slot, on: flow, in: &clients.records)
+        armWait(slot, at: timers.patience(from: now))
+        return id
+    }
+
     /// Finds the transaction of a response by the branch of its topmost Via and its CSeq method.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
@@ -169,8 +211,9 @@ extension TransactionTable {
     // MARK: Matching and starting
 
     private mutating func slot(matching response: SIPResponse) -> Int? {
-        guard let text = response.via.branch, let branch = ViaBranch(text, branchKey) else { return nil }
-        var id = branch.id
+        guard let text = response.via.branch,
+            var id = ViaBranch(text, branchKey)?.id ?? (inherited.isEmpty ? nil : inherited[text])
+        else { return nil }
         if case .cancel = response.cseq.method, let own = cancellations[id] { id = own }
         guard let slot = clients.slot(of: id.rawValue), clients.records[slot].method == response.cseq.method else {
             return nil
@@ -335,6 +378,7 @@ extension TransactionTable {
         deadlines.cancel(clients.records[slot].resend)
         deadlines.cancel(clients.records[slot].wait)
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
+        if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
             // A later CANCEL may have taken its place.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }

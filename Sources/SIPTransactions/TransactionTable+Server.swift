@@ -58,6 +58,29 @@ extension TransactionTable {
         }
     }
 
+    // MARK: Transactions of an earlier run
+
+    /// Goes on with the INVITE of an earlier run, whose sender has heard at least 100; the next response goes to `flow`.
+    ///
+    /// - Returns: `nil` when the table is full, or has the transaction already.
+    package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
+        let key = TransactionKey(request, as: .invite)
+        guard serverSlot(of: key) == nil,
+            let id = begin(key, for: request, respondOn: flow, now: now), let slot = servers.slot(of: id.rawValue),
+            case .invite(var machine) = servers.records[slot].machine
+        else { return nil }
+        _ = machine.respond(.trying, timers, now: now)
+        servers.records[slot].machine = .invite(machine)
+        return id
+    }
+
+    /// The sender of an INVITE is now reached by another flow: responses go there, first the last one, which may be lost.
+    package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
+        guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
+        servers.records[slot].flow = flow
+        sendResponse(servers.records[slot].response, slot, into: &out)
+    }
+
     // MARK: Events from the table's own queues
 
     mutating func serverResendDue(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
@@ -137,8 +160,9 @@ extension TransactionTable {
         if case .accepted = machine.state { return .endToEndACK }
         let action = machine.acknowledged(timers, now: now)
         servers.records[slot].machine = .invite(machine)
+        let id = ServerTransactionID(rawValue: servers.records[slot].id)
         perform(action, slot, [], into: &out)
-        return .acknowledged
+        return .acknowledged(id)
     }
 
     // MARK: Actions

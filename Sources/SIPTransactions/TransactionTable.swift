@@ -30,6 +30,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
+    var inherited = InheritedBranches()
     var flows = FlowChains()
     /// The transactions of our CANCELs by the INVITE they cancel, whose branch they share.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]

@@ -1,4 +1,4 @@
-import Timekeeping
+package import Timekeeping
 
 /// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the moments that follow from them.
 ///
@@ -28,7 +28,7 @@ package struct TransactionTimers: Sendable {
     }
 
     /// 64*T1 later: how long a transaction waits for its peer.
-    func patience(from now: Instant) -> Instant {
+    package func patience(from now: Instant) -> Instant {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
 

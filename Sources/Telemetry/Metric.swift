@@ -22,7 +22,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
-    case call, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
+    case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported
     case messageStored, messageDelivered, messageGivenUp, messageExpired
@@ -70,6 +70,8 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "sippushd_limited_logins_total",
                 "Passwords and ApiTokens that were not looked at after too many wrong ones.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
+        case .callResumed:
+            MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this one goes on with.")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")

@@ -9,13 +9,14 @@ package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
     package private(set) var messages: [UInt64: StoredMessage] = [:]
+    package private(set) var calls: [UInt64: StoredCall] = [:]
     private var buckets: [AddressOfRecord: [CallRef: BucketEntry]] = [:]
 
     package init() {}
 
     package mutating func queue(_ changes: [EngineChange], _ ticket: CommitTicket?) { queued.append((changes, ticket)) }
 
-    mutating func dropQueue() { queued = [] }
+    package mutating func dropQueue() { queued = [] }
 
     /// One group commit: all that waits, in order; the tickets of those who wait for it.
     package mutating func commit() -> [CommitTicket] {
@@ -39,7 +40,24 @@ package struct SimulatedDisk {
         case .message(.insert(let row)): messages[row.id] = row
         case .message(.left(let id, let devices)): messages[id]?.devices = devices
         case .message(.delete(let id)): messages[id] = nil
+        case .call(let change): apply(change)
         case .deadToken, .dialogRenewed: break
+        }
+    }
+
+    private mutating func apply(_ change: CallChange) {
+        switch change {
+        case .begun(let call): calls[call.id] = call
+        case .branch(let id, let number, var branch):
+            guard let count = calls[id]?.branches.count, number <= count else { return }
+            if number < count, let old = calls[id]?.branches[number] {
+                branch = branch.changing(old)
+                calls[id]?.branches[number] = branch
+            } else {
+                calls[id]?.branches.append(branch)
+            }
+        case .final(let id, let bytes): calls[id]?.final = ByteString(bytes)
+        case .over(let id): calls[id] = nil
         }
     }
 
@@ -52,5 +70,16 @@ package struct SimulatedDisk {
 
     func holdsToken(_ prid: ByteString) -> Bool {
         bindings.values.contains { $0.contact.string.contains("pn-prid=\(prid)") }
+    }
+}
+
+extension StoredCall.Branch {
+    /// As the store writes it: what was sent, and the push's code, stay.
+    fileprivate func changing(_ old: StoredCall.Branch) -> StoredCall.Branch {
+        StoredCall.Branch(
+            stage: stage, device: device, contact: contact, wasPushed: wasPushed, wasWoken: wasWoken,
+            deviceKnows: deviceKnows, hasMoved: hasMoved, record: nil, code: code ?? old.code, end: end,
+            sent: sent ?? old.sent,
+            former: sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(8)))
     }
 }

@@ -115,6 +115,8 @@ package struct SimulatedCall {
     var finals: [Status] = []
     /// The daemon died while this call was on.
     var sawCrash = false
+    /// And it was not on the disk then.
+    var wasLost = false
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
     /// The daemon has sent its final response, which may be on its way.

@@ -91,7 +91,7 @@ extension SimulatedWorld {
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
                     let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,
-                    !call.gaveUp, !call.wasAnswered, !call.sawCrash, since - call.startedAt < .seconds(29),
+                    !call.gaveUp, !call.wasAnswered, !call.wasLost, since - call.startedAt < .seconds(29),
                     !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
                     !call.wasDeclined
                 else { return }
@@ -145,6 +145,9 @@ extension SimulatedWorld {
             if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
                 violate("\(label) ended with \(call.finals.map(\.code))")
             }
+            if call.sawCrash, !call.wasLost, call.sawProvisional, call.finals.isEmpty || call.finals.count > 2 {
+                violate("\(label), which was on the disk when the daemon died, ended with \(call.finals.map(\.code))")
+            }
             for phone in phones where phone.user == call.user && !phone.isOrdinary {
                 let reports = call.reports[phone.number] ?? 0
                 if let target = call.target, target.phone != phone.number {
@@ -152,7 +155,7 @@ extension SimulatedWorld {
                     continue
                 }
                 let mayBeSpared = call.wasAnswered || call.wasAnsweredElsewhere || call.reached.contains(phone.number)
-                let isUncertain = call.sawCrash || call.reportsInFlightAtCrash.contains(phone.number)
+                let isUncertain = call.wasLost || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
                 let mayBeTold = isUncertain || call.lostAPhone || call.rangAfterEnd.contains(phone.number)
                 if reports > 0, mayBeSpared, !mayBeTold {

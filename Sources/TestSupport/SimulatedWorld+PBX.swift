@@ -47,7 +47,7 @@ extension SimulatedWorld {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
         calls[index].gaveUp = true
         let call = calls[index]
-        if now.instant - call.startedAt > Self.longestHold, !call.sawCrash,
+        if now.instant - call.startedAt > Self.longestHold, !call.wasLost,
             !phones.contains(where: { $0.invited[call.callID] != nil })
         {
             violate("\(call.callID) is held although its time is over")

@@ -75,15 +75,16 @@ package final class SimulatedWorld {
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
     /// - Parameters:
-    ///   - seed: names the day. On every fourth, phones whose flow shows life are called at once, and pushed beside; on every
-    ///     eighth, phones have two flows, and no datagram is lost; on another eighth, they have references in their Contacts, by
-    ///     which some are called.
+    ///   - seed: names the day. On every second, the daemon dies a dozen times; on every fourth, phones whose flow shows life
+    ///     are called at once, and pushed beside; on every eighth, phones have two flows, and no datagram is lost; on another
+    ///     eighth, they have references in their Contacts, by which some are called.
     ///   - story: hears a line of everything that passes between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
         self.story = story
         plan.ringsLiveFlows = seed % 4 == 3
         plan.announcesPURR = seed % 8 == 2
+        if seed % 2 == 1 { plan.crashes = 12 }
         if seed % 8 == 5 {
             plan.flows = 2
             // A flow whose REGISTER is lost would seem to be where the phone was before.
@@ -109,6 +110,7 @@ package final class SimulatedWorld {
         EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
+            $0.call.journal = true
         }
     }
 
@@ -126,7 +128,7 @@ package final class SimulatedWorld {
             at(start) { $0.callStarts(number) }
         }
         for _ in 0..<plan.crashes {
-            at(.seconds(Int64.random(in: 60...max(61, start.components.seconds), using: &random))) { $0.crash() }
+            at(random.milliseconds(60_000...max(61_000, Int64(start / .milliseconds(1))))) { $0.crash() }
         }
         runUntil(now.instant + start + .seconds(400))
         // The evening: nobody calls, nothing is lost, and each phone comes back twice.
@@ -209,6 +211,9 @@ package final class SimulatedWorld {
         case .commit(let changes, let ticket):
             disk.queue(changes, ticket)
             planCommit()
+        case .journal(let changes, let ticket):
+            disk.queue(changes, ticket)
+            planCommit()
         case .record(let changes):
             disk.queue(changes, nil)
             planCommit()
@@ -242,7 +247,12 @@ package final class SimulatedWorld {
     private func crash() {
         tell("the daemon dies")
         generation += 1
-        for index in calls.indices where !calls[index].isOver { calls[index].sawCrash = true }
+        let kept = Set(disk.calls.values.map(\.callID.string))
+        for index in calls.indices where !calls[index].isOver {
+            calls[index].sawCrash = true
+            // What is under way to the disk in this moment is lost.
+            if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
+        }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
@@ -250,6 +260,9 @@ package final class SimulatedWorld {
         // Another run of the program draws other numbers.
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
+        for call in disk.calls.values.sorted(by: { $0.id < $1.id }) where !engine.restore(call, now: now) {
+            disk.queue([.call(.over(call: call.id))], nil)
+        }
         engine.restored(now: now)
         phoneOn = [:]
         halfOpen = []

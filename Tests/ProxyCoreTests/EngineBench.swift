@@ -27,6 +27,15 @@ final class EngineBench {
         engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, hasTLS: hasTLS, change)
     }
 
+    /// Another run of the program, which begins with what the disk holds.
+    init(restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, _ change: (inout ProxySettings) -> Void) {
+        self.now = now
+        engine = EngineFixture.engine(disk.restored(), seed: seed, startedAt: now.date, change)
+        for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
+        for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(call, now: now) }
+        engine.restored(now: now)
+    }
+
     /// With bob's phone, or another contact of his, registered.
     static func registered(
         token: String? = "tok1", _ change: (inout ProxySettings) -> Void = { _ in }
@@ -170,6 +179,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
+        case .journal(_, let ticket): return ticket == nil ? nil : "journal"
         case .record, .refresh, .trace, .flowProved, .expectLife, .reuse: return nil
         case .push(let request):
             switch request.message {

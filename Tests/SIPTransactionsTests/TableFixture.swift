@@ -23,7 +23,8 @@ final class TableFixture {
     enum Match: Equatable {
         case new(ServerTransactionID)
         case cancel(ServerTransactionID, of: ServerTransactionID?)
-        case absorbed, acknowledged, endToEndACK, overloaded
+        case acknowledged(ServerTransactionID)
+        case absorbed, endToEndACK, overloaded
     }
 
     func receive(_ message: TestMessage, on flow: Flow = udp) -> Match {
@@ -38,7 +39,7 @@ final class TableFixture {
             respond(id, .trying)
             return .absorbed
         case .absorbed: return .absorbed
-        case .acknowledged: return .acknowledged
+        case .acknowledged(let id): return .acknowledged(id)
         case .endToEndACK: return .endToEndACK
         }
     }

@@ -70,7 +70,7 @@ struct TransactionTableServerTests {
         fixture.respond(id, 200)
         #expect(fixture.receive(TestMessage("CANCEL")) == .absorbed)
         fixture.respond(invite, 487)
-        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged)
+        #expect(fixture.receive(TestMessage("ACK")) == .acknowledged(invite))
         #expect(fixture.outputs() == ["send 200", "send 200", "send 487"])
         fixture.advance(to: .seconds(33))
         #expect(fixture.isEmpty)
@@ -131,7 +131,7 @@ struct TransactionTableServerTests {
         guard case .cancel(_, of: id) = fixture.receive(old("CANCEL")) else { throw Unexpected() }
         fixture.respond(id, 486)
         let match = fixture.receive(old("ACK") { $0.to += ";tag=ours" })
-        #expect(match == .acknowledged)
+        #expect(match == .acknowledged(id))
     }
 
     // MARK: Limits

@@ -95,10 +95,20 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         commit(changes.map(RowChange.service), for: .service(lastServiceTicket))
     }
 
-    private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
-        guard !writer.commit(changes, for: ticket) else { return }
+    private func commit(_ changes: [RowChange], for ticket: StoreTicket, isJournal: Bool = false) {
+        let isTaken = isJournal ? writer.journal(changes, for: ticket) : writer.commit(changes, for: ticket)
+        guard !isTaken else { return }
         // Told later: whoever asks is in the middle of other work now.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
+    }
+
+    package func journal(_ changes: [EngineChange], _ ticket: CommitTicket?) {
+        let rows = changes.map(RowChange.engine)
+        if let ticket {
+            commit(rows, for: .engine(ticket), isJournal: true)
+        } else if !writer.journal(rows, for: nil) {
+            log.error("the store takes no more changes", [.count: .number(changes.count)])
+        }
     }
 
     package func record(_ changes: [EngineChange]) { record(changes.map(RowChange.engine)) }
@@ -180,6 +190,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     package func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding] {
         try await reader.read { try $0.bindings(after: device, limit: limit) }
+    }
+
+    package func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall] {
+        try await reader.read { try $0.calls(after: id, limit: limit) }
     }
 
     package func unreadPushes(

@@ -40,6 +40,10 @@ final class Call {
     var callerReasons: [ByteString] = []
     /// The bucket was told of the answer.
     var wasAnswered = false
+    /// Whether the store has it.
+    var journalling = Journalling.off
+    /// It came from a trusted peer.
+    let isTrusted: Bool
     /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
     let breadth: UInt32
     /// The call is over, and what its last transactions say changes nothing any more.
@@ -55,10 +59,20 @@ final class Call {
         self.offer = offer
         fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
         source = incoming.flow
+        isTrusted = incoming.isTrusted
         sender = incoming.sender?.compacted()
         request = incoming.request.frame.bytes.compacted()
         breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
     }
+}
+
+/// What the store has of a call, see ``CallJournal``.
+enum Journalling: Sendable {
+    case off
+    /// It is written, or about to be.
+    case open
+    /// It is kept for a moment longer.
+    case answered
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
@@ -152,6 +166,17 @@ struct Calls: ~Copyable {
     }
 
     // MARK: Beginning and end
+
+    /// A call of an earlier run keeps its number; later ones get higher ones.
+    mutating func begin(
+        as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer,
+        accounts: [HeldShares.Account]
+    ) -> Call {
+        let last = lastID
+        lastID = id &- 1
+        defer { lastID = max(last, id) }
+        return begin(incoming, server, branches: [], offer: offer, accounts: accounts)
+    }
 
     /// Begins to keep a request.
     mutating func begin(

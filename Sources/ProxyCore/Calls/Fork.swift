@@ -68,6 +68,48 @@ package struct Fork: Sendable {
         self.branches = branches
     }
 
+    /// Goes on with the fork of an INVITE of an earlier run. Of responses their statuses are left.
+    ///
+    /// - Parameters:
+    ///   - branches: as they were; those under way are `unsent`.
+    ///   - isAnswered: whether the caller has a final response.
+    package init(resuming branches: [ForkBranch], hasFinal isAnswered: Bool) {
+        self.init(isInvite: true, branches: branches)
+        for end in branches.compactMap(\.end) { note(end) }
+        for branch in branches where branch.isEnded {
+            switch branch.end {
+            case .failed(let status), .gaveUp(let status): best.consider(status, nil)
+            case .succeeded, .silent, .cancelled, nil: break
+            }
+        }
+        if isAnswered || wasAnswered && branches.allSatisfy(\.isEnded) { phase = .ended }
+    }
+
+    /// What the end of a branch says of the whole.
+    private mutating func note(_ end: ForkBranch.End) {
+        switch end {
+        case .succeeded:
+            phase = .answered
+            wasAnswered = true
+        case .cancelled where phase == .answered: break
+        case .cancelled(.callerCancelled): phase = .cancelled
+        case .cancelled(.answeredElsewhere):
+            phase = .cancelled
+            wasAnsweredElsewhere = true
+        case .cancelled(.declinedElsewhere): phase = .declined
+        case .cancelled(.dismissed(let status)):
+            phase = .declined
+            best.decide(status)
+        case .cancelled(.moved), .failed, .gaveUp, .silent: break
+        }
+    }
+
+    /// All branches go on, or have ended.
+    package mutating func resumed() -> [Order] { closeIfDone() }
+
+    /// The branches that are still under way are to be cancelled for that reason.
+    package var isClosing: Bool { phase != .proceeding }
+
     /// Somebody has the call.
     package var isAnswered: Bool { wasAnswered || wasAnsweredElsewhere }
 
@@ -154,6 +196,9 @@ package struct Fork: Sendable {
         defer { branches[branch].record = nil }
         return branches[branch].record
     }
+
+    /// The store has it as it is now.
+    package mutating func journalled(_ branch: Int) { branches[branch].journalled = branches[branch].journalState }
 
     package mutating func listed(_ branch: Int, _ isListed: Bool) { branches[branch].isListed = isListed }
 

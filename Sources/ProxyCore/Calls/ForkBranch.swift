@@ -29,6 +29,8 @@ package struct ForkBranch: Sendable {
     package internal(set) var hasMoved = false
     /// How often the device met it twice.
     var meetings: UInt8 = 0
+    /// Its ``journalState`` as the store has it.
+    package internal(set) var journalled: UInt8 = 0
     /// Whether it is found by its device, see ``CalledDevices``.
     package internal(set) var isListed = false
     /// Its present transaction had a response, be it a 100.
@@ -69,6 +71,19 @@ package struct ForkBranch: Sendable {
 
     /// A branch that has not been sent. Without a device it stands for a next hop that is none of our users' devices.
     package init(device: DeviceID?) { self.device = device }
+
+    /// As an earlier run has left it; what was under way has not been sent by this one.
+    package init(resuming stored: StoredCall.Branch) {
+        device = stored.device
+        contact = stored.contact
+        // A push that has not been accepted is sent once more, but not to a phone that was there already.
+        wasPushed = stored.wasWoken || stored.stage == .called && stored.code != nil
+        wasWoken = stored.wasWoken
+        deviceKnows = stored.deviceKnows
+        hasMoved = stored.hasMoved
+        end = stored.end
+        if stored.stage == .ended { state = .ended }
+    }
 
     mutating func renamed(_ old: DeviceID, to heir: DeviceID) {
         if device == old { device = heir }

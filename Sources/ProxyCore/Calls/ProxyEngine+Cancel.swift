@@ -22,6 +22,7 @@ extension ProxyEngine {
             return
         }
         refuse(incoming, .ok, now: now)
+        callerReturned(call, on: incoming.flow)
         if call.fork.isWaiting { counters.count(.heldCancelled) }
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
         let isAnswered = reasons.contains(where: CallReason.saysAnswered)
@@ -34,7 +35,7 @@ extension ProxyEngine {
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
-        if cancel.isTrusted, isTrusted(call.source) { return true }
+        if cancel.isTrusted, call.isTrusted { return true }
         guard let sender = call.sender else { return false }
         return registrar.bindings.forkTargets(for: sender, now: now.instant).contains {
             $0.flow.remote == cancel.flow.remote

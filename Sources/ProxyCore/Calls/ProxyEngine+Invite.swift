@@ -41,6 +41,7 @@ extension ProxyEngine {
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, offer: offer,
             accounts: accounts(sender, aor))
+        if settings.call.journal { call.journalling = .open }
         counters.count(.call)
         log.info(
             "call offered",
@@ -50,25 +51,28 @@ extension ProxyEngine {
             ])
 
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
+        // What must not be done before the call is in the store.
+        var later: [ProxyAction] = []
         if !woken.isEmpty {
             counters.count(.missedCallStored)
-            ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &actions)
+            ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &later)
         }
         for (index, target) in targets.enumerated() {
             self.offer(
-                offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now)
+                offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now, into: &later)
         }
+        begunToOffer(call, later: later, now: now)
     }
 
     /// One device gets the INVITE, or a push, or both.
     private func offer(
         _ offer: Offer, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: Call,
-        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
+        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment, into later: inout [ProxyAction]
     ) {
         guard !call.isForgotten else { return }
         calls.list(branch, of: call)
         if treatment != .ring, offer.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, offer, caller, now: now, into: &actions)
+            ledger.wake(target, token, for: branch, of: call, offer, caller, now: now, into: &later)
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, offer, target.id, omission, app: app, now: now)

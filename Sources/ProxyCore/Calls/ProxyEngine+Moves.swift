@@ -59,6 +59,7 @@ extension ProxyEngine {
     ///   - now: both clocks.
     func deviceReturned(_ device: DeviceID, through binding: DeviceID?, now: Moment) {
         calls.devices.unwatch(device)
+        if !awayCallers.isEmpty { phoneReturned(device, now: now) }
         sayFarewells(to: device, now: now)
         for call in calls.devices.calls(of: device) {
             guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
@@ -210,7 +211,7 @@ extension ProxyEngine {
     }
 
     /// A branch waits for its device once more. The hold goes on; a device that no push has left for is woken now.
-    private func waitAgain(_ index: Int, of call: Call, for target: ForkTarget, now: Moment) {
+    func waitAgain(_ index: Int, of call: Call, for target: ForkTarget, now: Moment) {
         guard let offer = call.offer else { return }
         log.info(
             "call waits for its phone again",
@@ -220,6 +221,7 @@ extension ProxyEngine {
         armHold(of: call, now: now)
         watch(target)
         let branch = call.fork.branches[index]
+        defer { journal(call) }
         guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, offer.mayPush,
             let incoming = revive(call)
         else { return }

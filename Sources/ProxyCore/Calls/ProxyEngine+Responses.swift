@@ -52,7 +52,7 @@ extension ProxyEngine {
         if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
             dialogDevices.note(device, callID: response.callID, tag: tag)
         }
-        guard !isTrusted(leg.call.source), let sender = leg.call.sender,
+        guard !leg.call.isTrusted, let sender = leg.call.sender,
             let device = registrar.bindings.device(of: sender, where: { $0 == leg.call.source }),
             let tag = revive(leg.call)?.request.from.tag
         else { return }
@@ -65,7 +65,7 @@ extension ProxyEngine {
             return response.without(settings.stripped)
         }
         guard response.frame.contains(.pAssertedIdentity), CallerIdentity.wantsIDPrivacy(response.frame),
-            !isTrusted(leg.call.source)
+            !leg.call.isTrusted
         else { return response }
         return response.without(Self.privateIdentity)
     }
@@ -141,6 +141,7 @@ extension ProxyEngine {
         releaseEnded(call)
         ledger.changed(call, now: now, into: &actions)
         ledger.tellBucket(of: call, into: &actions)
+        journal(call)
         if call.fork.phase == .ended || call.fork.phase == .answered { finish(call, now: now) }
     }
 
@@ -152,13 +153,14 @@ extension ProxyEngine {
         switch order {
         case .relay(let response):
             guard let bytes = upstream(response, of: call) else { return }
-            respond(server, response.status, bytes, now: now)
+            respond(server, response.status, bytes, of: call, now: now)
         case .relayChallenge(let response, let others):
             guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
-            respond(server, response.status, bytes, now: now)
+            respond(server, response.status, bytes, of: call, now: now)
         case .respond(let status):
             guard let incoming = revive(call) else { return }
-            respond(server, status, incoming.response(status, toTag: tags.next(), fields: []), now: now)
+            let bytes = incoming.response(status, toTag: tags.next(), fields: [])
+            respond(server, status, bytes, of: call, now: now)
         case .giveUp:
             // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
@@ -169,6 +171,14 @@ extension ProxyEngine {
             ledger.drop(branch, of: call, into: &actions)
             tellEnd(of: call, to: branch, now: now)
         }
+    }
+
+    private func respond(
+        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: Call, now: Moment
+    ) {
+        guard status.isFinal else { return respond(server, status, bytes, now: now) }
+        whenWritten(call, now: now) { respond(server, status, bytes, now: now) }
+        journalFinal(bytes, status, of: call, now: now)
     }
 
     /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.

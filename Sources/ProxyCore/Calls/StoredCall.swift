@@ -4,9 +4,9 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A call as a value: what another run of the program would need to go on with it, and what operators see of it.
+/// A call as a value: what another run of the program needs to go on with it, and what operators see of it.
 package struct StoredCall: Hashable, Sendable {
-    /// For ``ProxyEngine/callDismissed(_:with:now:)`` and for the next page; later calls have higher ones.
+    /// For ``ProxyEngine/callDismissed(_:with:now:)``, for the next page, and its row; later calls have higher ones.
     package let id: UInt64
     package let aor: AddressOfRecord
     package let callRef: CallRef
@@ -17,15 +17,40 @@ package struct StoredCall: Hashable, Sendable {
     package let holdUntil: UnixTime
     /// Whether its caller may have phones woken.
     package let mayPush: Bool
-    /// Where the INVITE came from, and the user who has shown a password for it.
+    /// Where the INVITE came from, and whether that was a trusted peer then.
     package let source: Flow
+    package let isTrusted: Bool
+    /// The user who has shown a password for it.
     package let sender: AddressOfRecord?
     /// The INVITE's bytes.
     package let request: ByteString
-    package let branches: [Branch]
+    /// The final response other than 2xx that its caller got and has not acknowledged yet; empty while there is none.
+    package var final: ByteString
+    package var branches: [Branch]
+
+    package init(
+        id: UInt64, aor: AddressOfRecord, callRef: CallRef, callID: ByteString, fromTag: ByteString,
+        receivedAt: UnixTime, holdUntil: UnixTime, mayPush: Bool, source: Flow, isTrusted: Bool,
+        sender: AddressOfRecord?, request: ByteString, final: ByteString = .empty, branches: [Branch] = []
+    ) {
+        self.id = id
+        self.aor = aor
+        self.callRef = callRef
+        self.callID = callID
+        self.fromTag = fromTag
+        self.receivedAt = receivedAt
+        self.holdUntil = holdUntil
+        self.mayPush = mayPush
+        self.source = source
+        self.isTrusted = isTrusted
+        self.sender = sender
+        self.request = request
+        self.final = final
+        self.branches = branches
+    }
 
     package struct Branch: Hashable, Sendable {
-        package enum Stage: UInt8, Hashable, Sendable {
+        package enum Stage: String, Hashable, Sendable {
             case waiting
             /// It has the INVITE, or is about to.
             case called
@@ -36,9 +61,54 @@ package struct StoredCall: Hashable, Sendable {
         package let device: DeviceID?
         /// See ``ForkBranch/contact``.
         package let contact: DeviceID?
-        package let wasPushed, wasWoken, deviceKnows, hasMoved: Bool
-        /// Its record in the timeline.
+        /// A push has left; the provider has taken it.
+        package let wasPushed, wasWoken: Bool
+        package let deviceKnows, hasMoved: Bool
+        /// Its record in the timeline of this run.
         package let record: RecordID?
+        /// The code of the push that it waits for; in a row it stays when the push is over.
+        package let code: PushCode?
+        package let end: ForkBranch.End?
+        /// The INVITE that it has sent last; `nil` in a change that does not concern it.
+        package var sent: SentINVITE?
+        /// The Vias of those before, by which the phone may answer still; only in a row.
+        package let former: [ByteString]
+
+        package init(
+            stage: Stage, device: DeviceID?, contact: DeviceID?, wasPushed: Bool, wasWoken: Bool, deviceKnows: Bool,
+            hasMoved: Bool, record: RecordID?, code: PushCode?, end: ForkBranch.End?, sent: SentINVITE? = nil,
+            former: [ByteString] = []
+        ) {
+            self.stage = stage
+            self.device = device
+            self.contact = contact
+            self.wasPushed = wasPushed
+            self.wasWoken = wasWoken
+            self.deviceKnows = deviceKnows
+            self.hasMoved = hasMoved
+            self.record = record
+            self.code = code
+            self.end = end
+            self.sent = sent
+            self.former = former
+        }
+    }
+
+    /// What a request needs to be made once more as it was sent.
+    package struct SentINVITE: Hashable, Sendable {
+        /// The topmost Via's value, with the branch by which the phone knows it.
+        package let via: ByteString
+        package let requestURI: ByteString
+        /// The values of Route.
+        package let routes: [ByteString]
+        package let flow: Flow
+
+        package init(via: ByteString, requestURI: ByteString, routes: [ByteString], flow: Flow) {
+            self.via = via
+            self.requestURI = requestURI
+            self.routes = routes
+            self.flow = flow
+        }
     }
 
     /// Devices that are waited for.
@@ -47,20 +117,34 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
+/// What the store is to note of a call, by the call's number.
+package enum CallChange: Sendable {
+    case begun(StoredCall)
+    /// A branch is new, or has changed; what it has sent stays as it is unless it comes with it.
+    case branch(call: UInt64, number: Int, StoredCall.Branch)
+    /// The caller got this final response other than 2xx.
+    case final(call: UInt64, [UInt8])
+    /// Nobody waits for anything of it any more.
+    case over(call: UInt64)
+}
+
 extension StoredCall {
     /// `nil` for what is no call to a user of ours, or is over.
-    init?(_ call: Call) {
+    init?(_ call: Call) { self.init(call) { _ in nil } }
+
+    /// The same with the codes of its pushes.
+    init?(_ call: Call, code: (PushID) -> PushCode?) {
         guard let offer = call.offer, call.fork.phase == .proceeding else { return nil }
         self.init(
             id: call.id.rawValue, aor: offer.aor, callRef: offer.ref, callID: offer.key.callID,
             fromTag: offer.key.fromTag, receivedAt: offer.receivedAt, holdUntil: offer.pushDeadline,
-            mayPush: offer.mayPush, source: call.source, sender: call.sender, request: call.request,
-            branches: call.fork.branches.map(Branch.init))
+            mayPush: offer.mayPush, source: call.source, isTrusted: call.isTrusted, sender: call.sender,
+            request: call.request, branches: call.fork.branches.map { Branch($0, code: $0.push.flatMap(code)) })
     }
 }
 
 extension StoredCall.Branch {
-    init(_ branch: ForkBranch) {
+    init(_ branch: ForkBranch, code: PushCode?, sent: StoredCall.SentINVITE? = nil) {
         switch branch.state {
         case .waiting: stage = .waiting
         case .unsent, .resolving, .calling: stage = .called
@@ -73,5 +157,9 @@ extension StoredCall.Branch {
         deviceKnows = branch.deviceKnows
         hasMoved = branch.hasMoved
         record = branch.record
+        self.code = code
+        end = branch.end
+        self.sent = sent
+        former = []
     }
 }

@@ -102,5 +102,6 @@ extension ProxyEngine {
         admission.limit = changed.limits.queueing
         transactions.timers.ringLimit = changed.call.ringLimit
         ledger.limits.changed(changed)
+        ledger.journalsCalls = changed.call.journal
     }
 }

@@ -32,6 +32,7 @@ extension ProxyEngine {
         _ push: AskedPush, _ branch: Int, of call: Call, _ outcome: PushOutcome, now: Moment
     ) {
         call.fork.pushFinished(branch, isAccepted: outcome.isAccepted)
+        journal(call)
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // A phone that was here a moment ago may come back by itself.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }

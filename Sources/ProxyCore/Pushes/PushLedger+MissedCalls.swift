@@ -43,6 +43,14 @@ extension PushLedger {
         }
     }
 
+    /// An earlier run has begun to offer the call, and it goes on.
+    mutating func resumed(_ offer: Offer) {
+        _ = buckets.change(offer.aor) { bucket, _ in
+            bucket.callResumed(offer.ref)
+            return []
+        }
+    }
+
     /// A device heard of a call that is over.
     mutating func deviceReached(_ device: DeviceID, by offer: Offer, into actions: inout [ProxyAction]) {
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.deviceReached(offer.ref, device) }

@@ -11,20 +11,23 @@ import Timekeeping
 extension PushLedger {
     // MARK: Beginning
 
-    /// A device is to be called, woken or not. The `app` is its provider's name, and empty where no push is asked for.
+    /// A device is to be called, woken or not. The `app` is its provider's name, and empty where no push is asked for. A call of
+    /// an earlier run has begun before.
     mutating func began(
         _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ omission: TimelineRecord.Omission?,
-        _ code: PushCode? = nil, app: String, now: Moment
+        _ code: PushCode? = nil, app: String, since earlier: UnixTime? = nil, now: Moment
     ) {
         guard timeline.isOn else { return }
         let id = newRecordID()
         call.fork.recorded(branch, as: id)
+        let date = min(earlier ?? now.date, now.date)
         let isFirst = timeline.began(
+            isInStore: journalsCalls,
             TimelineRecord(
                 id: id, kind: .call, user: offer.aor.user, host: offer.aor.host, device: device,
-                callRef: offer.ref, callID: offer.key.callID, requestedAt: now.date, omission: omission, code: code,
+                callRef: offer.ref, callID: offer.key.callID, requestedAt: date, omission: omission, code: code,
                 app: app),
-            now: now.instant)
+            now: now.instant + (date - now.date))
         if isFirst { _ = timers.schedule(.openings, at: now.instant + Self.openingsDelay) }
     }
 
@@ -156,9 +159,23 @@ extension PushLedger {
         }
     }
 
-    /// The daemon stops: what is under way is written down as it stands.
+    /// An earlier run has begun the call. What its push has come to is known no better than from the journal.
+    mutating func resumed(
+        _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ code: PushCode?, app: String,
+        wasAccepted: Bool, now: Moment
+    ) {
+        began(
+            branch, of: call, offer, device, code == nil ? .ordinaryContact : nil, code, app: code == nil ? "" : app,
+            since: offer.receivedAt, now: now)
+        guard let code else { return }
+        _ = unread.asked(code, .call(offer.ref), by: device, at: offer.receivedAt)
+        guard wasAccepted, let record = call.fork.branches[branch].record else { return }
+        _ = timeline.noted(record, .finished(.accepted(nil)), now: now.instant)
+    }
+
+    /// The daemon stops: what is under way is written down as it stands, except for calls that the next run goes on with.
     mutating func stopped(now: Moment, into actions: inout [ProxyAction]) {
-        let records = timeline.stopped(now: now.instant)
+        let records = timeline.stopped(keepingCalls: journalsCalls, now: now.instant)
         if !records.isEmpty { actions.append(.trace(records.map { .record($0) })) }
     }
 

@@ -17,6 +17,8 @@ package struct PushLedger: ~Copyable {
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [DeviceID: FailedReport] = [:]
     var timers = DeadlineQueue<LedgerTimer>()
+    /// Calls under way are in the store by themselves.
+    var journalsCalls: Bool
     let log: Log
     let random: () -> UInt64
     private var lastPush: UInt64 = 0
@@ -27,6 +29,7 @@ package struct PushLedger: ~Copyable {
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         buckets = BucketTable(settings: settings.bucket, restoring: entries)
         limits = PushLimits(settings)
+        journalsCalls = settings.call.journal
         self.random = random
         self.log = log
     }
@@ -66,6 +69,9 @@ package struct PushLedger: ~Copyable {
         if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
     }
 
+    /// Whether something still waits for its end.
+    func isWanted(_ id: PushID) -> Bool { pushes[id]?.isDropped == false }
+
     /// The provider's last word on a push; retries are over.
     ///
     /// - Returns: what waited for it; `nil` when nothing does any more.
@@ -87,20 +93,23 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// The incoming-call push of a branch that waits (R11).
+    /// The incoming-call push of a branch that waits (R11); with the code that it had in an earlier run, if it was asked for
+    /// there.
     mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: Call, _ offer: Offer,
-        _ caller: CallerIdentity, now: Moment, into actions: inout [ProxyAction]
+        _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
-        guard limits.device.admit(target.id, now: now.instant) else {
+        guard old != nil || limits.device.admit(target.id, now: now.instant) else {
             log.warning(
                 "phone gets too many pushes, it is not woken",
                 [.aor: .described(offer.aor), .device: .described(target.id)])
             return began(
                 branch, of: call, offer, target.id, .deviceLimit, app: token.provider.rawValue, now: now)
         }
-        let code = newCode()
-        began(branch, of: call, offer, target.id, nil, code, app: token.provider.rawValue, now: now)
+        let code = old ?? newCode()
+        began(
+            branch, of: call, offer, target.id, nil, code, app: token.provider.rawValue,
+            since: old == nil ? nil : offer.receivedAt, now: now)
         let push = begin(
             AskedPush(
                 .call(call, branch: branch), code, device: target.id, aor: offer.aor,

@@ -145,9 +145,12 @@ extension ProxyEngine {
         }
         call.fork.sent(branch, as: client, on: flow)
         ledger.invited(call.fork.branches[branch], now: now)
+        journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
         legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
-        withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
+        whenWritten(call, now: now) {
+            withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
+        }
     }
 
     /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).
@@ -203,7 +206,7 @@ extension ProxyEngine {
     }
 
     /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
-    private func recordRoutes(
+    func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
         guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
@@ -233,7 +236,7 @@ extension ProxyEngine {
     /// The request of a call, which is read again from its bytes unless it came lately.
     func revive(_ call: Call) -> IncomingRequest? {
         guard let request = call.recent ?? functions.reread(call.request) else { return nil }
-        var incoming = IncomingRequest(request, on: call.source, isTrusted: isTrusted(call.source))
+        var incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted)
         if let server = call.server { incoming = incoming.matched(server) }
         incoming.sender = call.sender
         return incoming

@@ -71,7 +71,7 @@ enum RequestValidation {
     }
 
     /// The branch parameter of a raw Via value; ours has no quotes or folds, so a plain search finds it.
-    private static func branch(in via: ByteString) -> ByteString? {
+    static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
         for start in 0...(via.count - key.utf8CodeUnitCount) where via[start..<start + key.utf8CodeUnitCount] == key {

@@ -100,6 +100,11 @@ package struct MissedCallBucket: Sendable {
         strikeOff([callRef], device)
     }
 
+    /// The call, which an earlier run has begun to offer, is still offered.
+    package mutating func callResumed(_ callRef: CallRef) {
+        if let index = index(of: callRef) { rows[index].isOver = false }
+    }
+
     /// Some device answered the call (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef) else { return [] }

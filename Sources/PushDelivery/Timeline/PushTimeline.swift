@@ -29,9 +29,11 @@ package struct PushTimeline: ~Copyable {
 
     // MARK: What happened
 
+    /// A call that `isInStore` already has no opening there.
+    ///
     /// - Returns: whether this is the first call whose beginning is to be written down, see ``openings()``.
     @discardableResult
-    package mutating func began(_ record: TimelineRecord, now: Instant) -> Bool {
+    package mutating func began(isInStore: Bool = false, _ record: TimelineRecord, now: Instant) -> Bool {
         guard entries.count < limit else {
             omitted += 1
             return false
@@ -39,7 +41,7 @@ package struct PushTimeline: ~Copyable {
         let place = entries.madePlace(of: record.id)
         entries[place] = OpenRecord(record: record, began: now)
         if let code = record.code { receipts.insert(hash: Self.hash(code, record.device), slot: place) }
-        guard record.kind == .call else { return false }
+        guard record.kind == .call, !isInStore else { return false }
         unwritten.append(record.id)
         return unwritten.count == 1
     }
@@ -117,9 +119,9 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// The daemon stops, so all records are complete as they are.
-    package mutating func stopped(now: Instant) -> [TimelineRecord] {
-        let records = entries.all.compactMap(\.value).map { entry in
+    /// The daemon stops, so all records are complete as they are; calls may go on in the next run.
+    package mutating func stopped(keepingCalls: Bool = false, now: Instant) -> [TimelineRecord] {
+        let records = entries.all.compactMap(\.value).filter { !keepingCalls || $0.record.kind != .call }.map { entry in
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
             entry.ended(.stopped, nil, now: now)
             return entry.record

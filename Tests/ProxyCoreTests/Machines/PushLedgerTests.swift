@@ -19,6 +19,7 @@ struct PushLedgerTests {
         _ body: (inout PushLedger, Call, inout [ProxyAction]) throws -> Void
     ) throws {
         var settings = ProxySettings()
+        settings.call.journal = false
         change(&settings)
         var random: UInt64 = 0
         var ledger = PushLedger(

@@ -29,6 +29,7 @@ extension RunningDaemonSuites {
             ("/metrics", .metrics),
             ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
             ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
+            ("/v1/drain", .admin),
         ]
 
         private struct Operation {

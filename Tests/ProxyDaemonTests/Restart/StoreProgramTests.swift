@@ -172,9 +172,10 @@ struct StoreProgramTests {
 
     // MARK: Crashes
 
-    @Test func `a call that kill -9 has ended is explained as such, one that was stopped as stopped`() async throws {
+    @Test func `without the journal calls are explained as ended by kill -9, or as stopped`() async throws {
         for (callID, isKilled) in [("killed@pbx", true), ("stopped@pbx", false)] {
-            let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
+            let settings = settings(folder) + "\ncall:\n  journal: false\n"
+            let daemon = try await DaemonProgram(settings: settings, in: folder)
             try await ProgramPhone.with(daemon) { phone in
                 #expect(try await phone.register("bob", push: "abcdef123456").hasPrefix("SIP/2.0 200"))
                 #expect(try await phone.call("bob", callID).hasPrefix("SIP/2.0 100"))
@@ -183,7 +184,7 @@ struct StoreProgramTests {
             if isKilled { daemon.kill() } else { daemon.terminate() }
             _ = try await daemon.ended()
             #expect(try folder.rowCounts()["open_call"] == (isKilled ? 1 : 0))
-            try await DaemonProgram.with(settings: settings(folder), in: folder) { again in
+            try await DaemonProgram.with(settings: settings, in: folder) { again in
                 let file = folder.folder + "/sippushd.yaml"
                 let told = try await DaemonProgram.run(["explain", callID, "--config", file], in: folder)
                 #expect(told.output.hasPrefix("Call \(callID) for bob@example.net"), "\(told)")

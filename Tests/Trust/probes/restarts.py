@@ -18,8 +18,8 @@ RATE = 100
 PAUSE = 2.0
 # How long a phone sleeps that a call wakes.
 SLEEP = 1.0
-# Calls that wait or ring when the daemon ends are forgotten by it: they are counted, and are no failure.
-KEPT = False
+# Calls that wait for a phone when the daemon ends go on in the next run.
+KEPT = True
 
 
 class Crowd:

@@ -51,12 +51,17 @@ final class CountedEngine {
             case .unusable(let message): engine.unusableReceived(message, on: flow, now: now)
             }
         }
-        return actions + actions.flatMap { followed($0) }
+        return withFollowing(actions)
+    }
+
+    private func withFollowing(_ actions: [ProxyAction]) -> [ProxyAction] {
+        actions + actions.flatMap { withFollowing(followed($0)) }
     }
 
     private func followed(_ action: ProxyAction) -> [ProxyAction] {
         switch action {
-        case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
+        case .commit(_, let ticket), .journal(_, let ticket?):
+            counted { engine.committed(ticket, succeeded: true, now: now) }
         case .push(let request):
             counted {
                 let accepted = PushOutcome.accepted(nil)

@@ -1,0 +1,259 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+package import Timekeeping
+
+/// Calls of an earlier run of the program, which go on: its server transaction, its branches, its wait, its pushes.
+extension ProxyEngine {
+    /// Takes a call from the store at start-up, after the bindings and before ``restored(now:)``.
+    ///
+    /// - Returns: false when it cannot go on and its row is to be deleted.
+    package func restore(_ stored: StoredCall, now: Moment) -> Bool {
+        guard settings.call.journal, let listener = identity.listener(stored.source.listener),
+            listener.transport == stored.source.transport, let request = functions.reread(stored.request),
+            request.method == .invite
+        else { return false }
+        // The connection has ended with the earlier run.
+        var incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
+        incoming.sender = stored.sender
+        guard
+            let server = transactions.resume(
+                request, respondOn: wayBack(to: incoming), now: now.instant)
+        else { return false }
+        let offer = Offer(
+            ref: stored.callRef,
+            key: OfferKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
+            receivedAt: stored.receivedAt, pushDeadline: stored.holdUntil,
+            holdUntil: now.instant + min(max(stored.holdUntil - now.date, .zero), holdTime(of: request)),
+            mayPush: stored.mayPush)
+        let sender = sender(of: stored)
+        let call = calls.begin(
+            as: stored.id, incoming, server, offer: offer, accounts: accounts(sender, offer.aor))
+        call.fork = Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: !stored.final.isEmpty)
+        call.journalling = .open
+        for index in call.fork.branches.indices { call.fork.journalled(index) }
+        if incoming.flow.isClosed { awayCallers.add(call, of: phone(of: stored)) }
+        counters.count(.callResumed)
+        resume(call, stored, incoming, now: now)
+        return true
+    }
+
+    private func sender(of stored: StoredCall) -> Sender {
+        if stored.isTrusted { return .peer }
+        return stored.sender.map(Sender.user) ?? .unknown(at: stored.source.remote)
+    }
+
+    /// Where the responses go until the caller shows itself. A trusted peer takes connections where its Via says; a phone's are
+    /// waited for, as whoever wrote the Via may mean any port.
+    private func wayBack(to incoming: IncomingRequest) -> Flow {
+        guard incoming.flow.transport == .tcp, incoming.isTrusted else { return incoming.responseFlow }
+        let endpoint = Endpoint(incoming.flow.remote.address, incoming.request.via.port ?? 5060)
+        guard !identity.isOurs(.tcp, endpoint) else { return incoming.responseFlow }
+        return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
+    }
+
+    private func phone(of stored: StoredCall) -> DeviceID? {
+        guard !stored.isTrusted, let sender = stored.sender else { return nil }
+        return registrar.bindings.device(of: sender) { $0.remote == stored.source.remote }
+    }
+
+    private func resume(_ call: Call, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
+        guard let server = call.server, let offer = call.offer else { return }
+        log.info(
+            "call goes on after a restart",
+            [.aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .count: .number(stored.branches.count)])
+        for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
+            calls.list(index, of: call)
+            noteResumed(index, of: call, stored.branches[index], offer, now: now)
+        }
+        if !stored.final.isEmpty {
+            // The caller may not have it.
+            withTransactions {
+                $0.respond(server, status: stored.final.status, bytes: stored.final.array, now: now.instant, into: &$1)
+            }
+        } else if call.fork.wasAnswered {
+            withTransactions { $0.respond(server, status: .ok, bytes: [], now: now.instant, into: &$1) }
+            keepAnswered(call, until: transactions.timers.patience(from: now.instant))
+        } else {
+            ledger.resumed(offer)
+        }
+        for index in call.fork.branches.indices {
+            resume(index, of: call, stored.branches[index], incoming, now: now)
+        }
+        change(call, now: now) { $0.resumed() }
+    }
+
+    private func noteResumed(
+        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ offer: Offer, now: Moment
+    ) {
+        // A push that is sent again makes its own record.
+        guard let device = stored.device, !mayPushAgain(stored, offer) else { return }
+        ledger.resumed(
+            index, of: call, offer, device, stored.code,
+            app: registrar.bindings.pushToken(of: device)?.provider.rawValue ?? "", wasAccepted: stored.wasWoken,
+            now: now)
+    }
+
+    /// The push may not have reached the provider: it is sent once more, as the same.
+    private func mayPushAgain(_ stored: StoredCall.Branch, _ offer: Offer) -> Bool {
+        stored.stage == .waiting && stored.code != nil && !stored.wasWoken && offer.mayPush
+    }
+
+    // MARK: Branches
+
+    private func resume(
+        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
+    ) {
+        takeUpFormer(stored, index, of: call, incoming, now: now)
+        switch (stored.stage, stored.sent) {
+        case (.ended, let sent?) where stored.end == .succeeded:
+            // The phone may say so again.
+            take(up: sent, index, of: call, incoming, .answered, now: now)
+        case (.ended, _): break
+        case (.called, let sent?) where isWayOpen(sent.flow):
+            take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
+        case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
+        case (_, let sent?):
+            // The phone may have it, and answer by the connection that it makes next.
+            take(up: sent, index, of: call, incoming, .silent, now: now)
+            wait(index, of: call, stored, incoming, now: now)
+        case (_, nil):
+            call.fork.waits(index)
+            wait(index, of: call, stored, incoming, now: now)
+        }
+    }
+
+    /// INVITEs that went to where the phone was before: only a 2xx of one counts.
+    private func takeUpFormer(
+        _ stored: StoredCall.Branch, _ index: Int, of call: Call, _ incoming: IncomingRequest, now: Moment
+    ) {
+        let hasAnswered = stored.stage == .ended && stored.end == .succeeded
+        guard let sent = stored.sent, hasAnswered || stored.stage != .ended && !call.fork.isClosing else { return }
+        for via in stored.former.reversed() {
+            let earlier = StoredCall.SentINVITE(
+                via: via, requestURI: sent.requestURI, routes: sent.routes, flow: sent.flow.closed)
+            take(up: earlier, index, of: call, incoming, hasAnswered ? .answered : .silent, now: now)
+        }
+    }
+
+    /// Connections have ended, but for those that are opened for what is sent.
+    private func isWayOpen(_ flow: Flow) -> Bool {
+        !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
+    }
+
+    /// Goes on with the INVITE as it was sent. A phone that has it answers as it did last; for one that never got it, it is the
+    /// first.
+    private func take(
+        up sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
+        _ resumption: TransactionTable.Resumption, now: Moment
+    ) {
+        let branch = call.fork.branches[index]
+        guard let text = RequestValidation.branch(in: sent.via) else { return call.fork.waits(index) }
+        let outgoing = again(sent, of: call, to: branch, incoming, now: now)
+        var client: ClientTransactionID?
+        withTransactions {
+            client = $0.resume(outgoing, branch: text, on: sent.flow, resumption, now: now.instant, into: &$1)
+        }
+        guard let client else { return branchFailed(index, of: call, with: .serviceUnavailable, now: now) }
+        legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
+        guard !branch.isEnded else { return }
+        call.fork.aimed(index, way: way(of: sent, to: branch, now: now))
+        call.fork.sent(index, as: client, on: sent.flow)
+        ledger.invited(call.fork.branches[index], now: now)
+        if case .silent = resumption {
+            legs.lost(client)
+            call.fork.recalled(index)
+        } else if case .cancelled(let reason)? = branch.end {
+            withTransactions {
+                $0.cancel(client, reasons: reason.fields(callerReasons: []), now: now.instant, into: &$1)
+            }
+        }
+    }
+
+    /// The request as it was sent, but for the tokens of this run.
+    private func again(
+        _ sent: StoredCall.SentINVITE, of call: Call, to branch: ForkBranch, _ incoming: IncomingRequest, now: Moment
+    ) -> OutgoingRequest {
+        let maxForwards = incoming.request.maxForwards ?? 71
+        var edits = RequestEdits(
+            requestURI: sent.requestURI, via: sent.via, maxForwards: maxForwards == 0 ? 0 : maxForwards &- 1)
+        edits.routes = sent.routes
+        edits.topViaAddition = incoming.viaAddition
+        edits.maxBreadth = call.breadth
+        if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }
+        strip(&edits, of: incoming)
+        edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
+        return incoming.request.forwarded(edits)
+    }
+
+    /// As ``ForkTarget/way`` says it, if the phone is registered there still.
+    private func way(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
+        let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
+        if let target, !target.path.isEmpty, target.path == sent.routes { return target.way }
+        return sent.flow.hashValue
+    }
+
+    /// The branch waits for its phone, whose connection has ended if it had the INVITE.
+    private func wait(
+        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
+    ) {
+        guard let offer = call.offer,
+            let target = (stored.contact ?? stored.device).flatMap({
+                registrar.bindings.forkTarget($0, now: now.instant)
+            })
+        else { return branchFailed(index, of: call, with: .temporarilyUnavailable, now: now) }
+        if call.deadline == nil {
+            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: max(offer.holdUntil, now.instant))
+        }
+        if mayPushAgain(stored, offer), let token = target.pushToken {
+            let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+            ledger.wake(
+                target, token, for: index, of: call, offer, caller, again: stored.code, now: now, into: &actions)
+        }
+        if stored.stage == .waiting { return watch(target) }
+        if isAwake(target) {
+            deliver(index, of: call, to: target, now: now)
+        } else {
+            waitAgain(index, of: call, for: target, now: now)
+        }
+    }
+
+    // MARK: Callers that come back
+
+    /// Callers are waited for as long as calls last.
+    func armAwayCallers(now: Moment) {
+        guard !awayCallers.isEmpty else { return }
+        let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
+        _ = timers.schedule(.awayCallersDue, at: end)
+    }
+
+    /// A trusted peer has made a connection: the responses of its calls go there.
+    func peerReturned(_ incoming: IncomingRequest) {
+        guard incoming.isTrusted else { return }
+        for call in awayCallers.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
+    }
+
+    /// A phone has registered: so do those of the calls that it has made.
+    func phoneReturned(_ device: DeviceID, now: Moment) {
+        let calls = awayCallers.take(of: device)
+        guard !calls.isEmpty, let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
+        for call in calls { callerReturned(call, on: target.flow) }
+    }
+
+    /// The caller is reached by this connection, if the one of its INVITE has ended with an earlier run.
+    func callerReturned(_ call: Call, on flow: Flow) {
+        guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
+        withTransactions { $0.move(server, to: flow, into: &$1) }
+    }
+}
+
+extension ByteString {
+    /// Of a response that was written here.
+    fileprivate var status: Status {
+        count > 12 ? Status(code: self[8..<11].decimal(as: UInt16.self) ?? 500) : .serverError
+    }
+}

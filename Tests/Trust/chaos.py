@@ -1,0 +1,653 @@
+"""A day of bad luck from outside: callers, phones and a provider over loopback, and a daemon that is killed again and again.
+
+All parties live in one thread and one loop. They write down what was acknowledged to them: 200 to a REGISTER, a push that
+the provider has taken, a final response. What the daemon owes for it is looked at in the end."""
+
+import collections
+import heapq
+import http.client
+import json
+import random
+import selectors
+import socket
+import time
+
+from sip import Message, fresh
+
+RING_TIMEOUT = 5.0
+T1, T2 = 0.5, 4.0
+# How long before kill -9 a push must have been taken, or a message have come, to count as known.
+KNOWN = 0.1
+
+
+class Loop:
+    """Sockets and times."""
+
+    def __init__(self):
+        self.selector = selectors.DefaultSelector()
+        self.times, self.number = [], 0
+
+    def at(self, delay, action):
+        self.number += 1
+        heapq.heappush(self.times, (time.monotonic() + delay, self.number, action))
+
+    def watch(self, one, handler, events=selectors.EVENT_READ):
+        self.selector.register(one, events, handler)
+
+    def forget(self, one):
+        try:
+            self.selector.unregister(one)
+        except (KeyError, ValueError):
+            pass
+
+    def run(self, seconds, until=lambda: False):
+        end = time.monotonic() + seconds
+        while not until():
+            now = time.monotonic()
+            if now >= end:
+                return
+            while self.times and self.times[0][0] <= now:
+                heapq.heappop(self.times)[2]()
+            wait = min(end, self.times[0][0] if self.times else end) - time.monotonic()
+            for key, events in self.selector.select(max(0, wait)):
+                key.data(events)
+
+
+class Datagrams:
+    transport = "UDP"
+
+    def __init__(self, world, host, owner):
+        self.world, self.owner = world, owner
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.socket.bind((host, 0))
+        self.socket.setblocking(False)
+        self.host, self.port = self.socket.getsockname()
+        self.isOpen = True
+        world.loop.watch(self.socket, self.readable)
+
+    def readable(self, _):
+        while True:
+            try:
+                raw, _ = self.socket.recvfrom(65536)
+            except OSError:
+                return
+            if raw.strip(b"\r\n\0"):
+                self.owner.received(Message(raw))
+
+    def send(self, text):
+        try:
+            self.socket.sendto(text.encode(), self.world.daemon.address)
+        except OSError:
+            pass
+
+
+class Connection:
+    """One TCP connection to the daemon; its owner is told when it ends."""
+
+    transport = "TCP"
+
+    def __init__(self, world, host, owner):
+        self.world, self.owner = world, owner
+        self.rest, self.isOpen, self.host, self.port = b"", False, host, 0
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(1)
+        self.socket.bind((host, 0))
+        try:
+            self.socket.connect(world.daemon.address)
+        except OSError:
+            self.socket.close()
+            return
+        self.socket.setblocking(False)
+        self.host, self.port = self.socket.getsockname()
+        self.isOpen = True
+        world.loop.watch(self.socket, self.readable)
+
+    def readable(self, _):
+        try:
+            some = self.socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            some = b""
+        if not some:
+            return self.close(True)
+        self.rest += some
+        while True:
+            self.rest = self.rest.lstrip(b"\r\n")
+            head, mark, body = self.rest.partition(b"\r\n\r\n")
+            if not mark:
+                return
+            message = Message(head + mark)
+            length = int(message.get("content-length") or 0)
+            if len(body) < length:
+                return
+            self.rest = body[length:]
+            self.owner.received(message)
+
+    def send(self, text):
+        if not self.isOpen:
+            return
+        try:
+            self.socket.sendall(text.encode())
+        except OSError:
+            self.close(True)
+
+    def close(self, tell=False):
+        if not self.isOpen:
+            return
+        self.isOpen = False
+        self.world.loop.forget(self.socket)
+        self.socket.close()
+        if tell:
+            self.owner.ended()
+
+
+def request(method, uri, way, branch, user, to, call_id, cseq, from_tag, to_tag=None, more=""):
+    to = f"<{to}>" + (f";tag={to_tag}" if to_tag else "")
+    return (f"{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{way.transport} {way.host}:{way.port};branch={branch};rport\r\n"
+            f"Max-Forwards: 70\r\nFrom: <sip:{user}@example.net>;tag={from_tag}\r\nTo: {to}\r\nCall-ID: {call_id}\r\n"
+            f"CSeq: {cseq} {method}\r\n{more}Content-Length: 0\r\n\r\n")
+
+
+def answer(message, status, tag, more=""):
+    text = f"SIP/2.0 {status} Whatever\r\n"
+    for name, value in message.fields:
+        if name in ("via", "from", "call-id", "cseq", "record-route"):
+            text += f"{name}: {value}\r\n"
+        if name == "to":
+            text += f"To: {value}" + ("" if "tag=" in value else f";tag={tag}") + "\r\n"
+    return text + more + "Content-Length: 0\r\n\r\n"
+
+
+class Call:
+    """A call as its caller sees it, with a story of what happened to it."""
+
+    def tell(self, line):
+        self.story.append(f"{time.monotonic() - self.begun:.3f} {line}")
+
+    def __init__(self, world, caller, user, kind):
+        self.world, self.caller, self.user, self.kind = world, caller, user, kind
+        self.id, self.branch, self.tag = fresh("chaos"), fresh("z9hG4bK"), fresh("f")
+        self.begun = time.monotonic()
+        self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
+        self.pushes, self.story = [], []
+        self.invited = set()
+        self.way = None
+
+    @property
+    def over(self):
+        return bool(self.finals)
+
+    def send(self, attempt=0):
+        if self.provisional or self.over:
+            return
+        self.way = self.caller.way()
+        if self.way:
+            self.via = self.way
+            self.way.send(self.text("INVITE", 1, f"Contact: <sip:pbx@{self.way.host}:{self.way.port};transport={self.way.transport.lower()}>\r\n"))
+        if attempt < 12:
+            wait = min(T1 * 2 ** attempt, T2) if not self.way or self.way.transport == "UDP" else 2.0
+            self.world.loop.at(wait, lambda: self.send(attempt + 1))
+
+    def text(self, method, cseq, more=""):
+        return request(method, f"sip:{self.user}@example.net", self.via, self.branch, "pbx", f"sip:{self.user}@example.net",
+                       self.id, cseq, self.tag, more=more)
+
+    def cancel(self, attempt=0):
+        if self.over and not self.cancelled or self.cancel_done or attempt > 20:
+            return
+        if not self.provisional:
+            return self.world.loop.at(0.2, lambda: self.cancel(attempt + 1))
+        self.cancelled = True
+        way = self.caller.way()
+        if way:
+            way.send(self.text("CANCEL", 1))
+        self.world.loop.at(min(T1 * 2 ** attempt, T2), lambda: self.cancel(attempt + 1))
+
+    def received(self, message):
+        self.tell(f"caller: {message.start} {message.get('cseq')}")
+        if message.cseq_method == "CANCEL":
+            self.cancel_done = True
+        if message.cseq_method != "INVITE":
+            return
+        if message.status < 200:
+            self.provisional = True
+            return
+        final = (message.status, message.tag("to"))
+        if final not in self.finals:
+            self.finals.append(final)
+            self.world.ended(self)
+        way = self.caller.way()
+        if not way:
+            return
+        if message.status >= 300:
+            ack = self.text("ACK", 1).replace(f"To: <sip:{self.user}@example.net>", f"To: {message.get('to')}", 1)
+            return way.send(ack)
+        routes = "".join(f"Route: {route}\r\n" for route in reversed(message.routes()))
+        way.send(request("ACK", message.contact_uri(), way, fresh("z9hG4bK"), "pbx", f"sip:{self.user}@example.net", self.id,
+                         1, self.tag, message.tag("to"), routes))
+
+
+class Caller:
+    """A PBX over UDP, or over TCP with one connection at a time."""
+
+    def __init__(self, world, host, transport):
+        self.world, self.host, self.transport = world, host, transport
+        self.calls = {}
+        self.connection = Datagrams(world, host, self) if transport == "UDP" else None
+
+    def way(self):
+        if self.transport == "TCP" and not (self.connection and self.connection.isOpen):
+            self.connection = Connection(self.world, self.host, self)
+            if self.connection.isOpen:
+                # It says that it is back, as PBXs do.
+                self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
+                                             "sip:example.net", fresh("o"), 1, fresh("f")))
+        return self.connection if self.connection.isOpen else None
+
+    def ended(self):
+        self.world.loop.at(random.uniform(0.02, 0.3), self.back)
+
+    def back(self):
+        if not self.way():
+            self.world.loop.at(0.05, self.back)
+
+    def received(self, message):
+        if message.is_response:
+            call = self.calls.get(message.call_id)
+            if call:
+                call.received(message)
+        elif message.method != "ACK" and self.connection.isOpen:
+            self.connection.send(answer(message, 200, "pbx"))
+
+
+class Phone:
+    """One device: sleeps until a push, then registers, rings, and does what the call's kind says."""
+
+    def __init__(self, world, number, user, transport, token):
+        self.world, self.user, self.transport, self.token = world, user, transport, token
+        self.host = f"127.1.{number // 200 + 1}.{number % 200 + 1}"
+        self.connection = Datagrams(world, self.host, self) if transport == "UDP" else None
+        self.registered_as, self.cseq, self.waiting = fresh("reg"), 0, None
+        self.acknowledged, self.woken = False, 0.0
+        self.dialogs = {}
+
+    def ended(self):
+        if time.monotonic() - self.woken < RING_TIMEOUT or any(
+                d["final"] is None or not d["acknowledged"] for d in self.dialogs.values()):
+            # It notices, since it rings, or has just been told of a call.
+            self.world.loop.at(random.uniform(0.1, 0.6), self.register)
+
+    def register(self, attempt=0, number=None):
+        if number is None:
+            self.cseq += 1
+            number = self.waiting = self.cseq
+        if self.waiting != number or attempt > 30:
+            return
+        if self.transport == "TCP" and not (self.connection and self.connection.isOpen):
+            self.connection = Connection(self.world, self.host, self)
+        if self.connection.isOpen:
+            push = f";pn-provider=fcm;pn-param=p;pn-prid={self.token}" if self.token else ""
+            way = self.connection
+            contact = f"<sip:{self.user}@{way.host}:{way.port};transport={self.transport.lower()}{push}>"
+            uri = f"sip:{self.user}@example.net"
+            self.connection.send(request(
+                "REGISTER", "sip:example.net", way, f"z9hG4bK{self.registered_as}x{number}", self.user, uri, self.registered_as,
+                number, "r", more=f"Contact: {contact}\r\nExpires: 3600\r\n"))
+        wait = min(T1 * 2 ** attempt, 2.0) if self.connection.isOpen else 0.1
+        self.world.loop.at(wait, lambda: self.register(attempt + 1, number))
+
+    def pushed(self):
+        self.woken = time.monotonic()
+        self.world.loop.at(random.uniform(0.01, 0.5), self.register)
+
+    def tell(self, line):
+        call = self.world.busy.get(self.user)
+        if call:
+            call.tell(f"phone {self.transport} {'open' if self.connection.isOpen else 'closed'}: {line}")
+
+    def received(self, message):
+        self.tell(f"gets {message.start} {message.get('cseq')} {(message.branch or '')[-6:]}")
+        if message.is_response:
+            if message.cseq_method == "REGISTER" and message.status == 200 and (message.get("cseq") or "").split()[0] == str(self.waiting):
+                self.waiting = None
+                if not self.acknowledged:
+                    self.acknowledged = True
+                    self.world.acknowledged.append(self)
+            return
+        if message.method == "INVITE":
+            self.invited(message)
+        elif message.method == "CANCEL":
+            self.connection.send(answer(message, 200, "p"))
+            dialog = self.dialogs.get(message.call_id)
+            if dialog and dialog["final"] is None and dialog["branch"] == message.branch:
+                self.decide(message.call_id, message.branch, 487)
+        elif message.method == "ACK":
+            dialog = self.dialogs.get(message.call_id)
+            # That of a refusal has the branch of its INVITE, that of a 200 one of its own.
+            if dialog and message.branch not in dialog["met"]:
+                dialog["acknowledged"] = True
+        else:
+            self.connection.send(answer(message, 200, "p"))
+
+    def invited(self, message):
+        call = self.world.calls.get(message.call_id)
+        dialog = self.dialogs.get(message.call_id)
+        if dialog and dialog["branch"] == message.branch:
+            if dialog["last"]:
+                self.connection.send(dialog["last"])
+            return
+        if dialog and dialog["final"] is None and self.connection is dialog["way"]:
+            # The same call by another branch while it rings (RFC 3261 section 8.2.2.2).
+            self.world.count["482 of a phone"] += 1
+            dialog["met"].add(message.branch)
+            return self.connection.send(answer(message, 482, "p"))
+        if dialog and dialog["final"] in (200, 486, 603):
+            dialog["met"].add(message.branch)
+            return self.connection.send(answer(message, dialog["final"] if dialog["final"] != 200 else 482, "p"))
+        if call:
+            call.invited.add(self.user)
+            if call.over and time.monotonic() - call.over_at > 1:
+                self.world.complain(call, f"is offered to a phone {time.monotonic() - call.over_at:.1f} s after its end")
+        self.dialogs[message.call_id] = {"branch": message.branch, "invite": message, "final": None, "last": None,
+                                         "acknowledged": False, "met": set(), "way": self.connection, "since": time.monotonic()}
+        self.world.loop.at(random.uniform(0.005, 0.1), lambda: self.ring(message))
+        kind = call.kind if call else "declined"
+        if kind in ("answered", "several"):
+            self.world.loop.at(random.uniform(0.1, 1.0), lambda: self.decide(message.call_id, message.branch, 200))
+        if kind == "declined":
+            self.world.loop.at(random.uniform(0.1, 1.0), lambda: self.decide(message.call_id, message.branch, 486))
+
+    def ring(self, message):
+        dialog = self.dialogs.get(message.call_id)
+        if dialog["final"] is None and dialog["branch"] == message.branch:
+            dialog["last"] = answer(message, 180, "p")
+            self.connection.send(dialog["last"])
+
+    def decide(self, call_id, branch, status):
+        dialog = self.dialogs[call_id]
+        if dialog["final"] is None and dialog["branch"] == branch:
+            dialog["final"] = status
+            contact = f"Contact: <sip:{self.user}@{self.connection.host}:{self.connection.port};transport={self.transport.lower()}>\r\n"
+            dialog["last"] = answer(dialog["invite"], status, "p", contact if status == 200 else "")
+            dialog["acknowledged"] = False
+            self.repeat(call_id, branch)
+
+    def repeat(self, call_id, branch, attempt=0):
+        dialog = self.dialogs[call_id]
+        if dialog["acknowledged"] or dialog["branch"] != branch or attempt > 11:
+            return
+        self.tell(f"sends {dialog['final']} {branch[-6:]}")
+        self.connection.send(dialog["last"])
+        self.world.loop.at(min(T1 * 2 ** attempt, T2), lambda: self.repeat(call_id, branch, attempt + 1))
+
+
+class Provider:
+    """Firebase's legacy form over HTTP/1.1, in the same loop."""
+
+    def __init__(self, world):
+        self.world = world
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen(128)
+        self.socket.setblocking(False)
+        self.port = self.socket.getsockname()[1]
+        world.loop.watch(self.socket, self.accept)
+
+    def accept(self, _):
+        one, _ = self.socket.accept()
+        one.setblocking(False)
+        rest = [b""]
+        self.world.loop.watch(one, lambda _: self.readable(one, rest))
+
+    def readable(self, one, rest):
+        try:
+            some = one.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            some = b""
+        if not some:
+            self.world.loop.forget(one)
+            return one.close()
+        rest[0] += some
+        while True:
+            head, mark, body = rest[0].partition(b"\r\n\r\n")
+            if not mark:
+                return
+            length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0)
+            if len(body) < length:
+                return
+            push, rest[0] = body[:length], body[length:]
+            self.world.loop.at(random.uniform(0.001, 0.02), lambda push=push: self.taken(one, json.loads(push)))
+
+    def taken(self, one, push):
+        reply = b'{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{"message_id":"0:1"}]}'
+        try:
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(reply) + reply)
+        except OSError:
+            pass
+        self.world.pushed(push)
+
+
+class World:
+    KINDS = ("answered", "answered", "declined", "cancelled", "held", "several", "ringing", "cancelled-ringing")
+
+    def __init__(self, seed, rate, say=lambda line: None):
+        random.seed(seed)
+        self.rate, self.say = rate, say
+        self.loop = Loop()
+        self.provider = Provider(self)
+        self.calls, self.acknowledged, self.complaints = {}, [], []
+        self.count, self.ready = collections.Counter(), []
+        self.kills = []
+        self.phones, self.busy, self.newcomers = {}, {}, 0
+        self.is_calling = True
+        self.daemon = None
+
+    def settings(self):
+        return {"auth": "off", "call": {"ring-timeout": f"{RING_TIMEOUT:.0f}s", "pushes-per-device": 0, "pushes-per-caller": 0},
+                "log": {"level": "notice"}, "registrar": {"max-contacts": 4},
+                "push": {"fcm": {"enabled": True, "body-format": "legacy", "server-key": "k",
+                                 "endpoint": f"http://127.0.0.1:{self.provider.port}"}}}
+
+    def complain(self, call, text):
+        self.complaints.append(f"{call.id} ({call.kind}, {call.caller.transport}, to {call.user}, begun {self.when(call.begun)}): {text}\n    "
+                               + "\n    ".join(call.story[:60]))
+
+    def when(self, instant):
+        kill = max((k for k in self.kills if k <= instant), default=None)
+        after = min((k for k in self.kills if k > instant), default=None)
+        return (f"{instant - kill:.3f} s after a kill, " if kill else "") + (f"{after - instant:.3f} s before one" if after else "")
+
+    # The people
+
+    def populate(self, users):
+        self.callers = [Caller(self, "127.2.0.50", "UDP"), Caller(self, "127.2.0.51", "TCP")]
+        for number in range(users):
+            user = f"c{number}"
+            transport = "TCP" if number % 4 == 3 else "UDP"
+            devices = [Phone(self, 2 * number, user, transport, fresh("token"))]
+            if number % 3 == 0:
+                devices.append(Phone(self, 2 * number + 1, user, "UDP", None if number % 6 else fresh("token")))
+            self.phones[user] = devices
+            for device in devices:
+                device.register()
+        self.loop.run(20, lambda: all(p.acknowledged for ps in self.phones.values() for p in ps))
+        self.tokens = {p.token: p for ps in self.phones.values() for p in ps if p.token}
+
+    def call(self):
+        if not self.is_calling:
+            return
+        self.loop.at(random.expovariate(self.rate), self.call)
+        free = [user for user in self.phones if user not in self.busy]
+        if not free:
+            self.count["nobody free"] += 1
+            return
+        user = random.choice(free)
+        call = Call(self, random.choice(self.callers), user, random.choice(self.KINDS))
+        self.busy[user] = call
+        self.calls[call.id] = call
+        call.caller.calls[call.id] = call
+        call.send()
+        if call.kind == "cancelled":
+            self.loop.at(random.uniform(0.05, 1.5), call.cancel)
+        if call.kind == "held":
+            # A contact without pushes rings longer than calls wait.
+            self.loop.at(RING_TIMEOUT + 3, call.cancel)
+        if call.kind in ("cancelled-ringing", "ringing"):
+            self.loop.at(random.uniform(1.0, 3.0), call.cancel)
+
+    def newcomer(self):
+        """Somebody registers for the first time."""
+        if not self.is_calling:
+            return
+        self.newcomers += 1
+        phone = Phone(self, 30_000 + self.newcomers % 20_000, f"n{self.newcomers}", "UDP", fresh("token"))
+        phone.register()
+        self.loop.at(8, lambda: (self.loop.forget(phone.connection.socket), phone.connection.socket.close()))
+        self.loop.at(0.05, self.newcomer)
+
+    def ended(self, call):
+        call.over_at = time.monotonic()
+        self.loop.at(1.5, lambda: self.busy.pop(call.user, None))
+
+    def pushed(self, push):
+        now = time.monotonic()
+        phone = self.tokens.get(push.get("to")) if hasattr(self, "tokens") else None
+        if not phone or push.get("data", {}).get("type") != "invite":
+            return
+        call = self.busy.get(phone.user)
+        if not call:
+            return
+        earlier = [when for token, when in call.pushes if token == phone.token]
+        if earlier:
+            self.count["pushes sent again"] += 1
+            # Between being taken and kill -9 there was time to note it.
+            if any(when + KNOWN < kill < now for when in earlier for kill in self.kills):
+                self.complain(call, f"was pushed again {now - earlier[0]:.2f} s after the first, which was taken long before kill -9")
+        call.pushes.append((phone.token, now))
+        call.tell("push")
+        if call.kind != "held" and not earlier:
+            phone.pushed()
+
+    # The daemon
+
+    def kill(self):
+        self.daemon.process.kill()
+        self.kills.append(time.monotonic())
+        for call in self.busy.values():
+            call.tell("kill -9")
+        self.daemon.process.wait()
+        for connection in [c.connection for c in self.callers if c.transport == "TCP"]:
+            if connection and connection.isOpen:
+                connection.readable(None)
+        self.loop.run(random.uniform(0.0, 0.2))
+        start = time.monotonic()
+        self.daemon.spawn()
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        probe.bind(("127.2.0.52", 0))
+        probe.settimeout(0.01)
+
+        class Way:
+            transport, (host, port) = "UDP", probe.getsockname()
+
+        while time.monotonic() - start < 30:
+            try:
+                probe.sendto(request("OPTIONS", "sip:example.net", Way, fresh("z9hG4bK"), "pbx", "sip:example.net", fresh("o"), 1,
+                                     "f").encode(), self.daemon.address)
+                probe.recv(2000)
+                break
+            except OSError:
+                self.loop.run(0.005)
+        self.ready.append(time.monotonic() - start)
+        probe.close()
+
+    def verify_contacts(self, phones):
+        """What was acknowledged with 200 is there."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=10)
+        for phone in phones:
+            connection.request("GET", f"/v1/users/{phone.user}@example.net/devices", headers={"Authorization": f"Bearer {self.daemon.key}"})
+            body = connection.getresponse().read()
+            self.count["contacts looked for"] += 1
+            wanted = sum(1 for other in self.acknowledged if other.user == phone.user)
+            if len(json.loads(body) or []) < wanted:
+                self.complaints.append(f"a contact of {phone.user}, acknowledged with 200, is gone: {body!r}")
+        connection.close()
+
+    def finish(self):
+        """No new calls: all must end by themselves."""
+        self.is_calling = False
+        limit = RING_TIMEOUT + 40
+        self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
+                      and not any(c.cancelled and not c.over for c in self.calls.values()))
+        # What comes twice comes now.
+        self.loop.run(3)
+
+    def judge(self):
+        for call in self.calls.values():
+            begun = bool(call.pushes or call.invited)
+            statuses = [status for status, _ in call.finals]
+            name = call.kind + " " + call.caller.transport
+            if not call.finals:
+                if begun:
+                    self.complain(call, f"has no end; {len(call.pushes)} pushes, INVITE at {call.invited or 'nobody'}, cancelled {call.cancelled}")
+                    self.count["no end"] += 1
+                else:
+                    self.count["killed before they were written"] += 1
+                continue
+            self.count[f"{name}: {statuses[0]}"] += 1
+            # Who is not reached in time may be unlucky: each of its REGISTERs came while nobody listened.
+            if call.kind in ("answered", "several") and statuses[0] != 200 and call.invited:
+                self.complain(call, f"was to be answered, and ended with {statuses}; INVITE at {call.invited or 'nobody'}, "
+                                    f"pushes {[round(when - call.begun, 2) for _, when in call.pushes]}, ended {self.when(call.over_at)}")
+            if len(set(call.finals)) > 1:
+                # A 200 of a second phone that crossed its CANCEL is passed on as well (RFC 3261 section 16.7).
+                if statuses.count(200) == len(statuses):
+                    self.count["200 of two phones"] += 1
+                elif not any(abs(call.over_at - kill) < KNOWN for kill in self.kills):
+                    self.complain(call, f"ended more than once: {call.finals}")
+                else:
+                    self.count["ended twice around a kill"] += 1
+        for user, phones in self.phones.items():
+            for phone in phones:
+                for call_id, dialog in phone.dialogs.items():
+                    call = self.calls.get(call_id)
+                    if call and call.over and dialog["final"] is None and time.monotonic() - call.over_at > 6:
+                        if phone.connection is dialog["way"]:
+                            self.complain(call, f"is over, and {phone.transport} phone rings on")
+                            self.count["ring on"] += 1
+
+
+def play(daemon_of, seed, rounds, rate, users=60, say=print):
+    """Plays the rounds.
+
+    `daemon_of(settings)` gives a daemon that has not been started. The result says whether nobody complains."""
+    world = World(seed, rate)
+    world.daemon = daemon_of(world.settings())
+    world.daemon.start()
+    world.populate(users)
+    world.call()
+    world.newcomer()
+    checked = 0
+    for number in range(rounds):
+        world.loop.run(random.uniform(0.1, 1.6))
+        world.kill()
+        world.verify_contacts(world.acknowledged[checked:])
+        checked = len(world.acknowledged)
+        if number % 50 == 49:
+            say(f"  round {number + 1}: {len(world.calls)} calls, {len(world.complaints)} complaints")
+    world.finish()
+    world.verify_contacts(world.acknowledged[checked:])
+    world.judge()
+    for line in world.complaints[:40]:
+        say("  " + line)
+    ready = sorted(world.ready)
+    say(f"chaos: seed {seed}, {rounds} rounds of kill -9, {len(world.calls)} calls, {world.count.pop('contacts looked for')} contacts: "
+        f"{len(world.complaints)} complaints; ready after {ready[len(ready) // 2]:.2f} s, at most {ready[-1]:.2f} s")
+    for name, count in sorted(world.count.items()):
+        say(f"  {count:6} {name}")
+    return not world.complaints

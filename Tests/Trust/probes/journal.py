@@ -1,0 +1,295 @@
+"""T28: calls that go on when the daemon is killed and started again."""
+
+import sqlite3
+import time
+
+from sip import Listener, fresh
+from suite import check, probe
+from .store import own_daemon
+from .wake import call, pushed, sleeper
+
+
+def restarted(daemon, after=0.1):
+    """kill -9, and the next run; `after` lets what was under way on the loopback arrive."""
+    time.sleep(after)
+    daemon.kill()
+    daemon.launch()
+
+
+def woken(t, token, count=1):
+    check(t.suite.provider.wait(token, count), "control: no push")
+
+
+def calls_of(t, token):
+    """The pushes for calls."""
+    return [push for push in t.suite.provider.of(token) if push.get("data", {}).get("type") == "invite"]
+
+
+def back(phone, name, password, token):
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"the phone cannot register: {answer}")
+
+
+def finals(caller, request, seconds=1.0):
+    """The final responses that come within the time, each with its To tag."""
+    limit, found = time.monotonic() + seconds, []
+    while time.monotonic() < limit:
+        answer = caller.response(request.call_id, "INVITE", max(0.01, limit - time.monotonic()))
+        if answer:
+            found.append((answer.status, answer.tag("to")))
+    return found
+
+
+def again(caller, request, status, seconds=3.0):
+    """Whether the same final response comes once more within the time."""
+    limit = time.monotonic() + seconds
+    with caller.changed:
+        while True:
+            if any(m.call_id == request.call_id and m.status == status for m in caller.repeats):
+                return True
+            rest = limit - time.monotonic()
+            if rest <= 0:
+                return False
+            caller.changed.wait(rest)
+
+
+def answered(t, caller, request, phone, invite, status=200):
+    phone.respond(invite, status, tag="p")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == status, f"the phone's {status} reached the caller as {answer}")
+    return answer
+
+
+@probe("T28.1", "held-call-over-kill")
+def held(t):
+    """kill -9 while a call waits: retransmissions, the phone's REGISTER, its answer, and no second push."""
+    daemon = own_daemon(t, "held-over-kill").start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    restarted(daemon)
+    caller.send(request)
+    trying = caller.take(lambda m: m.call_id == request.call_id and m.status == 100, 3)
+    check(trying, "the INVITE that is sent again gets no 100")
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the phone that registers gets no INVITE")
+    answered(t, caller, request, phone, invite)
+    check(finals(caller, request) == [], "the caller gets another final response")
+    check(len(calls_of(t, token)) == 1, f"{len(calls_of(t, token))} pushes for one call")
+    return "after kill -9 a waiting call is 100 again, goes to the phone that registers, and was pushed once"
+
+
+@probe("T28.1", "held-call-cancelled-after-kill")
+def cancelled(t):
+    """CANCEL after kill -9: 200, one 487, also when the daemon dies before the ACK; a stranger's CANCEL does nothing."""
+    daemon = own_daemon(t, "cancelled-after-kill").start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    restarted(daemon)
+    stranger = t.phone()
+    stranger.send(caller.cancel(request))
+    check(finals(caller, request, 0.5) == [], "anybody ends the call")
+    caller.send(caller.cancel(request))
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 487, f"after CANCEL the INVITE is answered {answer}")
+    daemon.kill()
+    caller.repeats.clear()
+    daemon.launch()
+    check(again(caller, request, 487), "without its ACK the 487 does not come again")
+    caller.send(caller.ack_failure(request, answer))
+    time.sleep(0.5)
+    daemon.kill()
+    caller.repeats.clear()
+    daemon.launch()
+    check(not again(caller, request, 487, 1.0), "a final response that was acknowledged comes again")
+    check(finals(caller, request, 0.1) == [], "the caller gets another final response")
+    back(phone, name, password, token)
+    check(not phone.request("INVITE", request.call_id, 1.0), "the phone gets the INVITE of a call that was cancelled")
+    check(t.suite.provider.wait(token, 2), "no list of missed calls")
+    return "CANCEL after kill -9 is 200 and 487, which comes again until its ACK; the phone hears of a missed call"
+
+
+@probe("T28.1", "hold-ends-over-kill")
+def ends(t):
+    """The wait goes on by the clock on the wall."""
+    daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "4s"}).start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    start = time.monotonic()
+    woken(t, token)
+    time.sleep(1)
+    restarted(daemon)
+    answer = caller.response(request.call_id, "INVITE", 8)
+    took = time.monotonic() - start
+    check(answer and answer.status == 480, f"the call ended with {answer}")
+    check(3.5 < took < 5.5, f"it waited {took:.1f} s in two runs, call.ring-timeout is 4 s")
+    caller.send(caller.ack_failure(request, answer))
+    return f"a hold of 4 s over kill -9 took {took:.1f} s"
+
+
+@probe("T28.2", "ringing-call-over-kill")
+def ringing(t):
+    """kill -9 while phones ring: their answers reach the caller, and those that lose are cancelled."""
+    daemon = own_daemon(t, "ringing-over-kill").start()
+    phone, name, password, token = sleeper(t)
+    other = t.phone()
+    answer = other.register(name, password)
+    check(answer and answer.status == 200, f"control: {answer}")
+    caller, request = call(t, name)
+    woken(t, token)
+    elsewhere = other.request("INVITE", request.call_id)
+    other.respond(elsewhere, 180, tag="o")
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite and elsewhere, "control: the phones do not ring")
+    phone.respond(invite, 180, tag="p")
+    check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+    restarted(daemon)
+    another = phone.request("INVITE", request.call_id, 1)
+    check(another is None, "the phone that rings gets another INVITE, not the same again")
+    other.respond(elsewhere, 180, tag="o")
+    answered(t, caller, request, phone, invite)
+    check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
+    other.respond(elsewhere, 487, tag="o")
+    # Its ACK is lost, and so is the daemon.
+    restarted(daemon)
+    caller.repeats.clear()
+    phone.respond(invite, 200, tag="p")
+    check(again(caller, request, 200), "a 200 whose ACK is missing does not come again")
+    return "phones that ring over kill -9 are answered, cancelled, and heard again while the ACK is missing"
+
+
+@probe("T28.2", "ringing-call-cancelled-after-kill")
+def silenced(t):
+    """CANCEL after kill -9 reaches a phone that rings; one from before is not forgotten; a refusal reaches the caller."""
+    daemon = own_daemon(t, "silenced-after-kill").start()
+    told = []
+    for when in ("after", "before", "declined"):
+        phone, name, password, token = sleeper(t)
+        caller, request = call(t, name)
+        woken(t, token)
+        back(phone, name, password, token)
+        invite = phone.request("INVITE", request.call_id)
+        check(invite, "control: the phone does not ring")
+        phone.respond(invite, 180, tag="p")
+        check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+        if when == "before":
+            caller.send(caller.cancel(request))
+            check(phone.request("CANCEL", request.call_id), "control: no CANCEL")
+        restarted(daemon)
+        status = 486 if when == "declined" else 487
+        if when == "after":
+            caller.send(caller.cancel(request))
+            phone.respond(invite, 180, tag="p")
+            check(phone.request("CANCEL", request.call_id), "the phone rings on")
+        phone.respond(invite, status, tag="p")
+        answer = caller.response(request.call_id, "INVITE")
+        check(answer and answer.status == status, f"{when}: the INVITE is answered {answer}")
+        check(phone.request("ACK", request.call_id), f"{when}: the phone's {status} is not acknowledged")
+        caller.send(caller.ack_failure(request, answer))
+        told.append(when)
+    return "cancelled after, cancelled before and declined: phones and callers over kill -9 hear of it"
+
+
+@probe("T28.3", "callers-over-tcp-and-kill")
+def streams(t):
+    """A PBX and a phone that call over TCP: the final response goes to the connection that they make anew."""
+    daemon = own_daemon(t, "tcp-callers").start()
+    phone, name, password, token = sleeper(t)
+    caller = t.stream(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net")
+    caller.send(request)
+    woken(t, token)
+    restarted(daemon)
+    check(caller.wait_closed(3), "control: the connection is open")
+    new = t.stream(host=caller.host, trusted=True)
+    answer = new.exchange(new.make("OPTIONS", "sip:example.net", contact=None))
+    check(answer, "control: OPTIONS is not answered")
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the phone that registers gets no INVITE")
+    phone.respond(invite, 486, tag="p")
+    answer = new.response(request.call_id, "INVITE")
+    check(answer and answer.status == 486, f"the PBX that is back hears {answer}")
+    # One that takes connections where its Via says, and makes none.
+    at = t.own(Listener(caller.host, 0))
+    caller = t.stream(host=caller.host, trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net")
+    request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
+    phone, name, password, token = sleeper(t)
+    request.uri = f"sip:{name}@example.net"
+    caller.send(request)
+    woken(t, token)
+    restarted(daemon)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the phone that registers gets no INVITE")
+    phone.respond(invite, 603, tag="p")
+    answer = at.response(request.call_id, "INVITE")
+    check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
+    return "PBXs over TCP get the final response by a connection of theirs or of ours"
+
+
+@probe("T28.3", "phone-moves-over-kill")
+def moves(t):
+    """A phone that rings over TCP loses its connection by kill -9: it registers anew and rings there."""
+    daemon = own_daemon(t, "moves-over-kill").start()
+    phone = t.stream()
+    phone, name, password, token = sleeper(t, phone)
+    caller, request = call(t, name)
+    woken(t, token)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "control: the phone does not ring")
+    phone.respond(invite, 180, tag="p")
+    check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+    restarted(daemon)
+    new = t.stream()
+    back(new, name, password, token)
+    invite = new.request("INVITE", request.call_id)
+    check(invite, "the phone that is back does not ring")
+    answered(t, caller, request, new, invite)
+    check(len(calls_of(t, token)) == 1, f"{len(calls_of(t, token))} pushes for one call")
+    return "a phone whose connection ended by kill -9 rings by its new one, and was pushed once"
+
+
+@probe("T28.4", "journal-stays-small")
+def small(t):
+    """What is on the disk of calls goes when they are over."""
+    daemon = own_daemon(t, "journal").start()
+    path = daemon.settings()["store"]
+
+    def rows():
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=2)
+        try:
+            return [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("call", "call_branch")]
+        finally:
+            connection.close()
+
+    sleepers = [sleeper(t) for _ in range(8)]
+    for number, (phone, name, password, token) in enumerate(sleepers):
+        caller, request = call(t, name)
+        woken(t, token)
+        if number % 2:
+            back(phone, name, password, token)
+            status = 200 if number % 4 == 1 else 486
+            answer = answered(t, caller, request, phone, phone.request("INVITE", request.call_id), status)
+        else:
+            caller.send(caller.cancel(request))
+            answer = caller.response(request.call_id, "INVITE")
+        check(answer, "control: no final response")
+        if answer.status >= 300:
+            caller.send(caller.ack_failure(request, answer))
+        if number == 0:
+            check(max(rows()) <= 1, "control: too many rows")
+    limit = time.monotonic() + 9
+    while time.monotonic() < limit and max(rows()) > 0:
+        time.sleep(0.2)
+    check(rows() == [0, 0], f"of 8 calls that are over {rows()} rows are left")
+    caller, request = call(t, sleepers[0][1])
+    woken(t, sleepers[0][3], 2)
+    time.sleep(0.1)
+    check(rows() == [1, 1], f"a call that waits has the rows {rows()}")
+    return "8 calls that ended each way leave nothing; one that waits is two rows"
