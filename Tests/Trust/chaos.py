@@ -7,6 +7,7 @@ import collections
 import heapq
 import http.client
 import json
+import os
 import random
 import selectors
 import socket
@@ -620,6 +621,77 @@ class World:
                         if phone.connection is dialog["way"]:
                             self.complain(call, f"is over, and {phone.transport} phone rings on")
                             self.count["ring on"] += 1
+
+
+class Soak(World):
+    """The same people and no kill: hours of calls, phones that crash and move, and an operator who looks at them."""
+
+    def crash(self):
+        """A phone's app dies: it knows nothing of its calls any more, and comes back later, or when it is pushed."""
+        if not self.is_calling:
+            return
+        phone = random.choice(random.choice(list(self.phones.values())))
+        phone.dialogs.clear()
+        if phone.transport == "TCP" and phone.connection:
+            phone.connection.close()
+        if random.random() < 0.5:
+            self.loop.at(random.uniform(0.1, 3.0), phone.register)
+        self.loop.at(0.1, self.crash)
+
+    def look(self):
+        """Lists, figures and explanations over HTTP."""
+        if not self.is_calling:
+            return
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=10)
+        user = random.choice(list(self.phones))
+        for path in (f"/v1/users/{user}@example.net/devices", "/metrics", "/v1/held", f"/v1/explain/{user}@example.net"):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.daemon.key}"})
+            connection.getresponse().read()
+            self.count["questions over HTTP"] += 1
+        connection.close()
+        self.loop.at(0.2, self.look)
+
+    def forget(self):
+        """Calls that are long over are not kept: it is the daemon's memory that is looked at."""
+        if not self.is_calling:
+            return
+        now = time.monotonic()
+        for call_id, call in list(self.calls.items()):
+            if call.over and now - call.over_at > 40:
+                del self.calls[call_id], call.caller.calls[call_id]
+                self.count["calls"] += 1
+            elif now - call.begun > 120:
+                self.complain(call, "has no end")
+                del self.calls[call_id], call.caller.calls[call_id]
+        for phones in self.phones.values():
+            for phone in phones:
+                phone.dialogs = {c: d for c, d in phone.dialogs.items() if now - d["since"] < 60}
+        self.loop.at(5, self.forget)
+
+
+def soak(daemon_of, seed, seconds, rate, users=200, say=print):
+    """Plays for so long, and looks at memory and descriptors ten times in each half.
+
+    The result says whether the second half needs no more of them than the first."""
+    world = Soak(seed, rate)
+    world.daemon = daemon_of(world.settings())
+    world.daemon.start()
+    world.populate(users)
+    for begin in (world.call, world.crash, world.look, world.forget):
+        begin()
+    samples = []
+    for _ in range(20):
+        world.loop.run(seconds / 20)
+        samples.append((world.daemon.memory(), len(os.listdir(f"/proc/{world.daemon.process.pid}/fd"))))
+        say(f"  {samples[-1][0]:8} KiB {samples[-1][1]:5} descriptors {world.count['calls']:8} calls")
+    world.is_calling = False
+    grown = max(memory for memory, _ in samples[15:]) - max(memory for memory, _ in samples[10:15])
+    more = max(count for _, count in samples[10:]) - max(count for _, count in samples[:10])
+    for line in world.complaints[:20]:
+        say("  " + line)
+    say(f"soak: {seconds} s, {world.count['calls']} calls, {world.count['questions over HTTP']} questions over HTTP: in the last quarter "
+        f"{grown} KiB more memory than in the one before, in the second half {more} more descriptors; {len(world.complaints)} complaints")
+    return grown < 1024 and more <= 8 and not world.complaints
 
 
 def play(daemon_of, seed, rounds, rate, users=60, say=print):

@@ -339,3 +339,55 @@ def secrets(t):
                 check(False, f"{what} in the log of {daemon.name}: {line[:200]}")
     check(lines > 100 or len(t.suite.daemons) < 3, f"control: only {lines} lines of log")
     return f"{lines} lines at debug of {len(t.suite.daemons)} daemons: none of {len(tokens)} tokens, no password, key or digest response"
+
+
+class FaultyDisk:
+    """Lets one call of the system fail once, the `place`th of its kind after the start of the program."""
+
+    def __init__(self, call, place):
+        self.before = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                       f"inject={call}:error=EIO:when={place}"]
+
+    def launch(self):
+        return {"before": self.before}
+
+
+@probe("T21.1", "disk-errors", alone=True)
+def disk_errors(t):
+    """A write or a sync fails, each time another one: 200 is given for what is there after kill -9, and 503 for the rest."""
+    if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        raise Skipped("strace cannot be used here")
+    daemon = own_daemon(t, "disk-errors").start()
+    counts = {200: 0, 503: 0}
+    rounds = [("pwrite64", place) for place in (1, 2, 3, 5, 8, 13)] + [("fdatasync", place) for place in (1, 2, 3, 5)]
+    for call, place in rounds:
+        users = [daemon.user() for _ in range(6)]
+        daemon.kill()
+        daemon.manager = FaultyDisk(call, place)
+        try:
+            daemon.launch()
+        except RuntimeError as error:
+            # The start needs the disk, and says so.
+            check("I/O" in str(error) or "disk" in str(error), f"the start fails without a reason: {error}")
+            daemon.manager = None
+            daemon.launch()
+            continue
+        kept = []
+        for name, password in users:
+            phone, token = t.phone(), fresh("token")
+            answer = phone.register(name, password, params=pushed(token), timeout=4)
+            check(answer and answer.status in (200, 503), f"{call} {place}: a REGISTER is answered {answer}")
+            counts[answer.status] += 1
+            if answer.status == 200:
+                kept.append(name)
+        daemon.kill()
+        daemon.manager = None
+        daemon.launch()
+        for name in kept:
+            devices = json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/devices")[1])
+            check(len(devices) == 1, f"{call} {place} failed: {name} got 200, and after kill -9 is not known")
+        connection = sqlite3.connect(f"file:{daemon.settings()['store']}?mode=ro", uri=True, timeout=2)
+        check(connection.execute("PRAGMA integrity_check").fetchone() == ("ok",), f"{call} {place} failed: the file is damaged")
+        connection.close()
+    check(counts[200] > 10 and counts[503] > 0, f"control: {counts}")
+    return f"{len(rounds)} single errors of pwrite64 and fdatasync: {counts[200]} REGISTERs got 200 and are there, {counts[503]} got 503"
