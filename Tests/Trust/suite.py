@@ -90,19 +90,22 @@ class Suite:
         self.provider = Provider()
         self.daemons, self.lock = {}, threading.Lock()
         self.addresses = itertools.count(1)
-        self.ports = itertools.count(ports) if ports else None
+        self.ports, self.given = itertools.count(ports) if ports else None, set()
         self.printing = threading.Lock()
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def free_port(self):
-        """A port that is free for UDP and TCP on all loopback addresses."""
+        """A port that is free for UDP and TCP on all loopback addresses, and that nobody else was given."""
         with self.lock:
             while True:
                 port = next(self.ports) if self.ports else random.randrange(20000, 30000)
+                if port in self.given:
+                    continue
                 try:
                     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
                         udp.bind(("0.0.0.0", port))
                         tcp.bind(("0.0.0.0", port))
+                        self.given.add(port)
                         return port
                 except OSError:
                     continue

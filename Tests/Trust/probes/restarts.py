@@ -41,6 +41,16 @@ class Crowd:
         self.calls, self.ends = {}, collections.Counter()
         self.refused, self.connections, self.begun = 0, 0, 0
         self.times = []
+        # Of each call that goes on and each that had no end: what happened to it, by its user too.
+        self.stories, self.users, self.unfinished = collections.defaultdict(list), {}, []
+
+    def tell(self, call_id, line):
+        if call_id in self.calls:
+            self.stories[call_id].append((time.monotonic(), line))
+
+    def tell_user(self, user, line):
+        for call_id in self.users.get(user, ()):
+            self.tell(call_id, line)
 
     def datagrams(self, host):
         one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -65,6 +75,7 @@ class Crowd:
         """Without waiting for the answer: a REGISTER that is lost is a phone that sleeps on."""
         push = f";pn-provider=fcm;pn-param=p;pn-prid=token-{user}" if user in self.asleep else ""
         phone = self.beds.get(user, self.phone)
+        self.tell_user(user, "REGISTER")
         host, port = phone.getsockname()
         branch = fresh("z9hG4bK")
         phone.sendto(self.request("REGISTER", "sip:example.net", f"SIP/2.0/UDP {host}:{port};branch={branch}", "r" + user, self.number(),
@@ -104,13 +115,15 @@ class Crowd:
         raw = self.request("INVITE", f"sip:{user}@example.net", via, call_id, 1,
                            contact=f"<sip:pbx@{host}:{port}{';transport=tcp' if stream else ''}>")
         now = time.monotonic()
-        self.calls[call_id] = call = {"begin": now, "next": now + 0.5, "wait": 0.5, "raw": raw, "stream": stream, "final": False,
-                                      "sleeps": sleeps}
+        self.calls[call_id] = call = {"id": call_id, "begin": now, "next": now + 0.5, "wait": 0.5, "raw": raw, "stream": stream, "final": False,
+                                      "sleeps": sleeps, "user": user}
+        self.users.setdefault(user, set()).add(call_id)
         if stream:
             self.selector.register(stream, selectors.EVENT_READ, call_id)
         self.send(call)
 
     def send(self, call):
+        self.tell(call["id"], "INVITE")
         try:
             if call["stream"]:
                 call["stream"].sendall(call["raw"])
@@ -134,6 +147,7 @@ class Crowd:
                 if message.is_response:
                     self.answered(message)
                 elif message.method == "INVITE":
+                    self.tell(message.call_id, "at the phone")
                     self.answer(message, source, one)
 
     def stream_ready(self, stream, call_id):
@@ -143,6 +157,7 @@ class Crowd:
             raw = b""
         call = self.calls.get(call_id)
         if not raw:
+            self.tell(call_id, "connection ended")
             self.selector.unregister(stream)
             stream.close()
             if call and not call["final"]:
@@ -188,6 +203,7 @@ class Crowd:
         call = self.calls.get(message.call_id)
         if call is None or message.cseq_method != "INVITE":
             return
+        self.tell(message.call_id, message.status)
         if message.status < 200:
             call["next"] = time.monotonic() + 60
             return
@@ -214,7 +230,20 @@ class Crowd:
             except (KeyError, ValueError):
                 pass
             call["stream"].close()
+        story = self.stories.pop(call_id, [])
+        if str(how).startswith("no end"):
+            self.unfinished.append((how, call["begin"], story))
+        self.users[call["user"]].discard(call_id)
         del self.calls[call_id]
+
+    def told(self, restarts):
+        """What happened to the calls without an end, in seconds since they began; `restarts` are begins and ends."""
+        text = ""
+        for how, begin, story in self.unfinished[:4]:
+            events = story + [(at, line) for pair in restarts for at, line in zip(pair, ("SIGTERM", "started"))
+                              if -1 < at - begin < 24]
+            text += f"\n    {how}: " + ", ".join(f"{at - begin:.3f} {line}" for at, line in sorted(events, key=lambda e: e[0])[:60])
+        return text
 
     def tick(self):
         """Timer A, until something is heard; a provisional response stops it."""
@@ -267,7 +296,7 @@ def restarts(t):
             begin = time.monotonic()
             daemon.stop(signal.SIGTERM)
             daemon.launch()
-            restarts_done.append(time.monotonic() - begin)
+            restarts_done.append((begin, time.monotonic()))
 
     thread = threading.Thread(target=restart)
     thread.start()
@@ -279,9 +308,9 @@ def restarts(t):
     ends, count = crowd.ends, len(restarts_done)
     check(count >= seconds / 4, f"control: {count} restarts")
     slow = sorted(crowd.times)[-max(1, len(crowd.times) // 100)]
-    said = (f"{count} restarts of {max(restarts_done):.1f} s at most in {seconds:.0f} s, {crowd.begun} calls, {crowd.connections} connections: "
+    said = (f"{count} restarts of {max(end - begin for begin, end in restarts_done):.1f} s at most in {seconds:.0f} s, {crowd.begun} calls, {crowd.connections} connections: "
             f"{crowd.refused} refused, {crowd.again_count} came again; ends {dict(ends)}, 99 % within {slow:.1f} s")
     check(crowd.refused == 0, said)
-    check(not KEPT or ends["no end"] + ends["no end, asleep"] == 0, said)
+    check(not KEPT or ends["no end"] + ends["no end, asleep"] == 0, said + crowd.told(restarts_done))
     check(ends[200] > 0.5 * crowd.begun, said)
     return said
