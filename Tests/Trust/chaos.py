@@ -10,9 +10,12 @@ import json
 import os
 import random
 import selectors
+import select
 import socket
+import ssl
 import time
 
+import edge
 from sip import Message, fresh
 
 RING_TIMEOUT = 5.0
@@ -96,7 +99,7 @@ class Connection:
         self.socket.settimeout(1)
         self.socket.bind((host, 0))
         try:
-            self.socket.connect(world.daemon.address)
+            self.open()
         except OSError:
             self.socket.close()
             return
@@ -105,13 +108,22 @@ class Connection:
         self.isOpen = True
         world.loop.watch(self.socket, self.readable)
 
-    def readable(self, _):
+    def open(self):
+        self.socket.connect(self.world.daemon.address)
+
+    def read(self):
+        """What has come; `None` when there is nothing now, and nothing but the end is empty."""
         try:
-            some = self.socket.recv(65536)
+            return self.socket.recv(65536)
         except BlockingIOError:
-            return
+            return None
         except OSError:
-            some = b""
+            return b""
+
+    def readable(self, _):
+        some = self.read()
+        if some is None:
+            return
         if not some:
             return self.close(True)
         self.rest += some
@@ -143,6 +155,45 @@ class Connection:
         self.socket.close()
         if tell:
             self.owner.ended()
+
+
+class SecureConnection(Connection):
+    """The same over TLS, with the certificate of its owner where that has one."""
+
+    transport = "TLS"
+
+    def open(self):
+        self.socket.connect((self.world.daemon.host, self.world.daemon.tls_port))
+        self.socket = self.world.context(self.owner).wrap_socket(self.socket, server_hostname="sip.example.net")
+
+    def read(self):
+        whole = b""
+        while True:
+            try:
+                some = self.socket.recv(65536)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return whole or None
+            except OSError:
+                some = b""
+            if not some:
+                # The end is met again by the next read.
+                return whole
+            whole += some
+
+    def send(self, text):
+        data = text.encode()
+        while data and self.isOpen:
+            try:
+                data = data[self.socket.send(data):]
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                select.select([], [self.socket], [], 0.1)
+            except OSError:
+                self.close(True)
+
+
+def connect(world, owner):
+    """A connection of a party that has no datagrams."""
+    return (SecureConnection if owner.transport == "TLS" else Connection)(world, owner.host, owner)
 
 
 def request(method, uri, way, branch, user, to, call_id, cseq, from_tag, to_tag=None, more=""):
@@ -232,16 +283,17 @@ class Call:
 
 
 class Caller:
-    """A PBX over UDP, or over TCP with one connection at a time."""
+    """A PBX over UDP, or over TCP or TLS with one connection at a time; trusted by its address, or by the certificate that it shows."""
 
-    def __init__(self, world, host, transport):
-        self.world, self.host, self.transport = world, host, transport
+    def __init__(self, world, host, transport, pair=None):
+        self.world, self.host, self.transport, self.pair = world, host, transport, pair
+        self.name = transport + (" by certificate" if pair else "")
         self.calls = {}
         self.connection = Datagrams(world, host, self) if transport == "UDP" else None
 
     def way(self):
-        if self.transport == "TCP" and not (self.connection and self.connection.isOpen):
-            self.connection = Connection(self.world, self.host, self)
+        if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
+            self.connection = connect(self.world, self)
             if self.connection.isOpen:
                 # It says that it is back, as PBXs do.
                 self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
@@ -267,6 +319,8 @@ class Caller:
 class Phone:
     """One device: sleeps until a push, then registers, rings, and does what the call's kind says."""
 
+    pair = None
+
     def __init__(self, world, number, user, transport, token):
         self.world, self.user, self.transport, self.token = world, user, transport, token
         self.host = f"127.1.{number // 200 + 1}.{number % 200 + 1}"
@@ -287,8 +341,8 @@ class Phone:
             number = self.waiting = self.cseq
         if self.waiting != number or attempt > 30:
             return
-        if self.transport == "TCP" and not (self.connection and self.connection.isOpen):
-            self.connection = Connection(self.world, self.host, self)
+        if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
+            self.connection = connect(self.world, self)
         if self.connection.isOpen:
             push = f";pn-provider=fcm;pn-param=p;pn-prid={self.token}" if self.token else ""
             way = self.connection
@@ -447,7 +501,13 @@ class World:
         self.kills = []
         self.phones, self.busy, self.newcomers = {}, {}, 0
         self.is_calling = True
-        self.daemon = None
+        self.daemon, self.contexts = None, {}
+
+    def context(self, owner):
+        """How a party speaks TLS. Each handshake is a whole one, as after a restart of a PBX."""
+        if owner.pair not in self.contexts:
+            self.contexts[owner.pair] = edge.context(self.daemon.authority, owner.pair)
+        return self.contexts[owner.pair]
 
     def settings(self):
         return {"auth": "off", "call": {"ring-timeout": f"{RING_TIMEOUT:.0f}s", "pushes-per-device": 0, "pushes-per-caller": 0},
@@ -456,7 +516,7 @@ class World:
                                  "endpoint": f"http://127.0.0.1:{self.provider.port}"}}}
 
     def complain(self, call, text):
-        self.complaints.append(f"{call.id} ({call.kind}, {call.caller.transport}, to {call.user}, begun {self.when(call.begun)}): {text}\n    "
+        self.complaints.append(f"{call.id} ({call.kind}, {call.caller.name}, to {call.user}, begun {self.when(call.begun)}): {text}\n    "
                                + "\n    ".join(call.story[:60]))
 
     def when(self, instant):
@@ -467,10 +527,12 @@ class World:
     # The people
 
     def populate(self, users):
-        self.callers = [Caller(self, "127.2.0.50", "UDP"), Caller(self, "127.2.0.51", "TCP")]
+        certificate = self.daemon.authority.issue("chaos-pbx", "DNS:pbx.example.net")
+        self.callers = [Caller(self, "127.2.0.50", "UDP"), Caller(self, "127.2.0.51", "TCP"), Caller(self, "127.2.0.53", "TLS"),
+                        Caller(self, "127.3.0.54", "TLS", certificate)]
         for number in range(users):
             user = f"c{number}"
-            transport = "TCP" if number % 4 == 3 else "UDP"
+            transport = "TCP" if number % 4 == 3 else "TLS" if number % 4 == 1 else "UDP"
             devices = [Phone(self, 2 * number, user, transport, fresh("token"))]
             if number % 3 == 0:
                 devices.append(Phone(self, 2 * number + 1, user, "UDP", None if number % 6 else fresh("token")))
@@ -543,7 +605,7 @@ class World:
         for call in self.busy.values():
             call.tell("kill -9")
         self.daemon.process.wait()
-        for connection in [c.connection for c in self.callers if c.transport == "TCP"]:
+        for connection in [c.connection for c in self.callers if c.transport != "UDP"]:
             if connection and connection.isOpen:
                 connection.readable(None)
         self.loop.run(random.uniform(0.0, 0.2))
@@ -592,7 +654,7 @@ class World:
         for call in self.calls.values():
             begun = bool(call.pushes or call.invited)
             statuses = [status for status, _ in call.finals]
-            name = call.kind + " " + call.caller.transport
+            name = call.kind + " " + call.caller.name
             if not call.finals:
                 if begun:
                     self.complain(call, f"has no end; {len(call.pushes)} pushes, INVITE at {call.invited or 'nobody'}, cancelled {call.cancelled}")
@@ -632,7 +694,7 @@ class Soak(World):
             return
         phone = random.choice(random.choice(list(self.phones.values())))
         phone.dialogs.clear()
-        if phone.transport == "TCP" and phone.connection:
+        if phone.transport != "UDP" and phone.connection:
             phone.connection.close()
         if random.random() < 0.5:
             self.loop.at(random.uniform(0.1, 3.0), phone.register)

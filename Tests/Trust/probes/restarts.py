@@ -25,13 +25,13 @@ KEPT = True
 class Crowd:
     """Callers and phones in one thread: calls at a steady rate by UDP, and by TCP on connections of their own.
 
-    Each fourth phone sleeps, and registers a second after each call for it; all answer at once. A call ends when its caller
-    has a final response; who gets none within 40 s has a call without an end. A caller whose connection ends comes again by
+    Each fourth phone sleeps, and registers a second after each call for it; all answer at once, and say so again until their caller
+    has heard it (RFC 3261 section 13.3.1.4; of his ACK nothing is sent here). A call ends when its caller has a final response; who gets none within 40 s has a call without an end. A caller whose connection ends comes again by
     another, with the same request."""
 
     def __init__(self, target, awake, asleep):
         self.target, self.awake, self.asleep = target, awake, asleep
-        self.waking = []
+        self.waking, self.answers = [], []
         self.again_count = 0
         self.selector = selectors.DefaultSelector()
         self.caller = self.datagrams("127.2.0.40")
@@ -194,10 +194,21 @@ class Crowd:
                 lines.append(f"To: {value}" + ("" if "tag=" in value else ";tag=p" + (message.call_id or "")))
         host, port = phone.getsockname()
         lines.append(f"Contact: <sip:phone@{host}:{port}>")
+        self.say(message.call_id, ("\r\n".join(lines) + "\r\nContent-Length: 0\r\n\r\n").encode(), source, phone, 0.5)
+
+    def say(self, call_id, raw, source, phone, wait):
+        """A 200, and the same again until it has been heard."""
         try:
-            phone.sendto(("\r\n".join(lines) + "\r\nContent-Length: 0\r\n\r\n").encode(), source)
+            phone.sendto(raw, source)
         except OSError:
             pass
+        heapq.heappush(self.answers, (time.monotonic() + wait, call_id, raw, source, phone, min(2 * wait, 4)))
+
+    def say_again(self):
+        _, call_id, raw, source, phone, wait = heapq.heappop(self.answers)
+        if call_id in self.calls:
+            self.tell(call_id, "200 again")
+            self.say(call_id, raw, source, phone, wait)
 
     def answered(self, message):
         call = self.calls.get(message.call_id)
@@ -266,6 +277,8 @@ class Crowd:
                 next_call += 1 / RATE
             while self.waking and self.waking[0][0] <= now:
                 self.register(heapq.heappop(self.waking)[1])
+            while self.answers and self.answers[0][0] <= now:
+                self.say_again()
             if now >= next_tick:
                 self.tick()
                 next_tick = now + 0.05
