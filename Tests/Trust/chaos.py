@@ -417,13 +417,14 @@ class Phone:
 
     def ring(self, message):
         dialog = self.dialogs.get(message.call_id)
-        if dialog["final"] is None and dialog["branch"] == message.branch:
+        # After a crash it knows of none.
+        if dialog and dialog["final"] is None and dialog["branch"] == message.branch:
             dialog["last"] = answer(message, 180, "p")
             self.connection.send(dialog["last"])
 
     def decide(self, call_id, branch, status):
-        dialog = self.dialogs[call_id]
-        if dialog["final"] is None and dialog["branch"] == branch:
+        dialog = self.dialogs.get(call_id)
+        if dialog and dialog["final"] is None and dialog["branch"] == branch:
             dialog["final"] = status
             contact = f"Contact: <sip:{self.user}@{self.connection.host}:{self.connection.port};transport={self.transport.lower()}>\r\n"
             dialog["last"] = answer(dialog["invite"], status, "p", contact if status == 200 else "")
@@ -431,8 +432,8 @@ class Phone:
             self.repeat(call_id, branch)
 
     def repeat(self, call_id, branch, attempt=0):
-        dialog = self.dialogs[call_id]
-        if dialog["acknowledged"] or dialog["branch"] != branch or attempt > 11:
+        dialog = self.dialogs.get(call_id)
+        if not dialog or dialog["acknowledged"] or dialog["branch"] != branch or attempt > 11:
             return
         self.tell(f"sends {dialog['final']} {branch[-6:]}")
         self.connection.send(dialog["last"])

@@ -4,11 +4,12 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import threading
 import time
 
-from sip import fresh
-from suite import check, probe
+from sip import fresh, hang_up
+from suite import Skipped, check, probe
 from .store import own_daemon, registered_now
 from .wake import pushed
 
@@ -316,6 +317,112 @@ def names(t):
     answer = phone.response(outgoing.call_id, timeout=32)
     check(answer and answer.status >= 400, f"a call to a name that nobody knows got {answer}")
     return f"a call to it got {answer.status} after {time.monotonic() - begin:.1f} s, and another phone rang meanwhile"
+
+
+class NameServer:
+    """Where the system's name server is for one daemon: it hears everything, and says nothing until it is told to."""
+
+    def __init__(self, host, folder):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self.socket.bind((host, 53))
+        except PermissionError as error:
+            raise Skipped("port 53 of a loopback address needs rights that this process has not") from error
+        self.asked, self.address = 0, None
+        self.path = os.path.join(folder, "resolv.conf")
+        with open(self.path, "w") as file:
+            file.write(f"nameserver {host}\n")
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        while True:
+            try:
+                raw, source = self.socket.recvfrom(2000)
+            except OSError:
+                return
+            if not raw:
+                return
+            self.asked += 1
+            if self.address:
+                self.socket.sendto(self.answer(raw), source)
+
+    def answer(self, raw):
+        """A question's echo, with the address where that was asked for (RFC 1035 section 4.1)."""
+        end = raw.index(b"\0", 12) + 5
+        is_address = raw[end - 4:end - 2] == b"\0\1"
+        records = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton(self.address) if is_address else b""
+        return raw[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_address else b"\0\0") + b"\0\0\0\0" + raw[12:end] + records
+
+    def launch(self):
+        """The daemon sees a file of its own in the place of the system's."""
+        return {"before": UNSHARE + ["sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', self.path]}
+
+    def close(self):
+        hang_up(self.socket)
+
+
+UNSHARE = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
+
+
+@probe("T30.5", "name-server-hangs")
+def name_server_hangs(t):
+    """The name server takes every question and answers none, then it answers: calls to names end in their time, all else goes on."""
+    if subprocess.run(UNSHARE + ["mount", "--bind", "/etc/hosts", "/etc/resolv.conf"], capture_output=True).returncode:
+        raise Skipped("no file can be put in the place of /etc/resolv.conf here")
+    daemon = own_daemon(t, "hanging", auth="off")
+    pbx = t.phone(trusted=True)
+    daemon.values["upstream"] = f"sip:pbx.sippushd-probe.test:{pbx.port}"
+    server = daemon.manager = t.own(NameServer(t.address(), daemon.folder))
+    daemon.start()
+    phone, awake, caller = t.phone(), t.phone(), t.phone(trusted=True)
+    name, _ = t.registered(phone)
+    other, _ = t.registered(awake)
+    sleeper, sleeping, password, token = registered_now(t)
+    begin = time.monotonic()
+    # Ten of a phone for the PBX, whose name is asked for addresses, and ten of a trusted peer by ways that each have to be found.
+    waiting = [(phone, phone.make("INVITE", f"sip:7{number}@example.net", name)) for number in range(10)]
+    for number in range(10):
+        request = caller.make("INVITE", f"sip:8{number}@example.net")
+        waiting.append((caller, request.add("Route", f"<sip:way{number}.sippushd-probe.test;lr>")))
+    for party, request in waiting:
+        party.send(request)
+    limit = time.monotonic() + 6
+    while server.asked < 2 and time.monotonic() < limit:
+        time.sleep(0.05)
+    check(server.asked >= 2, f"control: the name server was asked {server.asked} times")
+    slowest = 0.0
+    for _ in range(10):
+        for party in (phone, caller):
+            asked = time.monotonic()
+            answer = party.exchange(party.make("OPTIONS", "sip:example.net"), 3)
+            check(answer and answer.status == 200, f"while names hang OPTIONS got {answer}")
+            slowest = max(slowest, time.monotonic() - asked)
+    incoming = caller.make("INVITE", f"sip:{other}@example.net")
+    caller.send(incoming)
+    invite = awake.request("INVITE", incoming.call_id, timeout=2)
+    check(invite, "while names hang a phone that is awake does not ring")
+    awake.respond(invite, 486, tag="o")
+    held = caller.make("INVITE", f"sip:{sleeping}@example.net")
+    caller.send(held)
+    check(t.suite.provider.wait(token, timeout=2), "while names hang a phone that sleeps is not pushed")
+    check(time.monotonic() - begin < 8, "control: the names hung no longer")
+    ends = []
+    for party, request in waiting:
+        answer = party.response(request.call_id, timeout=max(0.1, begin + 32 - time.monotonic()))
+        check(answer and answer.status >= 400, f"a call to a name got {answer} after {time.monotonic() - begin:.1f} s")
+        ends.append(time.monotonic() - begin)
+    check(max(ends) < 15, f"calls to names ended after up to {max(ends):.1f} s")
+    # It answers again, and so calls find their way without a restart.
+    server.address = pbx.host
+    limit = time.monotonic() + 15
+    back, call = time.monotonic(), None
+    while call is None and time.monotonic() < limit:
+        outgoing = phone.make("INVITE", "sip:700@example.net", name)
+        phone.send(outgoing)
+        call = pbx.request("INVITE", outgoing.call_id, timeout=1)
+    check(call, "15 s after the name server answers again no call reaches the PBX")
+    return (f"20 calls to names ended after {min(ends):.1f} to {max(ends):.1f} s; meanwhile answers took {slowest:.2f} s at most, a phone rang and one "
+            f"was woken; {time.monotonic() - back:.1f} s after the name server was back a call reached the PBX")
 
 
 @probe("T30.6", "store-away")
