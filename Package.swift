@@ -17,7 +17,9 @@ let strict: [SwiftSetting] = [
 let inside = ["-static-stdlib"]
 
 // Whether two accesses to one place overlap is checked in debug builds, which the tests run. It costs each message six percent.
-let released = strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"] + inside, .when(configuration: .release))]
+// Nor does each closure ask once more whether it runs on its actor: `assumeIsolated`, which calls it, has just asked.
+let unchecked = ["-enforce-exclusivity=unchecked", "-Xfrontend", "-disable-dynamic-actor-isolation"]
+let released = strict + [.unsafeFlags(unchecked + inside, .when(configuration: .release))]
 
 func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: released)

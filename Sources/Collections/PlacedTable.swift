@@ -21,9 +21,10 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable package var isEmpty: Bool { index.count == 0 }
 
     @inlinable
-    package func place(of key: Key) -> Place? {
-        isEmpty ? nil : index.find(hash: Self.hash(key)) { keys[Int($0)] == key }
-    }
+    package func place(of key: Key) -> Place? { isEmpty ? nil : place(of: key, hash: Self.hash(key)) }
+
+    @inlinable
+    func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
     /// The record at a place that was given and not removed since.
     @inlinable
@@ -41,7 +42,8 @@ package struct PlacedTable<Key: Hashable, Value> {
     /// The place of the key's record, which is an empty one if it had none.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
-        if let place = place(of: key) { return place }
+        let hash = Self.hash(key)
+        if let place = place(of: key, hash: hash) { return place }
         let place: Place
         if let last = vacant.popLast() {
             place = last
@@ -51,7 +53,7 @@ package struct PlacedTable<Key: Hashable, Value> {
             keys.append(key)
             values.append(empty)
         }
-        index.insert(hash: Self.hash(key), slot: place)
+        index.insert(hash: hash, slot: place)
         return place
     }
 

@@ -24,8 +24,13 @@ extension JSONReader {
     }
 
     /// Whether a key or string without escapes is the given one.
-    package func isEqual(_ text: Text, to name: String) -> Bool {
-        text.hasEscapes ? string(text) == name : bytes[text.range].elementsEqual(name.utf8)
+    package func isEqual(_ text: Text, to name: StaticString) -> Bool {
+        guard !text.hasEscapes else { return string(text) == name.description }
+        return name.withUTF8Buffer { name in
+            guard name.count == text.range.count else { return false }
+            for index in name.indices where unsafe name[index] != bytes[text.range.lowerBound + index] { return false }
+            return true
+        }
     }
 
     /// The number's text as written.

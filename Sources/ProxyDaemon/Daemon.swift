@@ -144,11 +144,11 @@ package final class Daemon: @unchecked Sendable {
         api.wrongLogins.count(with: door)
         admin.wrongLogins.count(with: door)
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
-        store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
+        store.finished = { results in shard.onLoop { $0.committed(results) } }
         push.finished = { [services] id, outcome in
-            if !services.finished(id, outcome) { shard.assumeIsolated { $0.pushFinished(id, outcome) } }
+            if !services.finished(id, outcome) { shard.onLoop { $0.pushFinished(id, outcome) } }
         }
-        push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
+        push.noted = { notes in shard.onLoop { $0.pushesNoted(notes) } }
         do throws(PushSetupError) {
             feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
                 await door.ask(.everything) { engine, now in

@@ -17,7 +17,7 @@ import Timekeeping
 /// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
 /// ``ShardDoor``. Each enters the engine, and then the engine's actions are run, in one place: ``runActions()``. While
 /// actions run, nothing enters the engine: what a service tells from within an action waits until they have run.
-package actor ProxyShard {
+package actor ProxyShard: LoopActor {
     /// Held by the actor, because the executor reference below does not keep the loop alive.
     package nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -55,13 +55,13 @@ package actor ProxyShard {
     package func start(sockets: [UInt16: UDPSocket]) {
         self.sockets = sockets
         do {
-            timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.deadlineReached() } }
+            timer = try LoopTimer(on: loop) { [weak self] in self?.onLoop { $0.deadlineReached() } }
             try load.start(on: loop) { [weak self] wait, now in
                 self?.assumeIsolated { $0.engine.looked(after: wait, now: now) }
             }
             for (number, socket) in sockets {
                 try socket.receive { [weak self] batch in
-                    self?.assumeIsolated { $0.datagramsReceived(batch, by: number) }
+                    self?.onLoop { $0.datagramsReceived(batch, by: number) }
                 }
             }
         } catch {
@@ -216,12 +216,12 @@ package actor ProxyShard {
 
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
     package func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
-    package func pushNoted(_ id: PushID, _ step: PushStep) { arrived(.pushNoted(id, step, loop.moment)) }
+    package func pushesNoted(_ notes: [PushNote]) { arrived(.pushesNoted(notes, loop.moment)) }
 
     /// An event from the store, the push service or the resolver. It may come from within the action that asked for it.
     private enum Arrival {
         case commits([CommitResult])
-        case pushNoted(PushID, PushStep, Moment)
+        case pushesNoted([PushNote], Moment)
         case pushFinished(PushID, PushOutcome)
         case resolved(ResolutionTicket, [ResolvedHop])
     }
@@ -240,7 +240,8 @@ package actor ProxyShard {
                 load.finished(result.ticket, now: now.instant, engine)
                 engine.committed(result.ticket, succeeded: result.succeeded, now: now)
             }
-        case .pushNoted(let id, let step, let then): engine.pushNoted(id, step, now: then)
+        case .pushesNoted(let notes, let then):
+            for note in notes { engine.pushNoted(note.push, note.step, now: then) }
         case .pushFinished(let id, let outcome): engine.pushFinished(id, outcome: outcome, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         }
@@ -346,7 +347,7 @@ package actor ProxyShard {
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {
         services.resolve(hop) { [weak self] hops in
-            self?.assumeIsolated { $0.arrived(.resolved(ticket, hops)) }
+            self?.onLoop { $0.arrived(.resolved(ticket, hops)) }
         }
     }
 }

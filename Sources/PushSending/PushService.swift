@@ -18,8 +18,8 @@ package final class PushService: @unchecked Sendable {
     /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
     /// ``cancel(_:)``, and not at all for a push that was cancelled.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
-    /// Each step of each push, as it happens, also from within orders. The last is `finished` or `withdrawn`.
-    package var noted: (PushID, PushStep) -> Void = { _, _ in }
+    /// The steps of pushes, as they happen, also from within orders. The last of each is `finished` or `withdrawn`.
+    package var noted: ([PushNote]) -> Void = { _ in }
     /// How an app that got a push is to name its device to us, by the device's number.
     package var deviceCode: (DeviceID) -> ByteString? {
         get { dispatcher.deviceCode }
@@ -38,6 +38,8 @@ package final class PushService: @unchecked Sendable {
     /// The actions that are being run. The array stays, so that its room is used again.
     private var actions: [PushDispatcher.Action] = []
     private var isRunningActions = false
+    /// The steps that were taken meanwhile.
+    private var notes: [PushNote] = []
     private var isTelling = false
 
     /// How many connections to one provider there may be. With HTTP/2 one is enough until its streams are used up.
@@ -123,18 +125,21 @@ package final class PushService: @unchecked Sendable {
     private func runActions() {
         guard !isRunningActions else { return }
         isRunningActions = true
+        // A push is queued and sent at once, answered and finished at once.
+        notes.reserveCapacity(2)
         dispatcher.takeActions(into: &actions)
         while !actions.isEmpty {
             for action in actions { run(action) }
             dispatcher.takeActions(into: &actions)
         }
         isRunningActions = false
+        if !notes.isEmpty { noted(exchange(&notes, with: [])) }
         if let deadline = dispatcher.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
     private func run(_ action: PushDispatcher.Action) {
         switch action {
-        case .tell(let id, let step): noted(id, step)
+        case .tell(let id, let step): notes.append(PushNote(id, step))
         case .send(let transmission): transmit(transmission)
         case .cancelRequest(let slot):
             exchanges[slot]?.cancel()

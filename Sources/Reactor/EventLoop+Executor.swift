@@ -3,20 +3,39 @@ import Timekeeping
 /// A loop executes the actors that name it in `unownedExecutor`.
 ///
 /// Such an actor stores its loop, because the executor reference does not keep it alive. On the loop's thread, callbacks
-/// enter the actor with `assumeIsolated`; closures written inside the actor and given to this module's types need not
-/// even that, since they are called on the loop's thread only.
+/// enter the actor with `assumeIsolated`, those of each message with ``LoopActor/onLoop(_:)``; closures written inside the
+/// actor and given to this module's types need not even that, since they are called on the loop's thread only.
 extension EventLoop: SerialExecutor {
-    package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
+    @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
-    package func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+    @usableFromInline package func asUnownedSerialExecutor() -> UnownedSerialExecutor {
         unsafe UnownedSerialExecutor(ordinary: self)
     }
 
-    package func checkIsolated() {
+    @usableFromInline package func checkIsolated() {
         precondition(isCurrent, "not on the thread of the actor's event loop")
     }
 
-    package func isIsolatingCurrentContext() -> Bool? { isCurrent }
+    @usableFromInline package func isIsolatingCurrentContext() -> Bool? { isCurrent }
+}
+
+/// An actor that a loop executes.
+@usableFromInline
+package protocol LoopActor: Actor {
+    nonisolated var loop: EventLoop { get }
+}
+
+extension LoopActor {
+    /// Does what `assumeIsolated(_:)` does, which asks the runtime for the main actor first and puts the body on the heap: that
+    /// takes a thousand instructions, several times for each call.
+    @inlinable @inline(__always)
+    package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
+        loop.checkIsolated()
+        return withoutActuallyEscaping(body) { body in
+            // Whether a function is isolated is a matter of its type alone: the actor is passed like any other argument.
+            unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
+        }
+    }
 }
 
 extension EventLoop {

@@ -12,6 +12,7 @@ package import Timekeeping
 /// - `@unchecked Sendable` because the libevent base is touched by the running thread alone, which is checked, and all
 ///   else is behind a lock or atomic.
 @safe
+@usableFromInline
 package final class EventLoop: @unchecked Sendable {
     /// The libevent base; made without locks, since only one thread uses it.
     let base: OpaquePointer

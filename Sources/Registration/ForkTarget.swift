@@ -53,6 +53,7 @@ extension BindingTable {
                 }
             }
         }
+        guard targets.count > 1 else { return targets }
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 

@@ -33,6 +33,13 @@ package struct MessageFrame: Sendable {
         contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
 
+    /// Shows each of them.
+    @inlinable
+    package func forEachValue(of name: HeaderName, _ body: (ByteString) -> Void) {
+        guard contains(name) else { return }
+        for field in fields where field.name == name { body(bytes[field.value]) }
+    }
+
     package func firstValue(of name: HeaderName) -> ByteString? {
         guard contains(name) else { return nil }
         for field in fields where field.name == name { return bytes[field.value] }

@@ -118,7 +118,7 @@ private func makeStation(
         services: ShardServices(store: store, push: push, resolve: { _, _ in }), log: .silent)
     store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
     push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
-    push.noted = { id, step in shard.assumeIsolated { $0.pushNoted(id, step) } }
+    push.noted = { notes in shard.assumeIsolated { $0.pushesNoted(notes) } }
     var router = ServiceRouter()
     let door = ShardDoor(to: shard)
     Explainer(door: door, store: store, settings: settings.timeline).register(in: &router)

@@ -141,7 +141,7 @@ private final class ShardParts: @unchecked Sendable {
         self.shard = shard
         streams.start(for: shard)
         store.finished = { [weak shard] results in shard?.assumeIsolated { $0.committed(results) } }
-        push.noted = { [weak shard] id, step in shard?.assumeIsolated { $0.pushNoted(id, step) } }
+        push.noted = { [weak shard] notes in shard?.assumeIsolated { $0.pushesNoted(notes) } }
         let sockets: [UInt16: UDPSocket] = [0: socket]
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }

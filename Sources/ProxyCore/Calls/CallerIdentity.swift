@@ -63,22 +63,24 @@ struct CallerIdentity: Sendable {
 
     /// `scheme:user@host:port`, nothing else.
     private static func bare(_ uri: SIPURI) -> ByteString {
-        var text: [UInt8] = []
+        let scheme: StaticString
         switch uri.scheme {
-        case .sip: text.append("sip:")
-        case .sips: text.append("sips:")
-        case .tel: text.append("tel:")
+        case .sip: scheme = "sip:"
+        case .sips: scheme = "sips:"
+        case .tel: scheme = "tel:"
         case .other: return uri.text.compacted()
         }
-        if let user = uri.user {
-            text.append(user)
-            if !uri.host.isEmpty { text.append("@") }
+        return ByteString(capacity: uri.text.count) { text in
+            text.append(scheme)
+            if let user = uri.user {
+                text.append(user)
+                if !uri.host.isEmpty { text.append("@") }
+            }
+            text.append(uri.host)
+            if let port = uri.port {
+                text.append(":")
+                text.append(decimal: port)
+            }
         }
-        text.append(uri.host)
-        if let port = uri.port {
-            text.append(":")
-            text.append(decimal: port)
-        }
-        return ByteString(text)
     }
 }

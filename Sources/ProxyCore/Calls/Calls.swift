@@ -247,7 +247,7 @@ struct Calls: ~Copyable {
             let branch = call.fork.branches[index]
             guard branch.isEnded, branch.isListed else { continue }
             call.fork.listed(index, false)
-            for device in [branch.device, branch.contact].compactMap(\.self)
+            for case let device? in [branch.device, branch.contact]
             where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
                 devices.remove(call, of: device)
             }

@@ -32,7 +32,7 @@ extension ProxyEngine {
         sendTrying(incoming, now: now)
         let targets = life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
         let treatments = targets.map { treatment(of: $0, now: now) }
-        let woken = zip(targets, treatments).filter { $0.1 != .ring }.map { $0.0.id }
+        let woken = zip(targets, treatments).compactMap { $1 == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
         let offer = Offer(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
@@ -53,6 +53,7 @@ extension ProxyEngine {
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
         // What must not be done before the call is in the store.
         var later: [ProxyAction] = []
+        later.reserveCapacity(targets.count + 1)
         if !woken.isEmpty {
             counters.count(.missedCallStored)
             ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &later)

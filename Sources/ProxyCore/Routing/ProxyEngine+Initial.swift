@@ -128,12 +128,14 @@ extension ProxyEngine {
         if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
         // A `sips:` address is served by `sips:` contacts alone (RFC 5630 section 5.3), and those over protected hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips
-        let targets = contacts.filter { $0.isSecure ? hop(to: $0).isReachable : !isSecure }
+        let hasContacts = !contacts.isEmpty
+        contacts.removeAll { $0.isSecure ? !hop(to: $0).isReachable : isSecure }
+        let targets = contacts
         guard !targets.isEmpty else {
             ledger.refused(
                 incoming.request, to: aor, .noContact, .temporarilyUnavailable, now: now, into: &actions)
             refuse(
-                incoming, .temporarilyUnavailable, fields: contacts.isEmpty ? [] : [sipsNotAllowed], now: now)
+                incoming, .temporarilyUnavailable, fields: hasContacts ? [sipsNotAllowed] : [], now: now)
             return
         }
         guard Breadth.share(of: incoming.request, among: targets.count) > 0 else {

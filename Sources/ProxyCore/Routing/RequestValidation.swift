@@ -96,8 +96,8 @@ enum RequestValidation {
         hash.mix(request.to.tag ?? .empty)
         hash.mix(request.callID)
         hash.mix(UInt64(request.cseq.number))
-        for route in request.frame.values(of: .route) { hash.mix(route) }
-        for credentials in request.frame.values(of: .proxyAuthorization) { hash.mix(credentials) }
+        request.frame.forEachValue(of: .route) { hash.mix($0) }
+        request.frame.forEachValue(of: .proxyAuthorization) { hash.mix($0) }
         return hash.value
     }
 }

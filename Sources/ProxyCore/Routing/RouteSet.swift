@@ -8,7 +8,7 @@ enum RouteSet {
         /// The Request-URI to send: changed only when the sender was a strict router.
         var requestURI: SIPURI
         /// The Route values that remain for others.
-        var routes: [NameAddress]
+        var routes: ArraySlice<NameAddress>
         /// True when Route rows must be written anew, because ours were taken off.
         var changed: Bool
 
@@ -45,7 +45,7 @@ enum RouteSet {
     static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
-        var next = Next(requestURI: request.uri, routes: request.routes, changed: false)
+        var next = Next(requestURI: request.uri, routes: request.routes[...], changed: false)
         var pass: DialogPass?
         // A strict router upstream put our Record-Route URI into the Request-URI.
         if let last = next.routes.last, identity.isUs(request.uri), request.uri.parameters.contains("lr"),

@@ -399,7 +399,7 @@ package final class StreamFlows: @unchecked Sendable {
                 // One line end, which may be half a keep-alive: whoever sends it is there.
                 if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
                     let flow = connected.flow
-                    shard.assumeIsolated { $0.flowAlive(flow) }
+                    shard.onLoop { $0.flowAlive(flow) }
                 }
                 return used
             case .keepAlive(let length):
@@ -407,12 +407,12 @@ package final class StreamFlows: @unchecked Sendable {
                 used += length
                 if length == 4 { stream.send(Array("\r\n".utf8)) }
                 let flow = connected.flow
-                shard.assumeIsolated { $0.flowAlive(flow) }
+                shard.onLoop { $0.flowAlive(flow) }
             case .message(let length):
                 let message = rest.extracting(0..<length)
                 used += length
                 let flow = connected.flow
-                let kind = shard.assumeIsolated { [head] in $0.streamMessageReceived(message, head: head, on: flow) }
+                let kind = shard.onLoop { [head] in $0.streamMessageReceived(message, head: head, on: flow) }
                 switch kind {
                 case .request: admission.asked(&connected.standing)
                 case .other: break
@@ -421,7 +421,7 @@ package final class StreamFlows: @unchecked Sendable {
             case .broken:
                 // Where the next message begins is not known any more. Answer what can be answered, and close (T2).
                 let flow = connected.flow
-                shard.assumeIsolated { _ = $0.streamMessageReceived(rest, on: flow) }
+                shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)
             }
         }
@@ -462,9 +462,9 @@ package final class StreamFlows: @unchecked Sendable {
         }
         guard !isKeepAlive else {
             if message.count >= 4 { connected.send(Array("\r\n".utf8)) }
-            return shard.assumeIsolated { $0.flowAlive(flow) }
+            return shard.onLoop { $0.flowAlive(flow) }
         }
-        let kind = shard.assumeIsolated { $0.streamMessageReceived(message, isCut: true, on: flow) }
+        let kind = shard.onLoop { $0.streamMessageReceived(message, isCut: true, on: flow) }
         if case .request = kind { admission.asked(&connected.standing) }
     }
 

@@ -147,7 +147,7 @@ package struct MissedCallBucket: Sendable {
 
     /// The provider did not accept the list. The calls stay for the next time (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
-        for ref in refs { reporting.remove(Report(callRef: ref, device: device)) }
+        for ref in refs { noLongerReported(ref, to: device) }
     }
 
     package mutating func deviceRemoved(_ device: DeviceID) -> [BucketChange] {
@@ -186,11 +186,16 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: Rows
 
+    /// Nearly always there are no reports, which costs no hash then.
+    private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
+        if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
+    }
+
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
     private mutating func remove(at index: Int) -> BucketChange {
         let entry = rows.remove(at: index)
-        for device in entry.devices { reporting.remove(Report(callRef: entry.callRef, device: device)) }
+        for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return .delete(entry.callRef)
     }
 
@@ -200,7 +205,7 @@ package struct MissedCallBucket: Sendable {
     ) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in refs {
-            reporting.remove(Report(callRef: ref, device: device))
+            noLongerReported(ref, to: device)
             guard let index = index(of: ref), let place = rows[index].devices.firstIndex(of: device) else {
                 continue
             }

@@ -16,6 +16,17 @@ package enum PushStep: Hashable, Sendable {
     case withdrawn
 }
 
+/// A step of one push.
+package struct PushNote: Sendable {
+    package let push: PushID
+    package let step: PushStep
+
+    package init(_ push: PushID, _ step: PushStep) {
+        self.push = push
+        self.step = step
+    }
+}
+
 /// Why a push is not even queued.
 package enum PushRefusal: Hashable, Sendable {
     case queueFull
