@@ -58,7 +58,7 @@ final class ServerProcess {
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
     ) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: program) else {
-            throw BenchmarkError("there is no \(program); build everything first: swift build -c release")
+            throw BenchmarkError("there is no \(program); build everything first: etc/release")
         }
         let wait = LoopWait(on: loop)
         let process = Process()
