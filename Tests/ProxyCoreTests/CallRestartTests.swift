@@ -302,21 +302,6 @@ private final class RestartBench {
         #expect(bench.told(bench.bench.receive(answer, on: Self.stream(3))).contains("200 invite > pbx"))
     }
 
-    @Test func `a phone that came before its push was taken is not pushed by any later run`() {
-        let bench = RestartBench()
-        _ = Self.registerByStream(bench, 1)
-        _ = bench.pass(.seconds(60))
-        bench.invite()
-        #expect(bench.pushes.count == 1)
-        _ = Self.registerByStream(bench, 2)
-        #expect(bench.lastINVITE != nil)
-        // The provider has it all the same, and its answer finds nobody.
-        bench.accepted()
-        #expect(bench.crash() == [])
-        #expect(bench.crash() == [])
-        #expect(Self.registerByStream(bench, 3).contains { $0.hasPrefix("invite > 192") })
-    }
-
     @Test func `the answer that a phone gave while nobody listened counts when it is back`() throws {
         let (bench, first, second) = Self.ringingByStream()
         let met = SIPText.response(482, to: try #require(second), tag: "p1")

@@ -76,10 +76,9 @@ package struct ForkBranch: Sendable {
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
         contact = stored.contact
-        // A push that has not been accepted is sent once more, but not to a phone that was there already: it was awake before
-        // the provider's answer, for which nobody has waited then.
-        wasWoken = stored.wasWoken || stored.stage == .called && stored.code != nil
-        wasPushed = wasWoken
+        // A push that has not been accepted is sent once more, but not to a phone that was there already.
+        wasPushed = stored.wasWoken || stored.stage == .called && stored.code != nil
+        wasWoken = stored.wasWoken
         deviceKnows = stored.deviceKnows
         hasMoved = stored.hasMoved
         end = stored.end
