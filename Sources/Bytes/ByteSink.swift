@@ -88,23 +88,27 @@ package struct ByteSink: ~Copyable {
 extension [UInt8] {
     /// The bytes that `write` appends. It is called again when they are more than the capacity.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
+        self = []
+        append(capacity: capacity, write)
+    }
+}
+
+extension [UInt8] {
+    /// Appends what `write` appends. It is called again when that is more than the capacity.
+    package mutating func append(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = Swift.max(capacity, 1)
         while true {
             var size = 0
-            var bytes: [UInt8] = []
-            bytes.append(addingCapacity: capacity) { room in
+            append(addingCapacity: capacity) { room in
                 unsafe room.withUnsafeMutableBufferPointer { buffer, written in
                     guard let base = buffer.baseAddress else { return }
-                    var sink = unsafe ByteSink(base, capacity: capacity)
+                    var sink = unsafe ByteSink(base + written, capacity: capacity)
                     write(&sink)
                     size = sink.count
-                    written = Swift.min(size, capacity)
+                    if size <= capacity { written += size }
                 }
             }
-            guard size > capacity else {
-                self = bytes
-                return
-            }
+            guard size > capacity else { return }
             capacity = size
         }
     }

@@ -13,7 +13,8 @@ package import Timekeeping
 /// have one verb for each promise:
 ///
 /// - `commit`: on the disk before the answer, or the answer says that nothing was written.
-/// - `journal`: written at once, so that the end of the process does not take it away; a power failure may.
+/// - `journal`: written by the next `flushJournal`, after which the end of the process does not take it away; a power failure
+///   may.
 /// - `record`: on the disk soon; nothing but the end of the process takes it away.
 /// - `refresh`: written within seconds; a crash may take it away.
 /// - `trace`: written soon, unless too much else waits.
@@ -26,8 +27,9 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// Called on the loop with what became of the engine's commits, in the order in which they were asked for.
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
-    /// What becomes of it is told when there is a ticket.
-    func journal(_ changes: [EngineChange], _ ticket: CommitTicket?)
+    func journal(_ change: CallChange)
+    /// Does nothing when nothing was noted. What cannot be written stops nobody: it is tried again.
+    func flushJournal()
     func record(_ changes: [EngineChange])
     /// Writes bindings anew that are already in the store.
     func refresh(_ rows: [StoredBinding])

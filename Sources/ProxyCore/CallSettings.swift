@@ -10,7 +10,7 @@ package struct CallSettings: SettingsGroup {
     /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Calls that wait or ring are in the store.
+    /// Calls that wait or ring are kept for the next run of the program.
     package var journal = true
     /// A request inside a dialog wakes its phone.
     package var wakesInDialogs = true
@@ -45,7 +45,7 @@ package struct CallSettings: SettingsGroup {
                 + "long again, so it should be longer than twice the session timer of your phones."),
         .bool(
             "journal", \.journal,
-            "Keep calls that wait or ring in the store, so that they go on when the daemon is started again, after a crash as "
+            "Keep calls that wait or ring on the disk, so that they go on when the daemon is started again, after a crash as "
                 + "well. Off: they end with it, and are missed calls."),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,

@@ -17,9 +17,9 @@ package enum ProxyAction: Sendable {
     case expectLife(Flow, every: Duration)
     /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
-    /// Write these changes of calls at once, so that the end of the process does not take them away; only a power failure may.
-    /// With a ticket, call ``ProxyEngine/committed(_:succeeded:now:)`` then.
-    case journal([EngineChange], CommitTicket?)
+    /// Write this before any other of the actions that are returned together is performed, so that the end of the process does
+    /// not take it away; a power failure may.
+    indirect case journal(CallChange)
     /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
     case record([EngineChange])
     /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.
@@ -41,7 +41,6 @@ package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
-    indirect case call(CallChange)
     /// A row that nobody reads back: it is for application servers.
     case deadToken(DeadToken)
     /// A dialog whose traffic has moved its end.
@@ -63,7 +62,6 @@ package struct CommitTicket: Hashable, Sendable {
     enum Owner: Hashable, Sendable {
         case registrar
         case messages
-        case calls
     }
 
     let owner: Owner

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import Collections
 package import PushDelivery
 package import Registration
 package import SIPGrammar
@@ -32,7 +33,8 @@ package final class ProxyEngine {
 
     var calls = Calls()
     var legs = ClientLegs()
-    var journal = CallJournal()
+    /// Calls that were answered, until they need not be kept for another run of the program any more.
+    var answered = Queue<(call: Call, until: Instant)>()
     /// Callers of an earlier run whose connections ended with it.
     var awayCallers = AwayCallers()
     /// Requests other than calls that wait for phones.
@@ -124,7 +126,6 @@ package final class ProxyEngine {
 
     /// As ``takeActions()``, into an array whose memory is used again; what it held before is dropped.
     package func takeActions(into taken: inout [ProxyAction]) {
-        flushJournal()
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
@@ -205,7 +206,6 @@ package final class ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .journalDue: journalDue(now: now)
             case .awayCallersDue: awayCallers = AwayCallers()
-            case .journalLate(let ticket): journalLate(ticket, now: now)
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
@@ -341,12 +341,10 @@ enum EngineTimer: Sendable {
     case bookkeepingDue
     /// A call that is over need not be kept any more for phones that were woken for it.
     case endedCallDue
-    /// Calls that were answered need not be in the store any more.
+    /// Calls that were answered need not be kept for another run any more.
     case journalDue
     /// Callers of an earlier run do not come back any more.
     case awayCallersDue
-    /// Whatever waits for this commit of calls, or one before, has waited for long.
-    case journalLate(UInt64)
     case messageDue(UInt64)
     /// Contacts that end soon are looked for.
     case refreshWalkDue

@@ -77,7 +77,9 @@ package final class Daemon: @unchecked Sendable {
         }
         loop.handover = SocketHandover(environment: environment, process: process)
         do throws(StoreError) {
-            store = try SQLiteStore(path: settings.store, timeline: settings.push.timeline, loop: loop, log: log)
+            store = try SQLiteStore(
+                path: settings.store, callsFolder: settings.calls, timeline: settings.push.timeline, loop: loop,
+                log: log)
             keys = APIKeyRing(try await store.keys().compactMap { APIKey($0) })
         } catch {
             throw StartError(error)

@@ -44,6 +44,7 @@ extension DaemonSettings {
         if loadBalancers != other.loadBalancers { keys.append("load-balancers") }
         if advertise != other.advertise { keys.append("advertise") }
         if store != other.store { keys.append("store") }
+        if calls != other.calls { keys.append("calls") }
         if control != other.control { keys.append("control") }
         if digest != other.digest { keys.append("digest") }
         if registrar != other.registrar { keys.append("registrar") }

@@ -51,6 +51,7 @@ package struct DaemonSettings: SettingsGroup {
     package var loadBalancers: [AddressBlock] = []
     package var advertise: String?
     package var store = "/var/lib/sippushd/sippushd.db"
+    package var calls: String?
     package var control = "/run/sippushd/control.sock"
     package var auth = AuthenticationMode.digest
     package var trusted: [TrustedPeer] = []
@@ -88,6 +89,10 @@ package struct DaemonSettings: SettingsGroup {
             "The host name or address that others reach this daemon by; it is written into Via and Record-Route. Without it the listener's own address is used, or this machine's first address when it listens on all."
         ),
         .path("store", \.store, "The SQLite file that keeps contacts, users, buckets and provider switches."),
+        .path(
+            "calls", \.calls, example: "/run/sippushd/calls",
+            "The folder that keeps calls over a restart (call.journal). Without it they are in a folder beside the store. It is written while calls are served: in memory (tmpfs) they do not wait for a slow disk. It must stay when the daemon ends: for /run/sippushd, set RuntimeDirectoryPreserve=yes in systemd's unit."
+        ),
         .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
         .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
         .list(

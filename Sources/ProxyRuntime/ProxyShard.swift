@@ -299,6 +299,7 @@ package actor ProxyShard: LoopActor {
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
+            writeJournal()
             for action in actions { run(action) }
             for arrival in waiting { enter(with: arrival) }
             waiting.removeAll(keepingCapacity: true)
@@ -312,6 +313,12 @@ package actor ProxyShard: LoopActor {
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
+    /// What is to be known to another run of the program is written before anything leaves that follows from it.
+    private func writeJournal() {
+        for case .journal(let change) in actions { services.store.journal(change) }
+        services.store.flushJournal()
+    }
+
     private func run(_ action: ProxyAction) {
         switch action {
         case .send(let bytes, let flow): send(bytes, on: flow)
@@ -319,7 +326,7 @@ package actor ProxyShard: LoopActor {
         case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)
         case .expectLife(let flow, let pause): streams.expectLife(on: flow, every: pause)
         case .commit(let changes, let ticket): commit(changes, ticket)
-        case .journal(let changes, let ticket): services.store.journal(changes, ticket)
+        case .journal: break
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)

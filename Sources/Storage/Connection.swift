@@ -11,7 +11,6 @@ import CSQLite
     /// Those whose text is part of the program, by its address.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
-    private var syncs = true
 
     /// Opens the database at `path`; `:memory:` is one that ends with the connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
@@ -75,14 +74,6 @@ import CSQLite
             try? execute("ROLLBACK")
             throw error
         }
-    }
-
-    /// Whether commits wait for the disk, as they do at first. Without it they are in the log, where only a power failure can
-    /// take them away, until a later one syncs them too.
-    package func syncCommits(_ isOn: Bool) throws(SQLError) {
-        guard isOn != syncs else { return }
-        try execute(isOn ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
-        syncs = isOn
     }
 
     /// Rows changed by the last statement that changes rows.

@@ -31,7 +31,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case tlsFull, tlsResumed, tlsRefusedIncoming, tlsRefusedOutgoing
     case udpReceiveDropped, udpSendDropped
     case httpRequest, httpRefused
-    case storeCommit, storeChange, storeFailure
+    case storeCommit, storeChange, storeFailure, journalFailure
     case timelineDropped
     case logLineDropped
 
@@ -110,6 +110,8 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
         case .storeCommit: MetricName("sippushd_store_commits_total", "Transactions committed to the store.")
         case .storeChange: MetricName("sippushd_store_changes_total", "Changes committed to the store.")
+        case .journalFailure:
+            MetricName("sippushd_journal_failures_total", "Attempts to write calls for the next run that failed.")
         case .storeFailure: MetricName("sippushd_store_failures_total", "Changes that could not be committed.")
         case .timelineDropped:
             MetricName(

@@ -4,7 +4,7 @@ package import ProxyCore
 import PushDelivery
 package import Registration
 
-/// What survives a crash: changes that were committed. What waits in the queue does not.
+/// What survives a crash: changes that were committed, and what was journalled. What waits in the queue does not.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -32,32 +32,28 @@ package struct SimulatedDisk {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row
         case .binding(.delete(let id)): bindings[id] = nil
-        case .bucket(let change):
-            switch change.change {
-            case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
-            case .delete(let ref): buckets[change.aor]?[ref] = nil
-            }
+        case .bucket(let change): apply(change)
         case .message(.insert(let row)): messages[row.id] = row
         case .message(.left(let id, let devices)): messages[id]?.devices = devices
         case .message(.delete(let id)): messages[id] = nil
-        case .call(let change): apply(change)
         case .deadToken, .dialogRenewed: break
         }
     }
 
-    private mutating func apply(_ change: CallChange) {
+    private mutating func apply(_ change: StoredBucketChange) {
+        switch change.change {
+        case .upsert(let entry): buckets[change.aor, default: [:]][entry.callRef] = entry
+        case .delete(let ref): buckets[change.aor]?[ref] = nil
+        }
+    }
+
+    /// Is there at once: a crash takes nothing of it away.
+    package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call
-        case .branch(let id, let number, var branch):
-            guard let count = calls[id]?.branches.count, number <= count else { return }
-            if number < count, let old = calls[id]?.branches[number] {
-                branch = branch.changing(old)
-                calls[id]?.branches[number] = branch
-            } else {
-                calls[id]?.branches.append(branch)
-            }
-        case .final(let id, let bytes): calls[id]?.final = ByteString(bytes)
+        case .branch(let id, _, _), .final(let id, _): calls[id]?.apply(change)
         case .over(let id): calls[id] = nil
+        case .missed(let change): apply(change)
         }
     }
 
@@ -70,16 +66,5 @@ package struct SimulatedDisk {
 
     func holdsToken(_ prid: ByteString) -> Bool {
         bindings.values.contains { $0.contact.string.contains("pn-prid=\(prid)") }
-    }
-}
-
-extension StoredCall.Branch {
-    /// As the store writes it: what was sent, and the push's code, stay.
-    fileprivate func changing(_ old: StoredCall.Branch) -> StoredCall.Branch {
-        StoredCall.Branch(
-            stage: stage, device: device, contact: contact, wasPushed: wasPushed, wasWoken: wasWoken,
-            deviceKnows: deviceKnows, hasMoved: hasMoved, record: nil, code: code ?? old.code, end: end,
-            sent: sent ?? old.sent,
-            former: sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(8)))
     }
 }

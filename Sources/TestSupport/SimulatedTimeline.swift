@@ -72,7 +72,12 @@ struct SimulatedTimeline {
         var complaints: [String] = []
         let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count
         if missing > 0 { complaints.append("\(missing) pushes have no record") }
-        if engine.timeline.count > missing { complaints.append("\(engine.timeline.count) records are never complete") }
+        if engine.timeline.count > missing {
+            let open = engine.timeline.underWay { _ in true }.map {
+                "\($0.callID) \($0.device) \($0.delivery) \($0.end?.rawValue ?? "no end")"
+            }
+            complaints.append("\(engine.timeline.count) records are never complete: \(open.joined(separator: ", "))")
+        }
         let known = Set(records.map(\.callID.string))
         for call in calls where !known.contains(call) { complaints.append("\(call) has no record") }
         return complaints

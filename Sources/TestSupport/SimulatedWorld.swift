@@ -211,9 +211,7 @@ package final class SimulatedWorld {
         case .commit(let changes, let ticket):
             disk.queue(changes, ticket)
             planCommit()
-        case .journal(let changes, let ticket):
-            disk.queue(changes, ticket)
-            planCommit()
+        case .journal(let change): disk.journal(change)
         case .record(let changes):
             disk.queue(changes, nil)
             planCommit()
@@ -261,7 +259,7 @@ package final class SimulatedWorld {
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) where !engine.restore(call, now: now) {
-            disk.queue([.call(.over(call: call.id))], nil)
+            disk.journal(.over(call: call.id))
         }
         engine.restored(now: now)
         phoneOn = [:]

@@ -19,7 +19,7 @@ private final class RestartBench {
     private var runs: UInt64 = 1
     private let change: (inout ProxySettings) -> Void
     /// Whether what is written reaches the disk.
-    var writes = true
+    var written: [String] = []
 
     init(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) {
         let all: (inout ProxySettings) -> Void = {
@@ -30,6 +30,14 @@ private final class RestartBench {
         bench = EngineBench(all)
     }
 
+    /// What was to be written meanwhile. It must stand in the same batch of actions as what follows from it, which is checked in
+    /// ``told(_:)``.
+    func journalled(_ body: () -> Void) -> [String] {
+        written = []
+        body()
+        return written
+    }
+
     /// Does all that the engine has ordered, commits as well.
     @discardableResult
     func told(_ actions: [ProxyAction]) -> [String] {
@@ -38,19 +46,23 @@ private final class RestartBench {
         var actions = actions
         while !actions.isEmpty {
             sent += actions
-            story += ProxyCoreTests.story(actions).filter { !["commit", "journal"].contains($0) }
+            story += ProxyCoreTests.story(actions).filter { $0 != "commit" }
             pushes += actions.pushes
+            let begun = Set(disk.calls.values.map(\.callID)).union(actions.compactMap(\.begunCall))
+            for case .incomingCall(let call) in actions.pushes.map(\.message) where bench.engine.settings.call.journal {
+                #expect(begun.contains(call.callID))
+            }
             for action in actions {
                 switch action {
                 case .commit(let changes, let ticket): disk.queue(changes, ticket)
-                case .journal(let changes, let ticket): disk.queue(changes, ticket)
+                case .journal(let change):
+                    disk.journal(change)
+                    written.append(change.word)
                 case .record(let changes): disk.queue(changes, nil)
                 default: break
                 }
             }
-            if writes {
-                for ticket in disk.commit() { bench.engine.committed(ticket, succeeded: true, now: bench.now) }
-            }
+            for ticket in disk.commit() { bench.engine.committed(ticket, succeeded: true, now: bench.now) }
             actions = bench.take()
         }
         return story
@@ -131,38 +143,17 @@ private final class RestartBench {
         return (bench, invite)
     }
 
-    @Test func `a push leaves when its call is in the store, and not before`() {
+    /// The shell writes what is journalled before it does anything else that was ordered in the same moment.
+    @Test func `a push, an INVITE and an end are ordered together with what is to be written before them`() {
         let bench = RestartBench()
         bench.register()
-        bench.writes = false
-        #expect(bench.invite() == ["100 invite > pbx"])
-        bench.writes = true
-        #expect(bench.register("carol", token: nil).contains("push invite tok1"))
-    }
-
-    @Test func `a push is not sent when its call is over before it was written`() {
-        let bench = RestartBench()
-        bench.register()
-        bench.writes = false
-        bench.invite()
-        #expect(bench.cancel() == ["200 cancel > pbx", "drop push"])
-        bench.writes = true
-        #expect(bench.register(token: "tok9", cseq: 2).contains("487 invite > pbx"))
-        #expect(bench.pushes.filter { if case .incomingCall = $0.message { true } else { false } }.isEmpty)
-    }
-
-    @Test func `a disk that hangs holds up a call for a moment alone`() {
-        let bench = RestartBench()
-        bench.register()
-        bench.writes = false
-        bench.invite()
-        #expect(bench.pass(.milliseconds(200)) == [])
-        #expect(bench.pass(.milliseconds(100)) == ["push invite tok1"])
-        bench.invite(callID: "c2", branch: "i2")
-        #expect(bench.pass(.milliseconds(500)) == ["push invite tok1"])
-        // The commits that end at last bring nothing twice.
-        bench.writes = true
-        #expect(bench.register("carol", token: nil).filter { $0.hasPrefix("push") } == [])
+        #expect(bench.journalled { bench.invite() }.contains("begun 1"))
+        #expect(bench.pushes.count == 1)
+        bench.accepted()
+        #expect(bench.journalled { bench.register(cseq: 2) }.contains("sent 0"))
+        #expect(bench.lastINVITE != nil)
+        let invite = bench.lastINVITE
+        #expect(bench.journalled { bench.answer(invite, 486) }.contains("final"))
     }
 
     @Test func `a call that waits goes on: retransmissions, a phone that registers, its answer`() {
@@ -295,6 +286,17 @@ private final class RestartBench {
         return (bench, first, bench.lastINVITE)
     }
 
+    @Test func `a phone that came before its push was taken is not pushed again, however often the daemon is killed`() {
+        let bench = RestartBench()
+        _ = Self.registerByStream(bench, 1)
+        _ = bench.pass(.seconds(60))
+        bench.invite()
+        _ = Self.registerByStream(bench, 2)
+        #expect(bench.lastINVITE != nil && bench.pushes.count == 1)
+        for _ in 0..<3 { #expect(bench.crash() == []) }
+        #expect(bench.pushes.count == 1)
+    }
+
     @Test func `a phone whose connection ended rings by its new one`() throws {
         let (bench, first, second) = Self.ringingByStream()
         #expect(first?.via.branch != second?.via.branch)
@@ -337,10 +339,19 @@ private final class RestartBench {
     @Test func `a device that is gone meanwhile is not waited for`() {
         let bench = Self.held { $0.call.ringTimeout = .seconds(60) }
         bench.accepted()
-        bench.writes = true
         bench.told(
             bench.bench.receive(bench.bench.registerText(cseq: 2, expires: 0), from: EngineBench.phone))
         #expect(bench.crash().filter { $0.hasPrefix("push") }.isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `a call that is cancelled while its phone has said nothing since the start ends`(moves: Bool) {
+        let (bench, _) = Self.ringing()
+        bench.crash()
+        #expect(bench.told(bench.bench.cancel()).contains("200 cancel > pbx"))
+        _ = bench.pass(.seconds(5))
+        if moves { bench.register(cseq: 3, from: Endpoint(EngineBench.phone.address, 7777)) }
+        #expect(bench.pass(.seconds(40)).contains { $0.hasSuffix("invite > pbx") })
     }
 
     @Test func `without the setting nothing is kept`() {
@@ -362,5 +373,25 @@ private final class RestartBench {
             return changes.compactMap { if case .record(let record) = $0 { record } else { nil } }
         }.joined()
         #expect(records.count == 1 && records.first?.end == .answered)
+    }
+}
+
+extension ProxyAction {
+    /// The Call-ID of the call that is to be written.
+    fileprivate var begunCall: ByteString? {
+        guard case .journal(.begun(let call)) = self else { return nil }
+        return call.callID
+    }
+}
+
+extension CallChange {
+    fileprivate var word: String {
+        switch self {
+        case .begun(let call): "begun \(call.branches.count)"
+        case .branch(_, let number, let branch): branch.sent == nil ? "branch \(number)" : "sent \(number)"
+        case .final: "final"
+        case .over: "over"
+        case .missed: "missed"
+        }
     }
 }

@@ -106,7 +106,7 @@ extension PhoneStory.Step {
             .register(token: nil, commits: true, "drop push", "invite > 0"), .refresh(token: nil).without("invite")),
         PhoneStory(
             "do not get a call again that their ordinary contact has", .reported, .register(token: nil),
-            .call("100 invite > pbx", "invite > 0", "push invite tok1"), .refresh(token: nil).without("invite")),
+            .call("100 invite > pbx", "push invite tok1", "invite > 0"), .refresh(token: nil).without("invite")),
         PhoneStory(
             "get no call that was cancelled", .reported, .wakingCall,
             .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .register(token: nil).without("invite")),

@@ -179,8 +179,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .journal(_, let ticket): return ticket == nil ? nil : "journal"
-        case .record, .refresh, .trace, .flowProved, .expectLife, .reuse: return nil
+        case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse: return nil
         case .push(let request):
             switch request.message {
             case .incomingCall: return "push invite \(request.token.prid)"

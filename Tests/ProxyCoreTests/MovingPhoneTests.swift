@@ -89,7 +89,7 @@ private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.
 
 extension PhoneStory.Step {
     /// A call that the phone gets at once, and is pushed for.
-    fileprivate static var ringingCall: Self { .call("100 invite > pbx", "invite > 0", "push invite tok1") }
+    fileprivate static var ringingCall: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }
 
 @Suite("Phones that move while they are called")

@@ -3,7 +3,7 @@ import TestSupport
 
 @Suite("Whole days in a simulated network")
 struct RandomDayTests {
-    @Test(arguments: 0..<16)
+    @Test(arguments: Array(0..<16) + [474, 943, 994])
     func `nothing that must not happen happens on a random day`(seed: UInt64) {
         let world = SimulatedWorld(seed: seed)
         world.run()

@@ -4,6 +4,7 @@ package import ProxyCore
 package import PushDelivery
 package import Reactor
 package import Registration
+import Storage
 package import Telemetry
 package import Timekeeping
 
@@ -25,6 +26,9 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let reader: StoreReader
     private let backups: StoreBackups
     private let timeline: TimelineWriting
+    private let journal: CallJournal
+    /// Of a folder that has its own name, which two stores might share.
+    private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
     /// Brings results from the writer's thread to the loop.
@@ -56,9 +60,16 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     /// Takes the file, or makes it, and brings it to this program's schema.
     ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - callsFolder: where calls are kept; beside the file when it is `nil`.
+    ///   - settings: of the timeline.
+    ///   - loop: the loop that the store is used on.
+    ///   - log: for what goes wrong later.
     /// - Throws: also when another process has the store.
     package init(
-        path: String, timeline settings: TimelineSettings = TimelineSettings(), loop: EventLoop, log: Log
+        path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
+        loop: EventLoop, log: Log
     ) throws(StoreError) {
         self.loop = loop
         self.log = log
@@ -75,11 +86,27 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             throw StoreError(path, error)
         }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
+        callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
+        journal = CallJournal(folder: callsFolder ?? path + "-calls", log: log)
         do throws(SystemError) {
             reader = try StoreReader(path: path, thread: "queries")
             backups = try StoreBackups(path: path)
         } catch {
             throw StoreError("no thread to read the store on: \(error)")
+        }
+        journal.askStore = { [weak self] in self?.mark($0) }
+    }
+
+    private static func lockFolder(_ folder: String) throws(StoreError) -> FileLock {
+        do throws(AppendedFile.Failure) {
+            try AppendedFile.makeFolder(folder)
+        } catch {
+            throw StoreError("folder for calls \(folder): \(error)")
+        }
+        do throws(FileLock.Failure) {
+            return try FileLock(path: "\(folder)/lock", activity: "serves")
+        } catch {
+            throw StoreError("folder for calls \(folder): \(error)")
         }
     }
 
@@ -95,21 +122,23 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         commit(changes.map(RowChange.service), for: .service(lastServiceTicket))
     }
 
-    private func commit(_ changes: [RowChange], for ticket: StoreTicket, isJournal: Bool = false) {
-        let isTaken = isJournal ? writer.journal(changes, for: ticket) : writer.commit(changes, for: ticket)
-        guard !isTaken else { return }
+    private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
+        guard !writer.commit(changes, for: ticket) else { return }
         // Told later: whoever asks is in the middle of other work now.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
-    package func journal(_ changes: [EngineChange], _ ticket: CommitTicket?) {
-        let rows = changes.map(RowChange.engine)
-        if let ticket {
-            commit(rows, for: .engine(ticket), isJournal: true)
-        } else if !writer.journal(rows, for: nil) {
-            log.error("the store takes no more changes", [.count: .number(changes.count)])
+    package func journal(_ change: CallChange) { journal.note(change) }
+    package func flushJournal() { journal.flush(now: loop.now) }
+
+    /// When the store has what it was told up to now, the journal need not keep the missed calls that it has noted up to there.
+    private func mark(_ serial: UInt64) {
+        commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
+            if $0.isStored { journal.stored(serial) }
         }
     }
+
+    private static let journalMark = "journal-stored"
 
     package func record(_ changes: [EngineChange]) { record(changes.map(RowChange.engine)) }
     package func record(_ changes: [ServiceChange]) { record(changes.map(RowChange.service)) }
@@ -179,7 +208,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     // MARK: The start
 
     package func engineState() async throws(StoreError) -> StoredState {
-        try await reader.read { connection in
+        let mark = try await note(Self.journalMark).flatMap { UInt64($0) } ?? 0
+        let missed = journal.missedCalls(after: mark)
+        if !missed.isEmpty { try await reader.write { try $0.write(missed) } }
+        return try await reader.read { connection in
             var users = UserDirectory()
             for user in try connection.users() { users.add(user) }
             return StoredState(
@@ -193,7 +225,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall] {
-        try await reader.read { try $0.calls(after: id, limit: limit) }
+        journal.calls(after: id, limit: limit)
     }
 
     package func unreadPushes(
@@ -249,6 +281,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         reader.stop()
         backups.stop()
         writer.stop()
+        journal.close(isStored: writer.failure == nil, now: loop.now)
+        callsLock?.release()
         lock.release()
     }
 
@@ -257,6 +291,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var figures: CounterSet {
         var figures = writer.figures
         figures.count(.timelineDropped, by: timeline.dropped)
+        figures.count(.journalFailure, by: journal.failures)
         return figures
     }
 

@@ -9,11 +9,6 @@ struct StoreIntake {
         /// `nil` when nobody waits for them.
         let ticket: StoreTicket?
         let changes: [RowChange]
-        /// It is for the next run of the program: written at once, but a power failure may take it away.
-        var isJournal = false
-
-        /// The same when nobody waits for it any more.
-        var unawaited: Entry { Entry(ticket: nil, changes: changes, isJournal: isJournal) }
     }
 
     /// What one transaction writes: first the entries in order, then the lazy rows, for which nobody waits.
@@ -24,8 +19,6 @@ struct StoreIntake {
         var leavesEntries = false
 
         var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
-        /// Nothing in it needs the disk before it counts as written.
-        var isJournal: Bool { lazyRows.isEmpty && !entries.isEmpty && entries.allSatisfy(\.isJournal) }
         var changeCount: Int { entries.reduce(lazyRows.count) { $0 + $1.changes.count } }
     }
 
@@ -60,8 +53,7 @@ struct StoreIntake {
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        let wanted: Call =
-            entry.ticket != nil || entry.isJournal || count >= gatherLimit ? .now : isGathering ? .none : .soon
+        let wanted: Call = entry.ticket != nil || count >= gatherLimit ? .now : isGathering ? .none : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted
         if wanted == .soon { isGathering = true }

@@ -238,48 +238,5 @@ enum StoreSchema {
             request BLOB NOT NULL
         ) STRICT;
         """,
-        """
-        -- Calls that wait for phones or ring, until their callers have acknowledged the end.
-        CREATE TABLE call (
-            id INTEGER PRIMARY KEY,
-            call_ref INTEGER NOT NULL,      -- printf('%016x', call_ref) is what logs and lists show
-            user TEXT NOT NULL,
-            domain TEXT NOT NULL,
-            received_at INTEGER NOT NULL,
-            hold_until INTEGER NOT NULL,
-            may_push INTEGER NOT NULL,      -- its caller may have phones woken
-            transport TEXT NOT NULL,
-            listener INTEGER NOT NULL,
-            remote TEXT NOT NULL,
-            is_trusted INTEGER NOT NULL,    -- it came from a trusted peer
-            sender TEXT,                    -- the user who has shown a password for it
-            request BLOB NOT NULL,
-            final BLOB                      -- the caller got this response, other than 2xx
-        ) STRICT;
-        CREATE TABLE call_branch (
-            call INTEGER NOT NULL,
-            number INTEGER NOT NULL,
-            stage TEXT NOT NULL,            -- waiting, called or ended
-            device INTEGER,                 -- number of a binding
-            contact INTEGER,                -- of another one that the INVITE went to
-            was_pushed INTEGER NOT NULL,
-            was_woken INTEGER NOT NULL,     -- the provider took the push
-            device_knows INTEGER NOT NULL,
-            has_moved INTEGER NOT NULL,
-            code TEXT,                      -- of the push
-            ending TEXT,
-            ending_status INTEGER,
-            -- What was sent last.
-            transport TEXT,
-            listener INTEGER,
-            remote TEXT,
-            is_theirs INTEGER,              -- by a connection that the phone had made
-            via TEXT,
-            uri TEXT,
-            routes TEXT,                    -- one value a line
-            former TEXT,                    -- the Vias of what was sent before, one a line
-            PRIMARY KEY (call, number)
-        ) STRICT, WITHOUT ROWID;
-        """,
     ]
 }

@@ -215,9 +215,6 @@ actor StoreSession {
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
-            try SQLiteFailure.wrapping { () throws(SQLError) in
-                try connection.syncCommits(!batch.isJournal || deferred.count > 0)
-            }
             let waiting = deferred.count > 0 ? deferred.entries.elements : []
             let missing = try SQLiteFailure.wrapping { () throws(SQLError) -> Set<StoreTicket> in
                 try connection.transaction { () throws(SQLError) -> Set<StoreTicket> in
@@ -304,10 +301,7 @@ actor StoreSession {
         if isOver {
             deferred.clear()
         } else {
-            // A call goes on without the disk, and its missed call is written later.
-            deferred.add(
-                batch.entries.filter { $0.ticket == nil || $0.isJournal }.map(\.unawaited),
-                limit: settings.deferralLimit)
+            deferred.add(batch.entries.filter { $0.ticket == nil }, limit: settings.deferralLimit)
         }
         report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }

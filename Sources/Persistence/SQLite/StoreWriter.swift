@@ -68,17 +68,6 @@ package final class StoreWriter: Sendable {
     /// - Returns: `false` when too many changes wait already or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
 
-    /// Queues changes of calls, which are written at once and in the same order, without a sync of their own: the end of the
-    /// process takes none of them away, and after a power failure there are no calls.
-    ///
-    /// - Parameters:
-    ///   - changes: written together; at least one.
-    ///   - ticket: comes back with the result, if there is one.
-    /// - Returns: as ``commit(_:for:)``.
-    package func journal(_ changes: [RowChange], for ticket: StoreTicket?) -> Bool {
-        add(StoreIntake.Entry(ticket: ticket, changes: changes, isJournal: true))
-    }
-
     private func add(_ entry: StoreIntake.Entry) -> Bool {
         let call = intake.withLock {
             $0.add(entry, limit: settings.queueLimit, gatherLimit: settings.gatherLimit)

@@ -78,7 +78,7 @@ package struct ForkBranch: Sendable {
         contact = stored.contact
         // A push that has not been accepted is sent once more, but not to a phone that was there already.
         wasPushed = stored.wasWoken || stored.stage == .called && stored.code != nil
-        wasWoken = stored.wasWoken
+        wasWoken = wasPushed
         deviceKnows = stored.deviceKnows
         hasMoved = stored.hasMoved
         end = stored.end

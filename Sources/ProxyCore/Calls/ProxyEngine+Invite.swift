@@ -51,29 +51,27 @@ extension ProxyEngine {
             ])
 
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
-        // What must not be done before the call is in the store.
-        var later: [ProxyAction] = []
-        later.reserveCapacity(targets.count + 1)
+        let first = actions.count
         if !woken.isEmpty {
             counters.count(.missedCallStored)
-            ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &later)
+            ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &actions)
         }
         for (index, target) in targets.enumerated() {
             self.offer(
-                offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now, into: &later)
+                offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now)
         }
-        begunToOffer(call, later: later, now: now)
+        journalBegun(call, at: first)
     }
 
     /// One device gets the INVITE, or a push, or both.
     private func offer(
         _ offer: Offer, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: Call,
-        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment, into later: inout [ProxyAction]
+        _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
         calls.list(branch, of: call)
         if treatment != .ring, offer.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, offer, caller, now: now, into: &later)
+            ledger.wake(target, token, for: branch, of: call, offer, caller, now: now, into: &actions)
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, offer, target.id, omission, app: app, now: now)

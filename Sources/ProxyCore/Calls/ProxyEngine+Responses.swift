@@ -176,9 +176,8 @@ extension ProxyEngine {
     private func respond(
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: Call, now: Moment
     ) {
-        guard status.isFinal else { return respond(server, status, bytes, now: now) }
-        whenWritten(call, now: now) { respond(server, status, bytes, now: now) }
         journalFinal(bytes, status, of: call, now: now)
+        respond(server, status, bytes, now: now)
     }
 
     /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.

@@ -117,7 +117,7 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// What the store is to note of a call, by the call's number.
+/// What is to be written of a call, by the call's number.
 package enum CallChange: Sendable {
     case begun(StoredCall)
     /// A branch is new, or has changed; what it has sent stays as it is unless it comes with it.
@@ -126,6 +126,8 @@ package enum CallChange: Sendable {
     case final(call: UInt64, [UInt8])
     /// Nobody waits for anything of it any more.
     case over(call: UInt64)
+    /// A row of missed calls, which is recorded as well: a call may be over before that is written.
+    case missed(StoredBucketChange)
 }
 
 extension StoredCall {
@@ -161,5 +163,35 @@ extension StoredCall.Branch {
         end = branch.end
         self.sent = sent
         former = []
+    }
+}
+
+extension StoredCall {
+    /// How many INVITEs before the last one a phone may answer.
+    private static let longestPast = 8
+
+    /// Brings in what was written of the call after its beginning, in that order.
+    package mutating func apply(_ change: CallChange) {
+        switch change {
+        case .branch(_, let number, let branch):
+            if number < branches.count {
+                branches[number] = branch.following(branches[number], keeping: Self.longestPast)
+            } else if number == branches.count {
+                branches.append(branch)
+            }
+        case .final(_, let bytes): final = ByteString(bytes)
+        case .begun, .over, .missed: break
+        }
+    }
+}
+
+extension StoredCall.Branch {
+    /// What was sent stays unless something was sent since, and so does the push's code.
+    fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
+        let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
+        return StoredCall.Branch(
+            stage: stage, device: device ?? old.device, contact: contact, wasPushed: wasPushed, wasWoken: wasWoken,
+            deviceKnows: deviceKnows, hasMoved: hasMoved, record: nil, code: code ?? old.code, end: end,
+            sent: sent ?? old.sent, former: past)
     }
 }

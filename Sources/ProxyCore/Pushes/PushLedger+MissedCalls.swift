@@ -12,7 +12,9 @@ extension PushLedger {
         _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) {
         let changes = buckets.change(aor, event)
-        if !changes.isEmpty { actions.append(.record(changes)) }
+        guard !changes.isEmpty else { return }
+        for case .bucket(let change) in changes { actions.append(.journal(.missed(change))) }
+        actions.append(.record(changes))
     }
 
     /// What a call's state means for the user's missed calls (R20, R21, A21).

@@ -169,8 +169,12 @@ extension PushLedger {
             since: offer.receivedAt, now: now)
         guard let code else { return }
         _ = unread.asked(code, .call(offer.ref), by: device, at: offer.receivedAt)
-        guard wasAccepted, let record = call.fork.branches[branch].record else { return }
-        _ = timeline.noted(record, .finished(.accepted(nil)), now: now.instant)
+        guard let record = call.fork.branches[branch].record else { return }
+        if wasAccepted {
+            _ = timeline.noted(record, .finished(.accepted(nil)), now: now.instant)
+        } else {
+            timeline.lost(record)
+        }
     }
 
     /// The daemon stops: what is under way is written down as it stands, except for calls that the next run goes on with.

@@ -94,7 +94,6 @@ extension ProxyEngine {
         switch ticket.owner {
         case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
         case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
-        case .calls: callCommitted(ticket, now: now)
         }
         settle(now: now)
     }

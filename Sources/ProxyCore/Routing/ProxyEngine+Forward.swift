@@ -148,9 +148,7 @@ extension ProxyEngine {
         journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
         legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
-        whenWritten(call, now: now) {
-            withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
-        }
+        withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
     }
 
     /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).

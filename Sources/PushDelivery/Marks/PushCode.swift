@@ -6,7 +6,7 @@ import Collections
 ///
 /// It has 122 random bits in the form of a version 4 UUID. They must come from a source that nobody can guess.
 package struct PushCode: Hashable, Absentable, Sendable {
-    private let high, low: UInt64
+    package let high, low: UInt64
     package static let absent = PushCode()
 
     /// All bits but the six that say what kind of UUID it is.

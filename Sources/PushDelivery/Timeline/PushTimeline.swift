@@ -95,6 +95,9 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
+    /// The run that has sent the push has ended, and what became of it is not known.
+    package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
+
     /// A REGISTER of the phone came. It is not noted if the phone has shown life before, as it is not for the call
     /// then.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }

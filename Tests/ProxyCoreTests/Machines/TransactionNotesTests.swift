@@ -15,7 +15,10 @@ struct TransactionNotesTests {
         notes[ids[1]] = "b"
         #expect(notes[ids[0]] == "a" && notes[ids[1]] == "b" && notes[ids[2]] == nil)
         notes[ids[2]] = "c"
-        #expect(notes[ids[0]] == nil && notes.take(ids[0]) == nil)
+        // The first one has ended, and the core has not been told yet.
+        #expect(notes[ids[0]] == "a" && notes[ids[2]] == "c")
+        notes[ids[0]] = "d"
+        #expect(notes.take(ids[0]) == "d" && notes[ids[0]] == nil && notes.take(ids[0]) == nil)
         notes[ids[0]] = nil
         #expect(notes[ids[2]] == "c")
         #expect(notes.take(ids[2]) == "c" && notes[ids[2]] == nil)

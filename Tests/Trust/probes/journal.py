@@ -1,6 +1,6 @@
 """T28: calls that go on when the daemon is killed and started again."""
 
-import sqlite3
+import os
 import time
 
 from sip import Listener, fresh
@@ -258,38 +258,37 @@ def moves(t):
 @probe("T28.4", "journal-stays-small")
 def small(t):
     """What is on the disk of calls goes when they are over."""
-    daemon = own_daemon(t, "journal").start()
-    path = daemon.settings()["store"]
+    daemon = own_daemon(t, "journal", shutdown={"drain-time": "0s"}).start()
+    folder = daemon.settings()["store"] + "-calls"
 
-    def rows():
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=2)
-        try:
-            return [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("call", "call_branch")]
-        finally:
-            connection.close()
+    def size():
+        return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) if os.path.isdir(folder) else 0
 
-    sleepers = [sleeper(t) for _ in range(8)]
-    for number, (phone, name, password, token) in enumerate(sleepers):
-        caller, request = call(t, name)
-        woken(t, token)
-        if number % 2:
-            back(phone, name, password, token)
-            status = 200 if number % 4 == 1 else 486
-            answer = answered(t, caller, request, phone, phone.request("INVITE", request.call_id), status)
-        else:
-            caller.send(caller.cancel(request))
-            answer = caller.response(request.call_id, "INVITE")
-        check(answer, "control: no final response")
-        if answer.status >= 300:
-            caller.send(caller.ack_failure(request, answer))
-        if number == 0:
-            check(max(rows()) <= 1, "control: too many rows")
-    limit = time.monotonic() + 9
-    while time.monotonic() < limit and max(rows()) > 0:
-        time.sleep(0.2)
-    check(rows() == [0, 0], f"of 8 calls that are over {rows()} rows are left")
-    caller, request = call(t, sleepers[0][1])
-    woken(t, sleepers[0][3], 2)
+    # A long INVITE, again and again: without cleaning 9 MB.
+    phone, name, password, token = sleeper(t)
+    filler = [f"X-Filler-{number}: {'x' * 900}" for number in range(9)]
+    largest = 0
+    for number in range(1000):
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", f"sip:{name}@example.net", lines=filler)
+        caller.send(request)
+        caller.send(caller.cancel(request))
+        answer = caller.response(request.call_id, "INVITE")
+        check(answer and answer.status == 487, f"call {number} got {answer}")
+        caller.send(caller.ack_failure(request, answer))
+        largest = max(largest, size())
+        caller.close()
+    check(1 << 20 < largest < 7 << 20, f"1,000 calls one after the other: the journal had {largest} bytes")
+    caller, request = call(t, name)
     time.sleep(0.1)
-    check(rows() == [1, 1], f"a call that waits has the rows {rows()}")
-    return "8 calls that ended each way leave nothing; one that waits is two rows"
+    daemon.stop()
+    check(size() > 0, "a call that waits is not kept over an orderly end")
+    daemon.launch()
+    caller.send(caller.cancel(request))
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 487, f"the call that waited got {answer}")
+    caller.send(caller.ack_failure(request, answer))
+    time.sleep(0.2)
+    daemon.stop()
+    check(size() == 0, f"after an orderly end without calls {size()} bytes are left")
+    return f"1,000 calls of 9 KB took {largest >> 20} MiB at most, and nothing after an orderly end"

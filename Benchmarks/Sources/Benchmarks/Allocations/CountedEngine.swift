@@ -60,8 +60,7 @@ final class CountedEngine {
 
     private func followed(_ action: ProxyAction) -> [ProxyAction] {
         switch action {
-        case .commit(_, let ticket), .journal(_, let ticket?):
-            counted { engine.committed(ticket, succeeded: true, now: now) }
+        case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
         case .push(let request):
             counted {
                 let accepted = PushOutcome.accepted(nil)

@@ -65,7 +65,7 @@ extension Statement {
         else { return nil }
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
-            contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).storedLines,
+            contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
             // The connection ended with the process that had it; no new one has the number 0.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
@@ -91,7 +91,7 @@ extension Transport {
 
 extension [ByteString] {
     /// One value a line; the registrar has replaced line ends inside values.
-    var joinedLines: ByteString {
+    fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []
         for value in self {
@@ -103,5 +103,5 @@ extension [ByteString] {
 }
 
 extension ByteString {
-    var storedLines: [ByteString] { isEmpty ? [] : parts(separatedBy: UInt8(ascii: "\n")) }
+    fileprivate var lines: [ByteString] { isEmpty ? [] : parts(separatedBy: UInt8(ascii: "\n")) }
 }

@@ -20,6 +20,13 @@ extension Connection {
         }
     }
 
+    /// Missed calls that the last run has noted and not written.
+    func write(_ changes: [StoredBucketChange]) throws(SQLError) {
+        try transaction { () throws(SQLError) in
+            for change in changes { _ = try apply(.engine(.bucket(change))) }
+        }
+    }
+
     func removeBucketEntry(_ callRef: CallRef) throws(SQLError) {
         try run("DELETE FROM bucket_entry WHERE call_ref = ?", callRef.rawValue)
     }

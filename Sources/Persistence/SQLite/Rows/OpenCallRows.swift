@@ -28,7 +28,6 @@ extension Connection {
     /// - Returns: how many.
     func cutOffOpenCalls(at date: UnixTime, isKept: Bool) throws(SQLError) -> Int {
         try transaction { () throws(SQLError) in
-            try removeStrayBranches()
             let rows = try statement("SELECT * FROM open_call ORDER BY requested_at, id")
             let records = try values(of: rows) { rows in
                 var record = rows.storedOpenCall

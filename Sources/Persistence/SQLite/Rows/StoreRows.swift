@@ -43,7 +43,6 @@ extension Connection {
         case .message(.insert(let message)): try write(message)
         case .message(.left(let id, let devices)): try writeDevices(devices, ofMessage: id)
         case .message(.delete(let id)): try removeMessage(id)
-        case .call(let change): try write(change)
         case .deadToken(let dead): try write(dead)
         case .dialogRenewed(let digest, let date): try write(DialogRenewal(digest: digest, until: date))
         }

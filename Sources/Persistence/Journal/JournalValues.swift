@@ -1,0 +1,319 @@
+import Addressing
+import Bytes
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Timekeeping
+
+// The values of the journal of calls. Each is written and read here, one below the other.
+
+/// Reads what was written to the journal. What is not there reads as nothing, and breaks the reader.
+struct JournalReader {
+    private let source: [UInt8]
+    private var place: Int
+    private let end: Int
+    /// Whether something was not there, or was no value.
+    private(set) var isBroken = false
+
+    init(_ source: [UInt8], _ range: Range<Int>) {
+        self.source = source
+        place = range.lowerBound
+        end = min(range.upperBound, source.count)
+    }
+
+    mutating func byte() -> UInt8 {
+        guard place < end else {
+            isBroken = true
+            return 0
+        }
+        place += 1
+        return source[place - 1]
+    }
+
+    mutating func number(bytes count: Int = 8) -> UInt64 {
+        var number: UInt64 = 0
+        for place in 0..<count { number |= UInt64(byte()) << UInt64(8 * place) }
+        return number
+    }
+
+    mutating func number32() -> UInt32 { UInt32(truncatingIfNeeded: number(bytes: 4)) }
+
+    /// A copy, so that nothing holds the file.
+    mutating func bytes() -> ByteString {
+        let count = Int(number32())
+        guard count <= end - place else {
+            isBroken = true
+            return .empty
+        }
+        defer { place += count }
+        return ByteString(copying: source.span.extracting(place..<place + count))
+    }
+
+    mutating func list<Value>(_ value: (inout JournalReader) -> Value?) -> [Value] {
+        var values: [Value] = []
+        for _ in 0..<number(bytes: 2) {
+            guard !isBroken, let value = value(&self) else {
+                isBroken = true
+                return values
+            }
+            values.append(value)
+        }
+        return values
+    }
+
+    private mutating func date() -> UnixTime { UnixTime(milliseconds: Int64(bitPattern: number())) }
+}
+
+extension ByteSink {
+    mutating func append(number: UInt64, bytes count: Int = 8) {
+        for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
+    }
+
+    fileprivate mutating func append(counted bytes: ByteString) {
+        append(number: UInt64(bytes.count), bytes: 4)
+        append(bytes)
+    }
+
+    fileprivate mutating func append<Value>(_ list: [Value], _ value: (inout ByteSink, Value) -> Void) {
+        let listed = list.prefix(Int(UInt16.max))
+        append(number: UInt64(listed.count), bytes: 2)
+        for one in listed { value(&self, one) }
+    }
+
+    private mutating func append(_ date: UnixTime) { append(number: UInt64(bitPattern: date.milliseconds)) }
+}
+
+// MARK: Calls
+
+extension ByteSink {
+    mutating func append(_ call: StoredCall) {
+        append(number: call.callRef.rawValue)
+        append(call.aor)
+        append(call.receivedAt)
+        append(call.holdUntil)
+        append(JournalFlags(call.mayPush, call.isTrusted, call.sender != nil))
+        append(call.source)
+        if let sender = call.sender { append(sender) }
+        append(counted: call.request)
+        append(counted: call.final)
+        append(call.branches) { $0.append($1) }
+    }
+}
+
+extension JournalReader {
+    /// Call-ID and tag are read from the request again.
+    mutating func call(_ id: UInt64) -> StoredCall? {
+        let (callRef, aor) = (CallRef(rawValue: number()), addressOfRecord())
+        let (receivedAt, holdUntil, flags) = (date(), date(), flags())
+        guard let source = flow() else { return nil }
+        let sender = flags[2] ? addressOfRecord() : nil
+        let (request, final) = (bytes(), bytes())
+        return StoredCall(
+            id: id, aor: aor, callRef: callRef, callID: .empty, fromTag: .empty, receivedAt: receivedAt,
+            holdUntil: holdUntil, mayPush: flags[0], source: source, isTrusted: flags[1], sender: sender,
+            request: request, final: final, branches: list { $0.branch() })
+    }
+
+    mutating func numberedBranch() -> (Int, StoredCall.Branch)? {
+        let number = Int(number(bytes: 2))
+        return branch().map { (number, $0) }
+    }
+}
+
+// MARK: Branches
+
+extension ByteSink {
+    mutating func append(_ branch: StoredCall.Branch) {
+        append(branch.stage.code)
+        append(
+            JournalFlags(
+                branch.wasPushed, branch.wasWoken, branch.deviceKnows, branch.hasMoved, branch.device != nil,
+                branch.contact != nil, branch.code != nil, branch.sent != nil))
+        if let device = branch.device { append(number: device.rawValue) }
+        if let contact = branch.contact { append(number: contact.rawValue) }
+        if let code = branch.code {
+            append(number: code.high)
+            append(number: code.low)
+        }
+        let (end, status) = branch.end.map(\.code) ?? (0, nil)
+        append(end)
+        append(number: UInt64(status?.code ?? 0), bytes: 2)
+        if let sent = branch.sent { append(sent) }
+        append(branch.former) { $0.append(counted: $1) }
+    }
+
+    private mutating func append(_ sent: StoredCall.SentINVITE) {
+        append(sent.flow)
+        append(counted: sent.via)
+        append(counted: sent.requestURI)
+        append(sent.routes) { $0.append(counted: $1) }
+    }
+}
+
+extension JournalReader {
+    fileprivate mutating func branch() -> StoredCall.Branch? {
+        guard let stage = StoredCall.Branch.Stage(code: byte()) else { return nil }
+        let flags = flags()
+        let device = flags[4] ? DeviceID(rawValue: number()) : nil
+        let contact = flags[5] ? DeviceID(rawValue: number()) : nil
+        let code = flags[6] ? PushCode(high: number(), low: number()) : nil
+        let (end, status) = (byte(), Status(code: UInt16(number(bytes: 2))))
+        var sent: StoredCall.SentINVITE?
+        if flags[7] {
+            guard let read = sentINVITE() else { return nil }
+            sent = read
+        }
+        return StoredCall.Branch(
+            stage: stage, device: device, contact: contact, wasPushed: flags[0], wasWoken: flags[1],
+            deviceKnows: flags[2], hasMoved: flags[3], record: nil, code: code,
+            end: ForkBranch.End(code: end, status), sent: sent, former: list { $0.bytes() })
+    }
+
+    private mutating func sentINVITE() -> StoredCall.SentINVITE? {
+        guard let flow = flow() else { return nil }
+        return StoredCall.SentINVITE(via: bytes(), requestURI: bytes(), routes: list { $0.bytes() }, flow: flow)
+    }
+}
+
+extension StoredCall.Branch.Stage {
+    fileprivate var code: UInt8 {
+        switch self {
+        case .waiting: 1
+        case .called: 2
+        case .ended: 3
+        }
+    }
+
+    fileprivate init?(code: UInt8) {
+        switch code {
+        case 1: self = .waiting
+        case 2: self = .called
+        case 3: self = .ended
+        default: return nil
+        }
+    }
+}
+
+extension ForkBranch.End {
+    fileprivate var code: (UInt8, Status?) {
+        switch self {
+        case .succeeded: (1, nil)
+        case .failed(let status): (2, status)
+        case .gaveUp(let status): (3, status)
+        case .silent: (4, nil)
+        case .cancelled(.answeredElsewhere): (5, nil)
+        case .cancelled(.declinedElsewhere(let status)): (6, status)
+        case .cancelled(.callerCancelled): (7, nil)
+        case .cancelled(.dismissed(let status)): (8, status)
+        case .cancelled(.moved): (9, nil)
+        }
+    }
+
+    fileprivate init?(code: UInt8, _ status: Status) {
+        switch code {
+        case 1: self = .succeeded
+        case 2: self = .failed(status)
+        case 3: self = .gaveUp(status)
+        case 4: self = .silent
+        case 5: self = .cancelled(.answeredElsewhere)
+        case 6: self = .cancelled(.declinedElsewhere(status))
+        case 7: self = .cancelled(.callerCancelled)
+        case 8: self = .cancelled(.dismissed(status))
+        case 9: self = .cancelled(.moved)
+        default: return nil
+        }
+    }
+}
+
+// MARK: Missed calls
+
+extension ByteSink {
+    mutating func append(_ change: StoredBucketChange) {
+        append(change.aor)
+        switch change.change {
+        case .delete(let callRef):
+            append(JournalFlags())
+            append(number: callRef.rawValue)
+        case .upsert(let entry):
+            append(JournalFlags(true, entry.isOver))
+            append(number: entry.callRef.rawValue)
+            append(counted: entry.caller)
+            append(entry.date)
+            append(entry.devices) { $0.append(number: $1.rawValue) }
+            append(entry.told) { $0.append(number: $1.rawValue) }
+        }
+    }
+}
+
+extension JournalReader {
+    mutating func missedCall() -> StoredBucketChange? {
+        let (aor, flags, callRef) = (addressOfRecord(), flags(), CallRef(rawValue: number()))
+        guard flags[0] else { return StoredBucketChange(aor: aor, change: .delete(callRef)) }
+        let entry = BucketEntry(
+            callRef: callRef, caller: bytes(), date: date(), devices: list { DeviceID(rawValue: $0.number()) },
+            told: list { DeviceID(rawValue: $0.number()) }, isOver: flags[1])
+        return StoredBucketChange(aor: aor, change: .upsert(entry))
+    }
+}
+
+// MARK: Addresses and flags
+
+extension ByteSink {
+    fileprivate mutating func append(_ aor: AddressOfRecord) {
+        append(counted: aor.user)
+        append(counted: aor.host)
+    }
+
+    /// Without the connection: that ends with the process that has it.
+    fileprivate mutating func append(_ flow: Flow) {
+        append(flow.transport.rawValue)
+        append(JournalFlags(flow.isConnection || flow.isClosed, flow.remote.address.isV4))
+        append(number: UInt64(flow.listener), bytes: 2)
+        append(number: UInt64(flow.remote.port), bytes: 2)
+        if flow.remote.address.isV4 {
+            append(number: UInt64(flow.remote.address.v4Bits), bytes: 4)
+        } else {
+            append(number: flow.remote.address.high)
+            append(number: flow.remote.address.low)
+        }
+    }
+
+    fileprivate mutating func append(_ flags: JournalFlags) { append(flags.bits) }
+}
+
+extension JournalReader {
+    fileprivate mutating func addressOfRecord() -> AddressOfRecord { AddressOfRecord(user: bytes(), host: bytes()) }
+
+    fileprivate mutating func flow() -> Flow? {
+        let (transport, flags) = (Transport(rawValue: byte()), flags())
+        let (listener, port) = (UInt16(number(bytes: 2)), UInt16(number(bytes: 2)))
+        let address =
+            flags[1]
+            ? IPAddress(v4: UInt32(truncatingIfNeeded: number(bytes: 4))) : IPAddress(high: number(), low: number())
+        guard let transport, !isBroken else { return nil }
+        let flow = Flow(transport: transport, listener: listener, connection: 0, remote: Endpoint(address, port))
+        return flags[0] ? flow.closed : flow
+    }
+
+    fileprivate mutating func flags() -> JournalFlags { JournalFlags(bits: byte()) }
+}
+
+/// Eight answers in a byte.
+private struct JournalFlags {
+    let bits: UInt8
+
+    init(bits: UInt8) { self.bits = bits }
+
+    init(
+        _ a: Bool = false, _ b: Bool = false, _ c: Bool = false, _ d: Bool = false, _ e: Bool = false,
+        _ f: Bool = false,
+        _ g: Bool = false, _ h: Bool = false
+    ) {
+        let low = (a ? 1 : 0) | (b ? 2 : 0) | (c ? 4 : 0) | (d ? 8 : 0) as UInt8
+        let high = (e ? 16 : 0) | (f ? 32 : 0) | (g ? 64 : 0) | (h ? 128 : 0) as UInt8
+        bits = low | high
+    }
+
+    subscript(index: Int) -> Bool { bits & 1 << UInt8(index) != 0 }
+}

@@ -1,0 +1,348 @@
+import Addressing
+import Bytes
+import ProxyCore
+import PushDelivery
+import Registration
+import SIPGrammar
+import Storage
+import Testing
+import Telemetry
+import TestSupport
+import Timekeeping
+@testable import Persistence
+
+/// The journal of calls, as the next run finds it.
+@Suite struct CallJournalTests {
+    private static let flow = Flow(
+        transport: .udp, listener: 3, connection: 0, remote: Endpoint(IPAddress(v4: 0xc000_0201), 5061))
+    private static let sent = StoredCall.SentINVITE(
+        via: ByteString("SIP/2.0/UDP a;branch=z9hG4bK1"), requestURI: ByteString("sip:bob@192.0.2.1"),
+        routes: [ByteString("<sip:edge;lr>"), ByteString("<sip:other;lr>")], flow: flow)
+
+    private static func branch(
+        _ stage: StoredCall.Branch.Stage = .waiting, code: PushCode? = PushCode(high: 1, low: 2), woken: Bool = false,
+        end: ForkBranch.End? = nil, sent: StoredCall.SentINVITE? = nil, former: [ByteString] = []
+    ) -> StoredCall.Branch {
+        StoredCall.Branch(
+            stage: stage, device: DeviceID(rawValue: 9), contact: nil, wasPushed: woken, wasWoken: woken,
+            deviceKnows: false, hasMoved: false, record: nil, code: code, end: end, sent: sent, former: former)
+    }
+
+    private static func call(
+        _ id: UInt64, final: String = "", sender: AddressOfRecord? = nil, _ branches: [StoredCall.Branch]
+    ) -> StoredCall {
+        StoredCall(
+            id: id, aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+            callRef: CallRef(rawValue: .max), callID: .empty, fromTag: .empty,
+            receivedAt: UnixTime(milliseconds: 1_790_000_000_123),
+            holdUntil: UnixTime(milliseconds: 1_790_000_030_123), mayPush: true, source: flow, isTrusted: sender == nil,
+            sender: sender, request: ByteString("INVITE sip:bob@example.net SIP/2.0\r\n\r\n"),
+            final: ByteString(final), branches: branches)
+    }
+
+    /// What the next run finds, when this one has noted these changes in so many turns.
+    private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        for change in changes {
+            journal.note(change)
+            if turns > 1 { journal.flush(now: now) }
+        }
+        journal.flush(now: now)
+        return CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 100)
+    }
+
+    @Test func `a call comes back as it was written`() throws {
+        let sender = AddressOfRecord(user: ByteString("al@ice"), host: ByteString("example.net"))
+        let calls = [
+            Self.call(1, [Self.branch(), Self.branch(.called, code: nil, sent: Self.sent)]),
+            Self.call(7, sender: sender, [Self.branch(woken: true)]),
+        ]
+        #expect(try Self.kept(calls.map { .begun($0) }) == calls)
+    }
+
+    @Test func `what happens to it is kept, and what was sent before as well`() throws {
+        let other = StoredCall.SentINVITE(
+            via: ByteString("SIP/2.0/UDP a;branch=z9hG4bK2"), requestURI: Self.sent.requestURI, routes: [],
+            flow: Self.flow)
+        let found = try Self.kept([
+            .begun(Self.call(1, [Self.branch()])),
+            .branch(call: 1, number: 0, Self.branch(code: nil, woken: true)),
+            .branch(call: 1, number: 0, Self.branch(.called, code: nil, woken: true, sent: Self.sent)),
+            .branch(call: 1, number: 0, Self.branch(.called, code: nil, woken: true, sent: other)),
+            .branch(call: 1, number: 1, Self.branch(.called, sent: Self.sent)),
+            .branch(call: 1, number: 0, Self.branch(.ended, code: nil, woken: true, end: .failed(486))),
+            .final(call: 1, Array("SIP/2.0 486 Busy Here\r\n\r\n".utf8)),
+        ])
+        let wanted = Self.call(
+            1, final: "SIP/2.0 486 Busy Here\r\n\r\n",
+            [
+                Self.branch(.ended, woken: true, end: .failed(486), sent: other, former: [Self.sent.via]),
+                Self.branch(.called, sent: Self.sent),
+            ])
+        #expect(found == [wanted])
+    }
+
+    @Test(arguments: [
+        ForkBranch.End.succeeded, .failed(486), .gaveUp(503), .silent, .cancelled(.answeredElsewhere),
+        .cancelled(.declinedElsewhere(603)), .cancelled(.callerCancelled), .cancelled(.dismissed(480)),
+        .cancelled(.moved),
+    ])
+    func `each end of a branch comes back`(end: ForkBranch.End) throws {
+        let call = Self.call(1, [Self.branch(.ended, end: end)])
+        #expect(try Self.kept([.begun(call)]) == [call])
+    }
+
+    @Test func `a connection does not come back`() throws {
+        let theirs = Flow(transport: .tcp, listener: 1, connection: 8, remote: Self.flow.remote)
+        let sent = StoredCall.SentINVITE(via: Self.sent.via, requestURI: Self.sent.requestURI, routes: [], flow: theirs)
+        let found = try Self.kept([.begun(Self.call(1, [Self.branch(.called, sent: sent)]))])
+        #expect(found.first?.branches.first?.sent?.flow.isClosed == true)
+    }
+
+    @Test func `nothing is left of a call that is over, or of one that could not be written`() throws {
+        let found = try Self.kept([
+            .begun(Self.call(1, [Self.branch()])), .over(call: 1), .branch(call: 2, number: 0, Self.branch()),
+        ])
+        #expect(found.isEmpty)
+    }
+
+    @Test func `calls come in pages`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        let calls = (1...5).map { Self.call($0, [Self.branch(), Self.branch(.called, sent: Self.sent)]) }
+        for call in calls { journal.note(.begun(call)) }
+        journal.flush(now: now)
+        let next = CallJournal(folder: folder.path, log: .silent)
+        #expect(next.calls(after: 0, limit: 2) == Array(calls[..<2]))
+        #expect(next.calls(after: 2, limit: 2) == Array(calls[2..<4]))
+        #expect(next.calls(after: 4, limit: 2) == Array(calls[4...]))
+        #expect(next.calls(after: 5, limit: 2).isEmpty)
+    }
+
+    // MARK: Missed calls
+
+    private static func missed(_ ref: UInt64, _ change: ((CallRef) -> BucketChange)? = nil) -> StoredBucketChange {
+        let entry = BucketEntry(
+            callRef: CallRef(rawValue: ref), caller: ByteString("sip:al@example.com"),
+            date: UnixTime(milliseconds: 1_790_000_000_123),
+            devices: [DeviceID(rawValue: 3), DeviceID(rawValue: .max)],
+            told: [DeviceID(rawValue: 4)], isOver: true)
+        return StoredBucketChange(
+            aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+            change: change?(entry.callRef) ?? .upsert(entry))
+    }
+
+    @Test func `missed calls come back in their order, but for those that the store has`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        let changes = [Self.missed(1), Self.missed(2), Self.missed(1) { .delete($0) }]
+        for change in changes { journal.note(.missed(change)) }
+        journal.flush(now: now)
+        func found(after serial: UInt64) -> [BucketChange] {
+            CallJournal(folder: folder.path, log: .silent).missedCalls(after: serial).map(\.change)
+        }
+        #expect(found(after: 0) == changes.map(\.change))
+        #expect(found(after: 2) == [changes[2].change])
+        #expect(found(after: 3).isEmpty)
+    }
+
+    @Test func `numbers go on behind those that the store knows, when somebody removes the files`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        #expect(journal.missedCalls(after: 100).isEmpty)
+        journal.note(.missed(Self.missed(1)))
+        journal.flush(now: now)
+        #expect(CallJournal(folder: folder.path, log: .silent).missedCalls(after: 100).count == 1)
+    }
+
+    // MARK: Room
+
+    private static var small: CallJournalSettings {
+        var settings = CallJournalSettings()
+        settings.fileSize = 4096
+        settings.slack = 8192
+        return settings
+    }
+
+    @Test func `files that are of no use any more are removed, and what goes on is kept`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
+        journal.askStore = { [unowned journal] in journal.stored($0) }
+        let long = [1, 2].map { Self.call($0, [Self.branch(.called, sent: Self.sent)]) }
+        for call in long { journal.note(.begun(call)) }
+        journal.note(.branch(call: 2, number: 0, Self.branch(.ended, code: nil, end: .failed(486))))
+        var largest = 0
+        for id in 3...2000 as ClosedRange<UInt64> {
+            journal.note(.begun(Self.call(id, [Self.branch()])))
+            journal.flush(now: now)
+            journal.note(.over(call: id))
+            journal.flush(now: now)
+            largest = max(largest, journal.size)
+        }
+        #expect(largest < 5 * 8192)
+        var ended = long[1]
+        ended.branches = [Self.branch(.ended, end: .failed(486), sent: Self.sent)]
+        let next = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
+        #expect(next.calls(after: 0, limit: 10) == [long[0], ended])
+    }
+
+    @Test func `a file stays until the store has its missed calls`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
+        var asked: UInt64 = 0
+        journal.askStore = { asked = $0 }
+        for id in 1...400 as ClosedRange<UInt64> {
+            journal.note(.missed(Self.missed(id)))
+            journal.flush(now: now)
+        }
+        #expect(CallJournal(folder: folder.path, log: .silent).missedCalls(after: 0).count == 400)
+        #expect(journal.size > 30_000)
+        journal.askStore = { [unowned journal] in
+            asked = $0
+            journal.stored($0)
+        }
+        for id in 401...900 as ClosedRange<UInt64> {
+            journal.note(.missed(Self.missed(id)))
+            journal.flush(now: now)
+        }
+        let kept = CallJournal(folder: folder.path, log: .silent).missedCalls(after: asked)
+        #expect(kept.count == 900 - Int(asked))
+        #expect(journal.size < 20_000)
+    }
+
+    @Test func `the store is not asked for what it has not been told of yet`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
+        var told: UInt64 = 0
+        journal.askStore = { #expect($0 <= told) }
+        for id in 1...200 as ClosedRange<UInt64> {
+            journal.note(.missed(Self.missed(id)))
+            journal.flush(now: now)
+            // The shell tells the store after that.
+            told = id
+        }
+        #expect(journal.size > 3 * 4096)
+    }
+
+    @Test func `nothing is left behind an orderly end without calls`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        journal.note(.begun(Self.call(1, [Self.branch()])))
+        journal.flush(now: now)
+        journal.note(.over(call: 1))
+        journal.close(isStored: true, now: now)
+        #expect(AppendedFile.names(in: folder.path).allSatisfy { $0.hasPrefix(".") })
+    }
+
+    @Test func `a run goes on where another one ended`() throws {
+        let folder = try TemporaryFolder()
+        let first = CallJournal(folder: folder.path, log: .silent)
+        for id in 1...3 as ClosedRange<UInt64> { first.note(.begun(Self.call(id, [Self.branch()]))) }
+        first.flush(now: now)
+        let second = CallJournal(folder: folder.path, log: .silent)
+        second.note(.over(call: 1))
+        second.note(.branch(call: 2, number: 0, Self.branch(woken: true)))
+        second.note(.branch(call: 9, number: 0, Self.branch(woken: true)))
+        second.flush(now: now)
+        let third = CallJournal(folder: folder.path, log: .silent)
+        #expect(
+            third.calls(after: 0, limit: 9) == [
+                Self.call(2, [Self.branch(woken: true)]), Self.call(3, [Self.branch()]),
+            ])
+    }
+
+    // MARK: Faults
+
+    @Test func `whatever is left of a file, what stands before the damage is read`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        let calls = (1...3).map { Self.call($0, [Self.branch(.called, sent: Self.sent, former: [Self.sent.via])]) }
+        for call in calls { journal.note(.begun(call)) }
+        journal.note(.missed(Self.missed(1)))
+        journal.flush(now: now)
+        let path = "\(folder.path)/1.calls"
+        let bytes = try AppendedFile.contents(of: path)
+        func read(_ bytes: [UInt8]) -> [StoredCall] {
+            var contents = JournalContents()
+            contents.read(bytes)
+            return contents.calls(after: 0, limit: 10)
+        }
+        #expect(read(bytes) == calls)
+        for end in 0..<bytes.count {
+            let found = read(Array(bytes[..<end]))
+            #expect(found == Array(calls.prefix(found.count)))
+            var damaged = bytes
+            damaged[end] ^= 0x41
+            #expect(read(damaged).allSatisfy(calls.contains))
+        }
+    }
+
+    /// With checksums that are right, so that the values are read.
+    @Test func `values that nobody has written are refused`() throws {
+        var random = SeededGenerator(seed: 7)
+        var bytes: [UInt8] = []
+        CallChange.begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])).write(1, to: &bytes)
+        let begun = bytes
+        for _ in 0..<20_000 {
+            bytes = begun
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                bytes[Int.random(in: 24..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            let sum = bytes.journalChecksum(of: 8..<bytes.count)
+            for place in 0..<4 { bytes[4 + place] = UInt8(truncatingIfNeeded: sum >> UInt32(8 * place)) }
+            var contents = JournalContents()
+            contents.read(bytes)
+            _ = contents.calls(after: 0, limit: 1)
+        }
+    }
+
+    @Test func `while nothing can be written calls go on, and later ones are kept again`() throws {
+        let folder = try TemporaryFolder()
+        let place = "\(folder.path)/there"
+        let log = MemoryLogSink()
+        let journal = CallJournal(
+            folder: "\(place)/calls", log: Log(level: .info, sink: log) { UnixTime(milliseconds: 0) })
+        journal.note(.begun(Self.call(1, [Self.branch()])))
+        journal.flush(now: now)
+        #expect(journal.failures == 1)
+        journal.note(.begun(Self.call(2, [Self.branch()])))
+        journal.note(.over(call: 1))
+        // It is not tried at once again.
+        journal.flush(now: now)
+        #expect(journal.failures == 1)
+        try AppendedFile.makeFolder(place)
+        journal.flush(now: now + .seconds(2))
+        #expect(
+            CallJournal(folder: "\(place)/calls", log: .silent).calls(after: 0, limit: 9)
+                == [Self.call(2, [Self.branch()])])
+        #expect(log.lines.count == 2)
+    }
+
+    @Test func `of too much that cannot be written the ends of calls are kept`() throws {
+        let folder = try TemporaryFolder()
+        var settings = CallJournalSettings()
+        settings.pendingLimit = 20_000
+        let place = "\(folder.path)/there"
+        try AppendedFile.makeFolder(place)
+        let journal = CallJournal(folder: place, settings: settings, log: .silent)
+        journal.note(.begun(Self.call(1, [Self.branch()])))
+        journal.note(.begun(Self.call(2, [Self.branch()])))
+        journal.flush(now: now)
+        // The next run, whose file is in the way of another one.
+        let next = CallJournal(folder: place, settings: settings, log: .silent)
+        let inTheWay = try AppendedFile(creating: "\(place)/2.calls")
+        next.note(.over(call: 1))
+        for id in 3...400 as ClosedRange<UInt64> {
+            next.note(.begun(Self.call(id, [Self.branch()])))
+            next.flush(now: now)
+        }
+        withExtendedLifetime(inTheWay) { AppendedFile.remove("\(place)/2.calls") }
+        next.note(.begun(Self.call(401, [Self.branch()])))
+        next.flush(now: now + .seconds(2))
+        let found = CallJournal(folder: place, log: .silent).calls(after: 0, limit: 999).map(\.id)
+        #expect(found.contains(2) && found.contains(401) && !found.contains(1) && !found.contains(3))
+    }
+}
+
+private let now = Instant(nanoseconds: 0)
