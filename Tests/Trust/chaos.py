@@ -226,7 +226,7 @@ class Call:
         self.begun = time.monotonic()
         self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
         self.pushes, self.story = [], []
-        self.invited, self.early = set(), set()
+        self.invited = set()
         self.way = None
 
     @property
@@ -600,14 +600,9 @@ class World:
         earlier = [when for token, when in call.pushes if token == phone.token]
         if earlier:
             self.count["pushes sent again"] += 1
-            if phone.token in call.early:
-                # The phone was there first, so that nobody waited for the provider's answer: a run after the next may ask again.
-                self.count["pushes sent again to a phone that had come before the first was taken"] += 1
             # Between being taken and kill -9 there was time to note it.
-            elif any(when + KNOWN < kill < now for when in earlier for kill in self.kills):
+            if any(when + KNOWN < kill < now for when in earlier for kill in self.kills):
                 self.complain(call, f"was pushed again {now - earlier[0]:.2f} s after the first, which was taken long before kill -9")
-        elif call.id in phone.dialogs:
-            call.early.add(phone.token)
         call.pushes.append((phone.token, now))
         call.tell("push")
         if call.kind != "held" and not earlier:
