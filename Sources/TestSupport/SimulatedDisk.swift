@@ -28,6 +28,13 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
+    /// A full disk: what somebody waits for is refused, all else goes on waiting; the tickets of those who are refused.
+    package mutating func refuse() -> [CommitTicket] {
+        let refused = queued.compactMap(\.ticket)
+        queued.removeAll { $0.ticket != nil }
+        return refused
+    }
+
     private mutating func apply(_ change: EngineChange) {
         switch change {
         case .binding(.upsert(let row)): bindings[row.id] = row

@@ -80,9 +80,23 @@ extension SimulatedWorld {
         }
     }
 
+    /// Half of the phones, and sometimes the PBX, are out of reach for a while. Phones may move out of it.
+    func networkBreaks() {
+        let pause = random.milliseconds(500...15_000)
+        for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
+            cutOff[place] = now.instant + pause
+        }
+        if random.chance(0.5) { cutOff[Self.pbx] = now.instant + pause }
+        tell("the network is interrupted for \(pause)")
+    }
+
     /// How often a message arrives.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
+        if let end = cutOff[flow.remote], now.instant < end {
+            interruptedMessages += 1
+            return 0
+        }
         return random.chance(plan.loss) ? 0 : random.chance(plan.duplication) ? 2 : 1
     }
 }

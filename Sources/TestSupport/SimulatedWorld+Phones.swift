@@ -77,11 +77,22 @@ extension SimulatedWorld {
         deliver(phones[phone].registerText(), on: flow(of: phone))
     }
 
+    /// It was refused: a new request, as phones do.
+    private func registerAgain(_ phone: Int) {
+        let current = phones[phone].registrations
+        at(random.milliseconds(1_000...3_000)) { world in
+            guard world.phones[phone].registrations == current, !world.phones[phone].isRegistered else { return }
+            world.phones[phone].refreshes += 1
+            world.sendRegister(of: phone, attempt: 0)
+        }
+    }
+
     func phoneReceived(_ message: ReadMessage, _ phone: Int, on flow: Flow) {
         guard phones[phone].isAwake, flow.transport.isReliable || phones[phone].endpoint == flow.remote else { return }
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.callID.string == phones[phone].registerCallID {
+                if response.status == .serviceUnavailable { registerAgain(phone) }
                 if response.status.isSuccess {
                     phones[phone].registered()
                     notePURR(in: response, of: phone)

@@ -39,6 +39,10 @@ package final class SimulatedWorld {
         /// that such a Contact names.
         package var announcesPURR = false
         package var callsByPURR = 0.3
+        /// How often the network between the daemon and some others, over UDP, is interrupted, for less than a transaction waits.
+        package var partitions = 0
+        /// How often the disk is full for a while.
+        package var fullDisks = 0
         /// CANCELs that say that somebody else answered.
         package var answeredElsewhere = 0.2
 
@@ -68,6 +72,12 @@ package final class SimulatedWorld {
     var halfOpen = Set<UInt64>()
     var cancelledPushes = Set<PushID>()
     var lastConnection: UInt64 = 0
+    private var diskFullUntil = Instant(nanoseconds: 0)
+    /// Whom no datagrams reach, and from whom none come, until then.
+    var cutOff: [Endpoint: Instant] = [:]
+    /// How many commits a full disk has refused, and how many messages an interrupted network has kept.
+    package private(set) var refusedCommits = 0
+    package internal(set) var interruptedMessages = 0
     /// Engines made so far: what an engine before a crash left in the air is not delivered to the next.
     var generation = 0
 
@@ -77,7 +87,8 @@ package final class SimulatedWorld {
     /// - Parameters:
     ///   - seed: names the day. On every second, the daemon dies a dozen times; on every fourth, phones whose flow shows life
     ///     are called at once, and pushed beside; on every eighth, phones have two flows, and no datagram is lost; on another
-    ///     eighth, they have references in their Contacts, by which some are called.
+    ///     eighth, they have references in their Contacts, by which some are called; on a third, the network is interrupted and the
+    ///     disk full again and again.
     ///   - story: hears a line of everything that passes between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -85,6 +96,7 @@ package final class SimulatedWorld {
         plan.ringsLiveFlows = seed % 4 == 3
         plan.announcesPURR = seed % 8 == 2
         if seed % 2 == 1 { plan.crashes = 12 }
+        if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
         if seed % 8 == 5 {
             plan.flows = 2
             // A flow whose REGISTER is lost would seem to be where the phone was before.
@@ -129,6 +141,12 @@ package final class SimulatedWorld {
         }
         for _ in 0..<plan.crashes {
             at(random.milliseconds(60_000...max(61_000, Int64(start / .milliseconds(1))))) { $0.crash() }
+        }
+        for _ in 0..<plan.partitions {
+            at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.networkBreaks() }
+        }
+        for _ in 0..<plan.fullDisks {
+            at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
         // The evening: nobody calls, nothing is lost, and each phone comes back twice.
@@ -236,9 +254,20 @@ package final class SimulatedWorld {
         let generation = generation
         at(random.milliseconds(1...6)) { world in
             guard world.generation == generation else { return }
-            for ticket in world.disk.commit() { world.engine.committed(ticket, succeeded: true, now: world.now) }
+            let hasRoom = world.now.instant >= world.diskFullUntil
+            let tickets = hasRoom ? world.disk.commit() : world.disk.refuse()
+            if !hasRoom { world.refusedCommits += tickets.count }
+            for ticket in tickets { world.engine.committed(ticket, succeeded: hasRoom, now: world.now) }
             world.drain()
         }
+    }
+
+    /// The disk takes nothing for a while; what is journalled lies elsewhere.
+    private func diskFills() {
+        let pause = random.milliseconds(1_000...20_000)
+        tell("the disk is full for \(pause)")
+        diskFullUntil = now.instant + pause
+        at(pause) { $0.planCommit() }
     }
 
     /// The process dies; what was not committed is gone, and so are all connections.

@@ -15,6 +15,14 @@ struct RandomDayTests {
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 15 && day.pushes > 100, "\(day)") }
     }
 
+    @Test func `on some days the network is interrupted and the disk is full`() {
+        let world = SimulatedWorld(seed: 6)
+        world.run()
+        #expect(world.refusedCommits > 5)
+        #expect(world.interruptedMessages > 50)
+        #expect(world.violations.isEmpty)
+    }
+
     @Test func `some calls of a day with references are for one phone`() {
         let world = SimulatedWorld(seed: 2)
         world.run()
