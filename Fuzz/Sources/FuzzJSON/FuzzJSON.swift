@@ -35,7 +35,9 @@ private func depth(of bytes: [UInt8], _ limits: JSONReader.Limits) -> Int? {
         case .end: return deepest
         case .key(let text), .string(let text):
             let string = reader.string(text)
-            precondition(reader.isEqual(text, to: string), "not equal to itself")
+            for name in ["", "a", "key", "reason"] as [StaticString] {
+                precondition(reader.isEqual(text, to: name) == (string == name.description), "compared in two ways")
+            }
         case .number(let range): precondition(!reader.number(range).isEmpty, "an empty number")
         default: break
         }
