@@ -1,8 +1,11 @@
 """T28: calls that go on when the daemon is killed and started again."""
 
 import os
+import shutil
+import subprocess
 import time
 
+from daemon import Daemon
 from sip import Listener, fresh
 from suite import check, probe
 from .store import own_daemon
@@ -127,6 +130,44 @@ def ends(t):
     check(3.5 < took < 5.5, f"it waited {took:.1f} s in two runs, call.ring-timeout is 4 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 4 s over kill -9 took {took:.1f} s"
+
+
+@probe("T28.1", "folder-for-calls")
+def folder(t):
+    """`calls` names another folder: calls survive there, one daemon has it, and one that cannot be written stops no call."""
+    t.needs("calls")
+    place = os.path.join(t.suite.folder, "kept-calls")
+    daemon = own_daemon(t, "folder-for-calls", calls=place).start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    other = Daemon("same-folder", t.suite, {"calls": place})
+    other.write_settings()
+    result = subprocess.run([t.suite.program, "serve", "--config", other.config], capture_output=True, text=True, timeout=30,
+                            stdin=subprocess.DEVNULL)
+    said = result.stdout + result.stderr
+    check(result.returncode != 0 and place in said and str(daemon.process.pid) in said, f"a second daemon with that folder: {said[-300:]}")
+    restarted(daemon)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the call does not go on")
+    answered(t, caller, request, phone, invite)
+    # Nothing can be written there any more, not even by root.
+    daemon.stop()
+    shutil.rmtree(place)
+    daemon.launch()
+    shutil.rmtree(place)
+    with open(place, "w"):
+        pass
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "without the folder calls are not served")
+    answered(t, caller, request, phone, invite)
+    check("would not survive a crash" in daemon.log(), "the log does not say so")
+    return "a call goes on from a folder of its own; a second daemon is refused it; without it calls are served, and the log says so"
 
 
 @probe("T28.2", "ringing-call-over-kill")
