@@ -252,6 +252,23 @@ import Timekeeping
             ])
     }
 
+    @Test func `many runs that end at once leave few files, and a number that comes again is another call`() throws {
+        let folder = try TemporaryFolder()
+        var mark: UInt64 = 0
+        for run in 0..<100 {
+            let journal = CallJournal(folder: folder.path, log: .silent)
+            _ = journal.missedCalls(after: mark)
+            journal.askStore = { mark = $0 }
+            journal.note(.over(call: 7))
+            let branch = Self.branch(code: PushCode(high: UInt64(run), low: 1))
+            journal.note(.begun(Self.call(7, [branch])))
+            journal.flush(now: now)
+            let found = CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 10)
+            #expect(found == [Self.call(7, [branch])])
+        }
+        #expect(AppendedFile.names(in: folder.path).count { $0.hasSuffix(".calls") } < 20)
+    }
+
     // MARK: Faults
 
     @Test func `whatever is left of a file, what stands before the damage is read`() throws {

@@ -197,13 +197,14 @@ final class CallJournal {
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1, oldest.last <= storedSerial,
-                size > 2 * liveSize + settings.slack
+                size > 2 * liveSize + settings.slack || isOneOfMany(oldest)
             else { return }
             let path = path(of: oldest.number)
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
                 while let entry = JournalEntry(in: bytes, at: place) {
-                    if live[entry.call] != nil { pending += bytes[entry.range] }
+                    // An end is that of a call before, which had the same number.
+                    if entry.kind != .over, live[entry.call] != nil { pending += bytes[entry.range] }
                     place = entry.range.upperBound
                 }
                 // The file goes when what it had stands in another one.
@@ -212,6 +213,11 @@ final class CallJournal {
             AppendedFile.remove(path)
             files.removeFirst()
         }
+    }
+
+    /// Each run begins a file, so that runs that end at once leave many small ones.
+    private func isOneOfMany(_ file: File) -> Bool {
+        files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
 
     /// The last call. When the store has all and no call goes on, nothing is left.
@@ -233,6 +239,8 @@ struct CallJournalSettings: Hashable, Sendable {
     var slack = 4 << 20
     /// How many files are cleaned at once.
     var filesAtOnce = 2
+    /// From how many files on small ones are cleaned whatever is of use in them.
+    var manyFiles = 16
     /// How many bytes may wait while they cannot be written.
     var pendingLimit = 8 << 20
     var retryInterval: Duration = .seconds(1)

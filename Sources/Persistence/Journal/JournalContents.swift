@@ -47,7 +47,8 @@ struct JournalContents {
         for (serial, change) in changes.sorted(by: { $0.serial < $1.serial }) where serial > last {
             last = serial
             if case .begun(let call) = change {
-                if found == nil { found = call }
+                // A call of an earlier run may have had the same number.
+                found = call
             } else {
                 found?.apply(change)
             }
