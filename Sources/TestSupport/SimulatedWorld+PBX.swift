@@ -6,8 +6,9 @@ import Timekeeping
 
 /// The PBX, from which all calls come.
 extension SimulatedWorld {
-    /// The ring timeout of 30 s, and time for a lost INVITE to be sent again.
-    private static let longestHold: Duration = .seconds(45)
+    /// The ring timeout of 30 s, and time for a lost INVITE to be sent again; where the network is interrupted, for the INVITE and
+    /// for the end.
+    private var longestHold: Duration { plan.partitions > 0 ? .seconds(80) : .seconds(45) }
 
     func callStarts(_ number: Int) {
         let user = "u\(Int.random(in: 0..<plan.users, using: &random))"
@@ -18,7 +19,7 @@ extension SimulatedWorld {
         let index = calls.count - 1
         // Who is pushed is decided when the INVITE arrives; note it then.
         sendInvite(index, attempt: 0)
-        let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
+        let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }
     }
 
@@ -47,7 +48,7 @@ extension SimulatedWorld {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
         calls[index].gaveUp = true
         let call = calls[index]
-        if now.instant - call.startedAt > Self.longestHold, !call.wasLost,
+        if now.instant - call.startedAt > longestHold, !call.wasLost,
             !phones.contains(where: { $0.invited[call.callID] != nil })
         {
             violate("\(call.callID) is held although its time is over")
