@@ -91,9 +91,7 @@ extension [UInt8] {
         self = []
         append(capacity: capacity, write)
     }
-}
 
-extension [UInt8] {
     /// Appends what `write` appends. It is called again when that is more than the capacity.
     package mutating func append(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = Swift.max(capacity, 1)

@@ -307,7 +307,7 @@ import Timekeeping
                 bytes[Int.random(in: 24..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
             let sum = bytes.journalChecksum(of: 8..<bytes.count)
-            for place in 0..<4 { bytes[4 + place] = UInt8(truncatingIfNeeded: sum >> UInt32(8 * place)) }
+            for place in 0..<4 { bytes[4 + place] = UInt8(truncatingIfNeeded: sum >> UInt32(24 - 8 * place)) }
             var contents = JournalContents()
             contents.read(bytes)
             _ = contents.calls(after: 0, limit: 1)

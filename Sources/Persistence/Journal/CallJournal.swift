@@ -79,9 +79,8 @@ final class CallJournal {
 
     private func path(of number: Int) -> String { "\(folder)/\(number)\(Self.suffix)" }
 
-    /// Bytes in files, and what of them belongs to calls that go on.
+    /// Bytes in all files.
     var size: Int { files.reduce(0) { $0 + $1.size } }
-    var callCount: Int { live.count }
 
     // MARK: The start
 
@@ -166,7 +165,7 @@ final class CallJournal {
 
     private func beginFile() throws(AppendedFile.Failure) {
         try AppendedFile.makeFolder(folder)
-        let number = (files.last?.number ?? 0) + 1
+        let number = (files.last?.number ?? 0) &+ 1
         current = try AppendedFile(creating: path(of: number))
         files.append(File(number: number, size: 0, last: lastSerial))
         askStore(toldSerial)

@@ -8,7 +8,7 @@ import Timekeeping
 
 /// One change in the journal of calls, as bytes:
 ///
-///     length of the rest     4 bytes, the lowest first, as all numbers
+///     length of the rest     4 bytes, the highest first, as all numbers
 ///     checksum of the rest   4
 ///     serial number          8, in the order in which changes were made
 ///     number of the call     8; 0 for a row of missed calls
@@ -85,17 +85,17 @@ extension CallChange {
     func write(_ serial: UInt64, to bytes: inout [UInt8]) {
         let start = bytes.count
         bytes.append(capacity: sizeHint) { out in
-            out.append(number: 0, bytes: 8)
-            out.append(number: serial)
-            out.append(number: call)
+            out.append(big: 0, count: 8)
+            out.append(big: serial)
+            out.append(big: call)
             out.append(kind.rawValue)
             switch self {
             case .begun(let call): out.append(call)
             case .branch(_, let number, let branch):
-                out.append(number: UInt64(clamping: number), bytes: 2)
+                out.append(big: UInt64(clamping: number), count: 2)
                 out.append(branch)
             case .final(_, let response):
-                out.append(number: UInt64(response.count), bytes: 4)
+                out.append(big: UInt64(response.count), count: 4)
                 out.append(response.span)
             case .over: break
             case .missed(let change): out.append(change)
@@ -104,8 +104,8 @@ extension CallChange {
         let range = start + JournalEntry.prefix..<bytes.count
         let (length, checksum) = (UInt32(clamping: range.count), bytes.journalChecksum(of: range))
         for place in 0..<4 {
-            bytes[start + place] = UInt8(truncatingIfNeeded: length >> UInt32(8 * place))
-            bytes[start + 4 + place] = UInt8(truncatingIfNeeded: checksum >> UInt32(8 * place))
+            bytes[start + place] = UInt8(truncatingIfNeeded: length >> UInt32(24 - 8 * place))
+            bytes[start + 4 + place] = UInt8(truncatingIfNeeded: checksum >> UInt32(24 - 8 * place))
         }
     }
 

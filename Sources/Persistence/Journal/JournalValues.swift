@@ -33,7 +33,7 @@ struct JournalReader {
 
     mutating func number(bytes count: Int = 8) -> UInt64 {
         var number: UInt64 = 0
-        for place in 0..<count { number |= UInt64(byte()) << UInt64(8 * place) }
+        for _ in 0..<count { number = number << 8 | UInt64(byte()) }
         return number
     }
 
@@ -66,29 +66,25 @@ struct JournalReader {
 }
 
 extension ByteSink {
-    mutating func append(number: UInt64, bytes count: Int = 8) {
-        for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
-    }
-
     fileprivate mutating func append(counted bytes: ByteString) {
-        append(number: UInt64(bytes.count), bytes: 4)
+        append(big: UInt64(bytes.count), count: 4)
         append(bytes)
     }
 
     fileprivate mutating func append<Value>(_ list: [Value], _ value: (inout ByteSink, Value) -> Void) {
         let listed = list.prefix(Int(UInt16.max))
-        append(number: UInt64(listed.count), bytes: 2)
+        append(big: UInt64(listed.count), count: 2)
         for one in listed { value(&self, one) }
     }
 
-    private mutating func append(_ date: UnixTime) { append(number: UInt64(bitPattern: date.milliseconds)) }
+    private mutating func append(_ date: UnixTime) { append(big: UInt64(bitPattern: date.milliseconds)) }
 }
 
 // MARK: Calls
 
 extension ByteSink {
     mutating func append(_ call: StoredCall) {
-        append(number: call.callRef.rawValue)
+        append(big: call.callRef.rawValue)
         append(call.aor)
         append(call.receivedAt)
         append(call.holdUntil)
@@ -130,15 +126,15 @@ extension ByteSink {
             JournalFlags(
                 branch.wasPushed, branch.wasWoken, branch.deviceKnows, branch.hasMoved, branch.device != nil,
                 branch.contact != nil, branch.code != nil, branch.sent != nil))
-        if let device = branch.device { append(number: device.rawValue) }
-        if let contact = branch.contact { append(number: contact.rawValue) }
+        if let device = branch.device { append(big: device.rawValue) }
+        if let contact = branch.contact { append(big: contact.rawValue) }
         if let code = branch.code {
-            append(number: code.high)
-            append(number: code.low)
+            append(big: code.high)
+            append(big: code.low)
         }
         let (end, status) = branch.end.map(\.code) ?? (0, nil)
         append(end)
-        append(number: UInt64(status?.code ?? 0), bytes: 2)
+        append(big: UInt64(status?.code ?? 0), count: 2)
         if let sent = branch.sent { append(sent) }
         append(branch.former) { $0.append(counted: $1) }
     }
@@ -234,14 +230,14 @@ extension ByteSink {
         switch change.change {
         case .delete(let callRef):
             append(JournalFlags())
-            append(number: callRef.rawValue)
+            append(big: callRef.rawValue)
         case .upsert(let entry):
             append(JournalFlags(true, entry.isOver))
-            append(number: entry.callRef.rawValue)
+            append(big: entry.callRef.rawValue)
             append(counted: entry.caller)
             append(entry.date)
-            append(entry.devices) { $0.append(number: $1.rawValue) }
-            append(entry.told) { $0.append(number: $1.rawValue) }
+            append(entry.devices) { $0.append(big: $1.rawValue) }
+            append(entry.told) { $0.append(big: $1.rawValue) }
         }
     }
 }
@@ -269,13 +265,13 @@ extension ByteSink {
     fileprivate mutating func append(_ flow: Flow) {
         append(flow.transport.rawValue)
         append(JournalFlags(flow.isConnection || flow.isClosed, flow.remote.address.isV4))
-        append(number: UInt64(flow.listener), bytes: 2)
-        append(number: UInt64(flow.remote.port), bytes: 2)
+        append(big: UInt64(flow.listener), count: 2)
+        append(big: UInt64(flow.remote.port), count: 2)
         if flow.remote.address.isV4 {
-            append(number: UInt64(flow.remote.address.v4Bits), bytes: 4)
+            append(big: UInt64(flow.remote.address.v4Bits), count: 4)
         } else {
-            append(number: flow.remote.address.high)
-            append(number: flow.remote.address.low)
+            append(big: flow.remote.address.high)
+            append(big: flow.remote.address.low)
         }
     }
 
