@@ -53,7 +53,7 @@ struct ControlRoutes {
         let after = try call.number("after", in: 0...UInt64.max) ?? 0
         let limit = try call.pageLimit()
         let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
-        return HeldCallPage(calls: page.calls.map { HeldCallReport($0) }, next: page.next)
+        return HeldCallPage(calls: page.calls.compactMap { HeldCallReport($0) }, next: page.next)
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -64,7 +64,7 @@ struct ControlRoutes {
         let name = call.parameter()
         let (meant, isDone) = await door.ask(.everything) { engine, now in
             let meant = engine.heldCalls(named: name)
-            guard let id = meant.first?.id, meant.count == 1 else { return (meant.map(\.callRef), false) }
+            guard let id = meant.first?.id, meant.count == 1 else { return (meant.compactMap(\.offer?.callRef), false) }
             return ([], engine.callDismissed(id, with: status, now: now))
         }
         if meant.count > 1 {
@@ -144,9 +144,10 @@ extension ServiceProblem {
 }
 
 extension HeldCallReport {
-    init(_ call: StoredCall) {
+    init?(_ call: StoredCall) {
+        guard let offer = call.offer else { return nil }
         self.init(
-            id: call.id, callRef: call.callRef.description, aor: call.aor.description, callID: call.callID.string,
+            id: call.id, callRef: offer.callRef.description, aor: offer.aor.description, callID: offer.callID.string,
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
             ringingDevices: call.ringing.map(\.name))

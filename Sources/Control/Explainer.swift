@@ -70,7 +70,7 @@ final class Explainer: Sendable {
             keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
         report.providers = ProviderReport.all(of: engine)
         let ref = CallRef(name)
-        report.held = engine.heldCalls(of: aor, orOf: callID).map { HeldCallReport($0) }
+        report.held = engine.heldCalls(of: aor, orOf: callID).compactMap { HeldCallReport($0) }
         report.records = engine.timeline
             .underWay {
                 $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)

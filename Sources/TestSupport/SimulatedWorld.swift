@@ -274,7 +274,7 @@ package final class SimulatedWorld {
     private func crash() {
         tell("the daemon dies")
         generation += 1
-        let kept = Set(disk.calls.values.map(\.callID.string))
+        let kept = Set(disk.calls.values.compactMap(\.offer?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
             // What is under way to the disk in this moment is lost.

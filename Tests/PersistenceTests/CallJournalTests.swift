@@ -29,14 +29,17 @@ import Timekeeping
     }
 
     private static func call(
-        _ id: UInt64, final: String = "", sender: AddressOfRecord? = nil, _ branches: [StoredCall.Branch]
+        _ id: UInt64, final: String = "", sender: AddressOfRecord? = nil, isOffered: Bool = true,
+        _ branches: [StoredCall.Branch]
     ) -> StoredCall {
-        StoredCall(
-            id: id, aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
+        let offer = StoredOffer(
+            aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
             callRef: CallRef(rawValue: .max), callID: .empty, fromTag: .empty,
-            receivedAt: UnixTime(milliseconds: 1_790_000_000_123),
-            holdUntil: UnixTime(milliseconds: 1_790_000_030_123), mayPush: true, source: flow, isTrusted: sender == nil,
-            sender: sender, request: ByteString("INVITE sip:bob@example.net SIP/2.0\r\n\r\n"),
+            holdUntil: UnixTime(milliseconds: 1_790_000_030_123), mayPush: true)
+        return StoredCall(
+            id: id, offer: isOffered ? offer : nil, receivedAt: UnixTime(milliseconds: 1_790_000_000_123),
+            source: flow, isTrusted: sender == nil, sender: sender,
+            request: ByteString("INVITE sip:bob@example.net SIP/2.0\r\n\r\n"),
             final: ByteString(final), branches: branches)
     }
 
@@ -57,6 +60,7 @@ import Timekeeping
         let calls = [
             Self.call(1, [Self.branch(), Self.branch(.called, code: nil, sent: Self.sent)]),
             Self.call(7, sender: sender, [Self.branch(woken: true)]),
+            Self.call(8, sender: sender, isOffered: false, [Self.branch(.called, code: nil, sent: Self.sent)]),
         ]
         #expect(try Self.kept(calls.map { .begun($0) }) == calls)
     }

@@ -94,7 +94,7 @@ private final class TalkBench {
                 if case .push(let push) = action, case .notification(let notification) = push.message {
                     return notification.isSilent ? "silent push \(notification.destinationContent)" : "push"
                 }
-                return story([action]).first { $0 != "commit" }
+                return story([action]).first { $0 != "commit" && $0 != "drop push" }
             }
             guard let request = readRequest(bytes) else { return nil }
             received.append(request)

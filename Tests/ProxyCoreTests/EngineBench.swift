@@ -28,9 +28,12 @@ final class EngineBench {
     }
 
     /// Another run of the program, which begins with what the disk holds.
-    init(restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, _ change: (inout ProxySettings) -> Void) {
+    init(
+        restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, hasTLS: Bool = false,
+        _ change: (inout ProxySettings) -> Void
+    ) {
         self.now = now
-        engine = EngineFixture.engine(disk.restored(), seed: seed, startedAt: now.date, change)
+        engine = EngineFixture.engine(disk.restored(), seed: seed, hasTLS: hasTLS, startedAt: now.date, change)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(call, now: now) }
         engine.restored(now: now)

@@ -191,6 +191,11 @@ struct MovingPhoneTests {
             "while a phone that rings has lost its connection: it hears of it when it is back", over: .tcp, .called(),
             .closed(), .cancel(reasons: ["SIP;cause=200"], "200 cancel > pbx", "487 invite > pbx"),
             .register(at: 1, "cancel > 1"), .reasons("SIP;cause=200")),
+        PhoneStory(
+            "and then the connection ends: the caller does not wait, and the CANCEL follows the phone", over: .tcp,
+            .called(), .answer(180, "180 invite > pbx"), .cancel("200 cancel > pbx", "cancel > 0"),
+            .closed("487 invite > pbx"), .register(at: 1, "cancel > 1"),
+            .answer(487, to: .first, at: 1, "ack > 1")),
     ])
     func `the caller gives up`(story: PhoneStory) { #expect(story.faults == []) }
 

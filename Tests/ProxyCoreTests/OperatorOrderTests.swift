@@ -44,7 +44,7 @@ struct OperatorOrderTests {
             while let after = next {
                 let page = bench.engine.heldCalls(after: after, limit: limit)
                 #expect(page.calls.count <= limit)
-                found += page.calls.map(\.callID.string)
+                found += page.calls.compactMap(\.offer?.callID.string)
                 next = page.next
             }
             #expect(found == (1...7).map { "call\($0)" })
@@ -57,7 +57,7 @@ struct OperatorOrderTests {
         let bench = EngineBench.registered()
         for number in 1...3 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
         let call = try #require(bench.engine.heldCalls.dropFirst().first)
-        for text in ["\(call.id)", call.callRef.description, "call2"] {
+        for text in ["\(call.id)", try #require(call.offer?.callRef.description), "call2"] {
             #expect(bench.engine.heldCalls(named: text).map(\.id) == [call.id], "\(text)")
         }
         for text in ["", "call", "0123456789abcdef", "99999999999999999999"] {

@@ -23,6 +23,8 @@ RING_TIMEOUT = 5.0
 T1, T2 = 0.5, 4.0
 # How long before kill -9 a push must have been taken, or a message have come, to count as known.
 KNOWN = 0.1
+# No run sends anything so soon.
+STARTING = 0.05
 
 
 class Loop:
@@ -411,7 +413,7 @@ class Phone:
             if call.over and time.monotonic() - call.over_at > 1:
                 self.world.complain(call, f"is offered to a phone {time.monotonic() - call.over_at:.1f} s after its end")
         self.dialogs[message.call_id] = {"branch": message.branch, "invite": message, "final": None, "last": None,
-                                         "acknowledged": False, "met": set(), "way": self.connection, "since": time.monotonic(), "said": False}
+                                         "acknowledged": False, "met": set(), "way": self.connection, "since": time.monotonic(), "said": []}
         self.world.loop.at(random.uniform(0.005, 0.1), lambda: self.ring(message))
         kind = call.kind if call else "declined"
         if kind in ("answered", "several"):
@@ -441,7 +443,8 @@ class Phone:
             return
         self.tell(f"sends {dialog['final']} {branch[-6:]}")
         call = self.world.calls.get(call_id)
-        dialog["said"] |= self.connection.isOpen and not (call and call.over)
+        if self.connection.isOpen and not (call and call.over):
+            dialog["said"].append(time.monotonic())
         self.connection.send(dialog["last"])
         self.world.loop.at(min(T1 * 2 ** attempt, T2), lambda: self.repeat(call_id, branch, attempt + 1))
 
@@ -508,6 +511,8 @@ class World:
         self.calls, self.acknowledged, self.complaints = {}, [], []
         self.count, self.ready = collections.Counter(), []
         self.kills = []
+        # When the next run was started after each of them.
+        self.starts = []
         self.phones, self.busy, self.newcomers = {}, {}, 0
         self.is_calling = True
         self.daemon, self.contexts = None, {}
@@ -600,13 +605,20 @@ class World:
         earlier = [when for token, when in call.pushes if token == phone.token]
         if earlier:
             self.count["pushes sent again"] += 1
-            # Between being taken and kill -9 there was time to note it.
-            if any(when + KNOWN < kill < now for when in earlier for kill in self.kills):
+            if any(self.was_known(when, now) for when in earlier):
                 self.complain(call, f"was pushed again {now - earlier[0]:.2f} s after the first, which was taken long before kill -9")
         call.pushes.append((phone.token, now))
         call.tell("push")
         if call.kind != "held" and not earlier:
             phone.pushed()
+
+    def was_known(self, when, now):
+        """Whether the run that sent a push at `when` had time to note that it was taken, and another run sent one that came now.
+        What comes right after kill -9 was sent before it, and nobody learned what became of it."""
+        runs = list(zip(self.kills, self.starts))
+        if any(kill <= when < start + STARTING for kill, start in runs):
+            return False
+        return any(when + KNOWN < kill and start + STARTING < now for kill, start in runs)
 
     # The daemon
 
@@ -621,6 +633,7 @@ class World:
                 connection.readable(None)
         self.loop.run(random.uniform(0.0, 0.2))
         start = time.monotonic()
+        self.starts.append(start)
         self.daemon.spawn()
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         probe.bind(("127.2.0.52", 0))
@@ -662,9 +675,13 @@ class World:
         self.loop.run(3)
 
     def has_no_way(self, call):
-        """Whether a phone has answered, and each of its 200s came while its connection was broken by another kill."""
+        """Whether a phone has answered, and each of its 200s came while its connection was broken by a kill, or about to be."""
         dialogs = [phone.dialogs.get(call.id) for phone in self.phones[call.user]]
-        return any(dialog and dialog["final"] == 200 and not dialog["said"] for dialog in dialogs)
+        return any(dialog and dialog["final"] == 200 and not any(self.was_heard(said) for said in dialog["said"]) for dialog in dialogs)
+
+    def was_heard(self, instant):
+        """Whether the daemon ran then, and a moment longer."""
+        return not any(kill - KNOWN < instant < kill + KNOWN for kill in self.kills)
 
     def judge(self):
         for call in self.calls.values():

@@ -84,31 +84,40 @@ extension ByteSink {
 
 extension ByteSink {
     mutating func append(_ call: StoredCall) {
-        append(big: call.callRef.rawValue)
-        append(call.aor)
         append(call.receivedAt)
-        append(call.holdUntil)
-        append(JournalFlags(call.mayPush, call.isTrusted, call.sender != nil))
+        append(JournalFlags(call.isTrusted, call.sender != nil, call.offer != nil, call.offer?.mayPush == true))
         append(call.source)
         if let sender = call.sender { append(sender) }
+        if let offer = call.offer { append(offer) }
         append(counted: call.request)
         append(counted: call.final)
         append(call.branches) { $0.append($1) }
     }
+
+    private mutating func append(_ offer: StoredOffer) {
+        append(big: offer.callRef.rawValue)
+        append(offer.aor)
+        append(offer.holdUntil)
+    }
 }
 
 extension JournalReader {
-    /// Call-ID and tag are read from the request again.
     mutating func call(_ id: UInt64) -> StoredCall? {
-        let (callRef, aor) = (CallRef(rawValue: number()), addressOfRecord())
-        let (receivedAt, holdUntil, flags) = (date(), date(), flags())
+        let (receivedAt, flags) = (date(), flags())
         guard let source = flow() else { return nil }
-        let sender = flags[2] ? addressOfRecord() : nil
+        let sender = flags[1] ? addressOfRecord() : nil
+        let offer = flags[2] ? offer(mayPush: flags[3]) : nil
         let (request, final) = (bytes(), bytes())
         return StoredCall(
-            id: id, aor: aor, callRef: callRef, callID: .empty, fromTag: .empty, receivedAt: receivedAt,
-            holdUntil: holdUntil, mayPush: flags[0], source: source, isTrusted: flags[1], sender: sender,
+            id: id, offer: offer, receivedAt: receivedAt, source: source, isTrusted: flags[0], sender: sender,
             request: request, final: final, branches: list { $0.branch() })
+    }
+
+    /// Call-ID and tag are read from the request again.
+    private mutating func offer(mayPush: Bool) -> StoredOffer {
+        let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
+        return StoredOffer(
+            aor: aor, callRef: callRef, callID: .empty, fromTag: .empty, holdUntil: holdUntil, mayPush: mayPush)
     }
 
     mutating func numberedBranch() -> (Int, StoredCall.Branch)? {

@@ -169,7 +169,7 @@ struct Calls: ~Copyable {
 
     /// A call of an earlier run keeps its number; later ones get higher ones.
     mutating func begin(
-        as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer,
+        as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
         accounts: [HeldShares.Account]
     ) -> Call {
         let last = lastID

@@ -306,6 +306,16 @@ package struct Fork: Sendable {
         branches[branch].state = .waiting
     }
 
+    /// A branch that was cancelled is not waited for any more: its device cannot be reached now. A 2xx of its transaction
+    /// still counts.
+    package mutating func abandoned(_ branch: Int) -> [Order] {
+        guard case .calling(let client) = branches[branch].state else { return [] }
+        branches[branch].former.append(client)
+        branches[branch].state = .ended
+        best.consider(.requestTerminated, nil)
+        return closeIfDone()
+    }
+
     /// A former transaction had a response other than a 2xx, or none at all.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)

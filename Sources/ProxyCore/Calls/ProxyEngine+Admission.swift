@@ -65,6 +65,11 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: [HeldShares.Account] = [], now: Moment
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
-        return (incoming, calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts))
+        let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts)
+        if settings.call.journal, call.fork.isInvite {
+            call.journalling = .open
+            journalBegun(call, at: actions.count, now: now)
+        }
+        return (incoming, call)
     }
 }

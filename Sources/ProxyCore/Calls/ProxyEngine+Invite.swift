@@ -60,7 +60,7 @@ extension ProxyEngine {
             self.offer(
                 offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now)
         }
-        journalBegun(call, at: first)
+        journalBegun(call, at: first, now: now)
     }
 
     /// One device gets the INVITE, or a push, or both.

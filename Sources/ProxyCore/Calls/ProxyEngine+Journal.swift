@@ -15,9 +15,10 @@ extension ProxyEngine {
     /// - Parameters:
     ///   - call: it may be over already.
     ///   - place: where among the actions it begins.
-    func journalBegun(_ call: Call, at place: Int) {
+    ///   - now: both clocks.
+    func journalBegun(_ call: Call, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
-        guard let stored = StoredCall(call, code: { ledger.pushes[$0]?.code }) else {
+        guard let stored = StoredCall(call, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
             call.journalling = .off
             return
         }
@@ -34,21 +35,25 @@ extension ProxyEngine {
     }
 
     /// Something may have happened to the call's branches.
-    func journal(_ call: Call) {
+    ///
+    /// - Parameters:
+    ///   - call: one that is not kept is left alone.
+    ///   - place: where among the actions that is written; at their end without it.
+    func journal(_ call: Call, at place: Int? = nil) {
         guard call.journalling != .off else { return }
         for index in call.fork.branches.indices
         where call.fork.branches[index].journalState != call.fork.branches[index].journalled {
-            note(index, of: call, nil)
+            note(index, of: call, nil, at: place)
         }
     }
 
-    private func note(_ index: Int, of call: Call, _ sent: StoredCall.SentINVITE?) {
+    private func note(_ index: Int, of call: Call, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
         let branch = call.fork.branches[index]
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
         call.fork.journalled(index)
-        act(
-            .journal(
-                .branch(call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))))
+        let change = StoredCall.Branch(branch, code: code, sent: sent)
+        actions.insert(
+            .journal(.branch(call: call.id.rawValue, number: index, change)), at: place ?? actions.count)
     }
 
     /// The caller gets the final response.

@@ -171,7 +171,8 @@ extension ProxyEngine {
     /// by another.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
-        guard let leg = legs.branch(client), leg.call.offer != nil, leg.call.fork.acceptsBranches else { return false }
+        guard let leg = legs.branch(client), leg.call.offer != nil else { return false }
+        guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has gone on without this transaction, and only a late answer of it counts.
         if leg.isFormer(client) {
             legs.lost(client)
@@ -186,6 +187,18 @@ extension ProxyEngine {
         // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
         if target.pushToken == nil, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    /// The connection of a phone that is being cancelled has ended, and the CANCEL may be lost with it. The call ends without
+    /// the phone, which gets its CANCEL when it comes back within a minute.
+    private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        let branch = leg.call.fork.branches[leg.branch]
+        guard branch.state == .calling(client), case .cancelled? = branch.end, target(of: leg, now: now) != nil else {
+            return false
+        }
+        legs.lost(client)
+        change(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }
 

@@ -24,27 +24,36 @@ extension ProxyEngine {
             let server = transactions.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
-        let offer = Offer(
-            ref: stored.callRef,
-            key: OfferKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
-            receivedAt: stored.receivedAt, pushDeadline: stored.holdUntil,
-            holdUntil: now.instant + min(max(stored.holdUntil - now.date, .zero), holdTime(of: request)),
-            mayPush: stored.mayPush)
-        let sender = sender(of: stored)
+        let offer = stored.offer.map { self.offer($0, of: stored, request, now: now) }
         let call = calls.begin(
-            as: stored.id, incoming, server, offer: offer, accounts: accounts(sender, offer.aor))
+            as: stored.id, incoming, server, offer: offer, accounts: accounts(of: stored, request))
         call.fork = Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: !stored.final.isEmpty)
         call.journalling = .open
         for index in call.fork.branches.indices { call.fork.journalled(index) }
-        if incoming.flow.isClosed { awayCallers.add(call, of: phone(of: stored)) }
+        if incoming.flow.isClosed { awayCallers.add(call, of: phone(of: incoming)) }
         counters.count(.callResumed)
         resume(call, stored, incoming, now: now)
         return true
     }
 
-    private func sender(of stored: StoredCall) -> Sender {
-        if stored.isTrusted { return .peer }
-        return stored.sender.map(Sender.user) ?? .unknown(at: stored.source.remote)
+    private func offer(_ stored: StoredOffer, of call: StoredCall, _ request: SIPRequest, now: Moment) -> Offer {
+        Offer(
+            ref: stored.callRef,
+            key: OfferKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
+            receivedAt: call.receivedAt, pushDeadline: stored.holdUntil,
+            holdUntil: now.instant + min(max(stored.holdUntil - now.date, .zero), holdTime(of: request)),
+            mayPush: stored.mayPush)
+    }
+
+    private func accounts(of stored: StoredCall, _ request: SIPRequest) -> [HeldShares.Account] {
+        let sender: Sender =
+            if stored.isTrusted {
+                .peer
+            } else {
+                stored.sender.map(Sender.user) ?? .unknown(at: stored.source.remote)
+            }
+        if let offer = stored.offer { return accounts(sender, offer.aor) }
+        return request.to.tag == nil ? [.caller(sender)] : []
     }
 
     /// Where the responses go until the caller shows itself. A trusted peer takes connections where its Via says; a phone's are
@@ -56,19 +65,24 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    private func phone(of stored: StoredCall) -> DeviceID? {
-        guard !stored.isTrusted, let sender = stored.sender else { return nil }
-        return registrar.bindings.device(of: sender) { $0.remote == stored.source.remote }
+    /// The phone that calls: whoever comes by its binding may have its responses.
+    private func phone(of incoming: IncomingRequest) -> DeviceID? {
+        guard !incoming.isTrusted, let user = callingUser(incoming) else { return nil }
+        return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
     }
 
     private func resume(_ call: Call, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
-        guard let server = call.server, let offer = call.offer else { return }
+        guard let server = call.server else { return }
         log.info(
             "call goes on after a restart",
-            [.aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .count: .number(stored.branches.count)])
-        for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
-            calls.list(index, of: call)
-            noteResumed(index, of: call, stored.branches[index], offer, now: now)
+            [
+                .aor: .text(stored.offer?.aor.description ?? ""), .callID: .bytes(incoming.request.callID),
+                .count: .number(stored.branches.count),
+            ])
+        if let offer = call.offer {
+            resume(offer, of: call, stored, now: now)
+        } else {
+            call.dialogRequest = dialogRequest(incoming, stored, now: now)
         }
         if !stored.final.isEmpty {
             // The caller may not have it.
@@ -78,13 +92,20 @@ extension ProxyEngine {
         } else if call.fork.wasAnswered {
             withTransactions { $0.respond(server, status: .ok, bytes: [], now: now.instant, into: &$1) }
             keepAnswered(call, until: transactions.timers.patience(from: now.instant))
-        } else {
-            ledger.resumed(offer)
         }
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)
         }
         change(call, now: now) { $0.resumed() }
+    }
+
+    /// To the user's devices.
+    private func resume(_ offer: Offer, of call: Call, _ stored: StoredCall, now: Moment) {
+        for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
+            calls.list(index, of: call)
+            noteResumed(index, of: call, stored.branches[index], offer, now: now)
+        }
+        if stored.final.isEmpty, !call.fork.wasAnswered { ledger.resumed(offer) }
     }
 
     private func noteResumed(
@@ -114,8 +135,12 @@ extension ProxyEngine {
             // The phone may say so again.
             take(up: sent, index, of: call, incoming, .answered, now: now)
         case (.ended, _): break
-        case (.called, let sent?) where isWayOpen(sent.flow):
+        case (.called, let sent?) where isWayOpen(sent.flow, of: call):
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
+            if call.dialogRequest != nil { armSilence(of: call, now: now) }
+        case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
+            // The name says whom its certificate has to name.
+            if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
         case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
         case (_, let sent?):
             // The phone may have it, and answer by the connection that it makes next.
@@ -141,8 +166,28 @@ extension ProxyEngine {
     }
 
     /// Connections have ended, but for those that are opened for what is sent.
-    private func isWayOpen(_ flow: Flow) -> Bool {
+    private func isWayOpen(_ flow: Flow, of call: Call) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
+            || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
+    }
+
+    private func goesToUpstreamByTLS(_ flow: Flow, of call: Call) -> Bool {
+        call.offer == nil && call.dialogRequest == nil && flow.transport == .tls && flow.connection == 0
+            && settings.upstream != nil
+    }
+
+    /// The upstream was looked up, to which an earlier run has sent the INVITE over TLS.
+    func sendAgain(
+        _ sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
+        to hops: [ResolvedHop], now: Moment
+    ) {
+        guard let hop = hops.first(where: { $0.transport == .tls }) else {
+            return branchFailed(index, of: call, with: .serviceUnavailable, now: now)
+        }
+        var sent = sent
+        sent.flow = Flow(
+            transport: .tls, listener: sent.flow.listener, connection: 0, remote: sent.flow.remote, server: hop.server)
+        take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
     }
 
     /// Goes on with the INVITE as it was sent. A phone that has it answers as it did last; for one that never got it, it is the
@@ -184,9 +229,15 @@ extension ProxyEngine {
         edits.routes = sent.routes
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = call.breadth
-        if CallerIdentity.wantsIDPrivacy(incoming.request.frame) { edits.removed = [.pAssertedIdentity] }
+        if call.offer == nil {
+            edits.added = identity(of: incoming)
+        } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
+            edits.removed = [.pAssertedIdentity]
+        }
         strip(&edits, of: incoming)
-        edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
+        if makesDialog(incoming.request) {
+            edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
+        }
         return incoming.request.forwarded(edits)
     }
 
@@ -201,7 +252,8 @@ extension ProxyEngine {
     private func wait(
         _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
-        guard let offer = call.offer,
+        guard let offer = call.offer else { return goOn(call, stored, incoming, now: now) }
+        guard
             let target = (stored.contact ?? stored.device).flatMap({
                 registrar.bindings.forkTarget($0, now: now.instant)
             })
@@ -219,6 +271,38 @@ extension ProxyEngine {
             deliver(index, of: call, to: target, now: now)
         } else {
             waitAgain(index, of: call, for: target, now: now)
+        }
+    }
+
+    // MARK: To others than our users
+
+    /// An INVITE inside its dialog, whose phone can be woken.
+    private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
+        guard case .dialog(let pass, let next) = route(of: incoming.request),
+            let request = dialogRequest(pass, withoutGRUU(next, pass, now: now))
+        else { return nil }
+        request.hasWoken = stored.branches.first?.wasWoken == true
+        request.waitsUntil = now.instant + max(stored.receivedAt + settings.call.ringTimeout - now.date, .zero)
+        return request
+    }
+
+    /// It goes where any such INVITE goes that comes now.
+    private func goOn(_ call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
+        switch (route(of: incoming.request), call.dialogRequest) {
+        case (.dialog, let request?):
+            send(incoming, request, of: call, again: stored.code, now: now)
+        case (.dialog(let pass, let next), nil):
+            let next = withoutGRUU(next, pass, now: now)
+            guard let hop = dialogHop(pass, next, now: now) else {
+                return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
+            }
+            forward(incoming, next, of: call, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+        case (.initial(let next), _):
+            guard let upstream = settings.upstream else {
+                return branchFailed(0, of: call, with: .serviceUnavailable, now: now)
+            }
+            send(incoming, next, of: call, upstream: upstream, now: now)
+        case (.forged, _): branchFailed(0, of: call, with: .callDoesNotExist, now: now)
         }
     }
 

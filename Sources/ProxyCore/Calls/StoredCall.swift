@@ -4,19 +4,13 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A call as a value: what another run of the program needs to go on with it, and what operators see of it.
+/// An INVITE as a value: what another run of the program needs to go on with it, and what operators see of it.
 package struct StoredCall: Hashable, Sendable {
-    /// For ``ProxyEngine/callDismissed(_:with:now:)``, for the next page, and its row; later calls have higher ones.
+    /// For ``ProxyEngine/callDismissed(_:with:now:)``, for the next page, and in the journal; later calls have higher ones.
     package let id: UInt64
-    package let aor: AddressOfRecord
-    package let callRef: CallRef
-    package let callID: ByteString
-    package let fromTag: ByteString
+    /// Set for a call to a user of ours; one that goes to the upstream, or an INVITE inside a dialog, has none.
+    package let offer: StoredOffer?
     package let receivedAt: UnixTime
-    /// The end of the hold.
-    package let holdUntil: UnixTime
-    /// Whether its caller may have phones woken.
-    package let mayPush: Bool
     /// Where the INVITE came from, and whether that was a trusted peer then.
     package let source: Flow
     package let isTrusted: Bool
@@ -29,18 +23,12 @@ package struct StoredCall: Hashable, Sendable {
     package var branches: [Branch]
 
     package init(
-        id: UInt64, aor: AddressOfRecord, callRef: CallRef, callID: ByteString, fromTag: ByteString,
-        receivedAt: UnixTime, holdUntil: UnixTime, mayPush: Bool, source: Flow, isTrusted: Bool,
-        sender: AddressOfRecord?, request: ByteString, final: ByteString = .empty, branches: [Branch] = []
+        id: UInt64, offer: StoredOffer?, receivedAt: UnixTime, source: Flow, isTrusted: Bool, sender: AddressOfRecord?,
+        request: ByteString, final: ByteString = .empty, branches: [Branch] = []
     ) {
         self.id = id
-        self.aor = aor
-        self.callRef = callRef
-        self.callID = callID
-        self.fromTag = fromTag
+        self.offer = offer
         self.receivedAt = receivedAt
-        self.holdUntil = holdUntil
-        self.mayPush = mayPush
         self.source = source
         self.isTrusted = isTrusted
         self.sender = sender
@@ -101,7 +89,7 @@ package struct StoredCall: Hashable, Sendable {
         package let requestURI: ByteString
         /// The values of Route.
         package let routes: [ByteString]
-        package let flow: Flow
+        package var flow: Flow
 
         package init(via: ByteString, requestURI: ByteString, routes: [ByteString], flow: Flow) {
             self.via = via
@@ -115,6 +103,30 @@ package struct StoredCall: Hashable, Sendable {
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }
     /// Devices that have the INVITE.
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
+}
+
+/// To whom a call is offered, see ``Offer``.
+package struct StoredOffer: Hashable, Sendable {
+    package let aor: AddressOfRecord
+    package let callRef: CallRef
+    /// Empty in the journal, whose reader finds them in the request.
+    package let callID, fromTag: ByteString
+    /// The end of the hold.
+    package let holdUntil: UnixTime
+    /// Whether its caller may have phones woken.
+    package let mayPush: Bool
+
+    package init(
+        aor: AddressOfRecord, callRef: CallRef, callID: ByteString, fromTag: ByteString, holdUntil: UnixTime,
+        mayPush: Bool
+    ) {
+        self.aor = aor
+        self.callRef = callRef
+        self.callID = callID
+        self.fromTag = fromTag
+        self.holdUntil = holdUntil
+        self.mayPush = mayPush
+    }
 }
 
 /// What is to be written of a call, by the call's number.
@@ -131,17 +143,27 @@ package enum CallChange: Sendable {
 }
 
 extension StoredCall {
-    /// `nil` for what is no call to a user of ours, or is over.
-    init?(_ call: Call) { self.init(call) { _ in nil } }
+    /// For operators: `nil` for what is no call to a user of ours, or is over.
+    init?(_ call: Call) {
+        guard let offer = call.offer else { return nil }
+        self.init(call, receivedAt: offer.receivedAt) { _ in nil }
+    }
 
-    /// The same with the codes of its pushes.
-    init?(_ call: Call, code: (PushID) -> PushCode?) {
-        guard let offer = call.offer, call.fork.phase == .proceeding else { return nil }
+    /// For the journal, with the codes of its pushes: `nil` for a call that is over.
+    init?(_ call: Call, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
+        guard call.fork.phase == .proceeding else { return nil }
         self.init(
-            id: call.id.rawValue, aor: offer.aor, callRef: offer.ref, callID: offer.key.callID,
-            fromTag: offer.key.fromTag, receivedAt: offer.receivedAt, holdUntil: offer.pushDeadline,
-            mayPush: offer.mayPush, source: call.source, isTrusted: call.isTrusted, sender: call.sender,
-            request: call.request, branches: call.fork.branches.map { Branch($0, code: $0.push.flatMap(code)) })
+            id: call.id.rawValue, offer: call.offer.map(StoredOffer.init), receivedAt: receivedAt, source: call.source,
+            isTrusted: call.isTrusted, sender: call.sender, request: call.request,
+            branches: call.fork.branches.map { Branch($0, code: $0.push.flatMap(code)) })
+    }
+}
+
+extension StoredOffer {
+    fileprivate init(_ offer: Offer) {
+        self.init(
+            aor: offer.aor, callRef: offer.ref, callID: offer.key.callID, fromTag: offer.key.fromTag,
+            holdUntil: offer.pushDeadline, mayPush: offer.mayPush)
     }
 }
 

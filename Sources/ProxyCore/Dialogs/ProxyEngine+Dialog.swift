@@ -15,9 +15,7 @@ extension ProxyEngine {
         guard admits(incoming, pass, now: now) else { return }
         renew(pass, now: now)
         let next = withoutGRUU(next, pass, now: now)
-        if !next.isSecure, let device = phone(toWakeFor: pass) {
-            return sendInDialog(incoming, DialogRequest(pass, next, to: device), now: now)
-        }
+        if let request = dialogRequest(pass, next) { return sendInDialog(incoming, request, now: now) }
         guard let hop = dialogHop(pass, next, now: now) else {
             refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
             return
@@ -54,6 +52,12 @@ extension ProxyEngine {
     ) {
         guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
         sendTrying(incoming, now: now)
+        forward(incoming, next, of: call, on: hop, mayUseTCP: mayUseTCP, now: now)
+    }
+
+    func forward(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, on hop: Flow, mayUseTCP: Bool, now: Moment
+    ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = next.rows
         transmit(

@@ -24,12 +24,14 @@ extension ProxyEngine {
 
     /// The binding of a phone that calls, so that it is found again should it move during the call.
     func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
-        var aor = incoming.sender
-        if aor == nil, let home = identity.home(of: incoming.request.from.uri) {
-            aor = AddressOfRecord(incoming.request.from.uri, home: home)
-        }
-        guard let aor else { return nil }
-        return registrar.bindings.device(of: aor) { $0 == incoming.flow }
+        callingUser(incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
+    }
+
+    /// Who has shown a password, or is named in From.
+    func callingUser(_ incoming: IncomingRequest) -> AddressOfRecord? {
+        if let sender = incoming.sender { return sender }
+        let from = incoming.request.from.uri
+        return identity.home(of: from).flatMap { AddressOfRecord(from, home: $0) }
     }
 
     /// Six bytes that name an AOR in a token. Nobody gets there by choosing a name: the hash is a cryptographic one, and

@@ -14,6 +14,8 @@ final class DialogRequest {
     let device: DeviceID
     /// Its phone was woken for it.
     var hasWoken = false
+    /// When the wait ends that began in an earlier run of the program.
+    var waitsUntil: Instant?
 
     init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID) {
         self.pass = pass
@@ -27,12 +29,12 @@ final class DialogRequest {
 ///
 /// Our own dialog token says whose dialog it is, so the phone need not write `pn-purr` into its Contact for that.
 extension ProxyEngine {
-    /// The phone that a request inside a dialog is for, if a push can wake it.
-    func phone(toWakeFor pass: DialogPass) -> DeviceID? {
-        guard settings.call.wakesInDialogs, case .phone(let device) = pass.receiver.party,
+    /// A request inside a dialog that is for a phone which a push can wake; `nil` for any other.
+    func dialogRequest(_ pass: DialogPass, _ next: RouteSet.Next) -> DialogRequest? {
+        guard settings.call.wakesInDialogs, !next.isSecure, case .phone(let device) = pass.receiver.party,
             registrar.bindings.isPush(device)
         else { return nil }
-        return registrar.bindings.device(of: device)
+        return DialogRequest(pass, next, to: registrar.bindings.device(of: device))
     }
 
     /// Sends a request to the phone at the other end of its dialog, or wakes it.
@@ -44,8 +46,20 @@ extension ProxyEngine {
         guard let (incoming, call) = proxied(incoming, to: [request.device], now: now) else { return }
         sendTrying(incoming, now: now)
         call.dialogRequest = request
+        send(incoming, request, of: call, now: now)
+    }
+
+    /// - Parameters:
+    ///   - incoming: the request.
+    ///   - request: what is known of it.
+    ///   - call: what is kept of it.
+    ///   - code: of the push that an earlier run has sent for it, perhaps.
+    ///   - now: both clocks.
+    func send(
+        _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, again code: PushCode? = nil, now: Moment
+    ) {
         guard let flow = dialogHop(request.pass, request.next, now: now) else {
-            return waitInDialog(call, request, now: now)
+            return waitInDialog(call, request, again: code, now: now)
         }
         call.fork.aimed(0, way: flow.hashValue)
         transmit(incoming, request, of: call, on: flow, now: now)
@@ -70,6 +84,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.aimed(0, way: target.way)
+        ledger.drop(0, of: call, into: &actions)
         log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
@@ -111,7 +126,9 @@ extension ProxyEngine {
     }
 
     /// The phone has no flow: the request waits for it, within what its sender's transaction allows (RFC 4320).
-    private func waitInDialog(_ call: Call, _ request: DialogRequest, now: Moment) {
+    private func waitInDialog(
+        _ call: Call, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
+    ) {
         guard let target = registrar.bindings.forkTarget(request.device, now: now.instant) else {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
@@ -120,20 +137,23 @@ extension ProxyEngine {
         watch(target)
         if call.deadline == nil {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
-            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: now.instant + time)
+            let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)
+            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
         }
-        wakeInDialog(target, call, request, now: now)
+        wakeInDialog(target, call, request, again: code, now: now)
     }
 
-    /// One silent push for each request, within what notifications may have.
-    private func wakeInDialog(_ target: ForkTarget, _ call: Call, _ request: DialogRequest, now: Moment) {
+    /// One silent push for each request, within what notifications may have; an earlier run may have sent it with that code.
+    private func wakeInDialog(
+        _ target: ForkTarget, _ call: Call, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
+    ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.hasWoken = true
         // Of several requests of one dialog, the phone that comes for the first gets them all.
         let others = calls.devices.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
-        guard mayNotify(target.id, now: now) else {
+        guard old != nil || mayNotify(target.id, now: now) else {
             log.info(
                 "phone is not woken inside a dialog, there were too many pushes",
                 [.aor: .described(aor), .device: .described(target.id)])
@@ -146,6 +166,10 @@ extension ProxyEngine {
         notification.destinationContent = revive(call)?.request.callID.compacted() ?? .empty
         log.info(
             "phone is woken inside a dialog", [.aor: .described(aor), .device: .described(target.id)])
-        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+        let place = actions.count
+        let push = notify(
+            notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)
+        call.fork.pushAsked(0, push)
+        journal(call, at: place)
     }
 }

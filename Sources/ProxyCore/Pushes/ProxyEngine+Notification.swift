@@ -126,10 +126,11 @@ extension ProxyEngine {
 
     private static let shortestTry: Duration = .seconds(30)
 
+    @discardableResult
     func notify(
         _ notification: PushNotification, _ code: PushCode, by token: PushToken, _ target: ForkTarget,
         of aor: AddressOfRecord, as purpose: AskedPush.Purpose = .notification, now: Moment
-    ) {
+    ) -> PushID {
         let record = ledger.began(notification, code, for: target.id, of: aor, now: now)
         let id = ledger.begin(AskedPush(purpose, code, device: target.id, aor: aor, record: record))
         let device = target.id
@@ -137,6 +138,7 @@ extension ProxyEngine {
             notification.isInBadge
             ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
         act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+        return id
     }
 
     // MARK: Ends of calls

@@ -150,7 +150,7 @@ extension ProxyEngine {
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
         for binding in plan.refreshed {
             let device = registrar.bindings.device(of: binding)
-            if !calls.devices.isEmpty || !calls.ended.isEmpty {
+            if !calls.devices.isEmpty || !calls.ended.isEmpty || !awayCallers.isEmpty {
                 deviceReturned(device, through: binding, now: now)
             }
             if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }

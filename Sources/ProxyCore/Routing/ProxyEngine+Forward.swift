@@ -59,8 +59,12 @@ extension ProxyEngine {
             transmit(incoming, edits, for: branch, of: call, to: candidates, device: nil, now: now)
             return
         }
+        lookUp(hop, toSend: .new(edits), for: branch, of: call)
+    }
+
+    func lookUp(_ hop: NextHop, toSend request: PendingResolution.Request, for branch: Int, of call: Call) {
         let ticket = newResolutionTicket()
-        resolutions[ticket] = PendingResolution(call: call, branch: branch, edits: edits, hop: hop)
+        resolutions[ticket] = PendingResolution(call: call, branch: branch, request: request, hop: hop)
         call.fork.resolving(branch, ticket)
         act(.resolve(hop, ticket))
     }
@@ -72,9 +76,12 @@ extension ProxyEngine {
         guard pending.call.fork.branches[pending.branch].state == .resolving(ticket),
             let incoming = revive(pending.call)
         else { return }
-        let named = pending.hop.transport != nil ? hops.map(\.fixed) : hops
-        transmit(
-            incoming, pending.edits, for: pending.branch, of: pending.call, to: named, device: nil, now: now)
+        switch pending.request {
+        case .new(let edits):
+            let named = pending.hop.transport != nil ? hops.map(\.fixed) : hops
+            transmit(incoming, edits, for: pending.branch, of: pending.call, to: named, device: nil, now: now)
+        case .again(let sent): sendAgain(sent, pending.branch, of: pending.call, incoming, to: hops, now: now)
+        }
         settle(now: now)
     }
 
@@ -195,7 +202,7 @@ extension ProxyEngine {
 
     // MARK: Record-Route
 
-    private func makesDialog(_ request: SIPRequest) -> Bool {
+    func makesDialog(_ request: SIPRequest) -> Bool {
         guard request.to.tag == nil else { return false }
         switch request.method {
         case .invite, .subscribe, .refer, .notify: return true

@@ -95,13 +95,22 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: nil, now: now) else { return }
         guard let (incoming, call) = proxied(incoming, to: [nil], accounts: [.caller(sender)], now: now) else { return }
         sendTrying(incoming, now: now)
+        send(incoming, next, of: call, upstream: upstream, now: now)
+    }
+
+    func send(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, upstream: NextHop, now: Moment
+    ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         // A phone's own Route would lead the request past the PBX (T9.5).
         edits.routes = []
-        if case .user(let aor) = sender {
-            edits.added = [AddedField("P-Asserted-Identity", aor.assertedIdentity)]
-        }
+        edits.added = identity(of: incoming)
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
+    }
+
+    /// Who sends it, as a trusted peer is told (RFC 3325): the user who has shown a password for it.
+    func identity(of incoming: IncomingRequest) -> [AddedField] {
+        incoming.sender.map { [AddedField("P-Asserted-Identity", $0.assertedIdentity)] } ?? []
     }
 
     // MARK: To our users

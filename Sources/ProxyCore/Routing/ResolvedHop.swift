@@ -29,8 +29,14 @@ package struct ResolvedHop: Hashable, Sendable {
 struct PendingResolution {
     let call: Call
     let branch: Int
-    let edits: RequestEdits
+    let request: Request
     let hop: NextHop
+
+    enum Request {
+        case new(RequestEdits)
+        /// An earlier run of the program has sent it there.
+        case again(StoredCall.SentINVITE)
+    }
 }
 
 /// Places that have just refused a connection, so that not every large request to them waits for that again.

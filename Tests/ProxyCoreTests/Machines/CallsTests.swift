@@ -119,7 +119,7 @@ struct CallsTests {
         let stored = try #require(StoredCall(call))
         #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
         #expect(stored.request == invite.request.frame.bytes && stored.source == MachineScene.pbx)
-        #expect(stored.callID == ByteString("c1") && stored.holdUntil == scene.now.date + .seconds(30))
+        #expect(stored.offer?.callID == ByteString("c1") && stored.offer?.holdUntil == scene.now.date + .seconds(30))
         #expect(stored.branches.map(\.wasPushed) == [true, false])
         call.fork.diverted(1, to: devices[0])
         #expect(StoredCall(call)?.ringing == [devices[0]])

@@ -6,8 +6,9 @@ import subprocess
 import time
 
 from daemon import Daemon
-from sip import Listener, fresh
+from sip import Dialog, Listener, credentials, fresh
 from suite import check, probe
+from .dialog import works
 from .store import own_daemon
 from .wake import call, pushed, sleeper
 
@@ -294,6 +295,101 @@ def moves(t):
     answered(t, caller, request, new, invite)
     check(len(calls_of(t, token)) == 1, f"{len(calls_of(t, token))} pushes for one call")
     return "a phone whose connection ended by kill -9 rings by its new one, and was pushed once"
+
+
+@probe("T28.5", "upstream-calls-over-kill")
+def onward(t):
+    """kill -9 while a phone's call rings at the PBX: it hears the answer, its CANCEL reaches the PBX, and one over TCP too."""
+    daemon = own_daemon(t, "upstream-over-kill", pbx="127.2.0.9").start()
+    pbx = daemon.pbx
+
+    def calling(phone, name, password):
+        request = phone.make("INVITE", "sip:700@example.net", name)
+        asked = phone.exchange(request)
+        check(asked and asked.status == 407, f"control: {asked}")
+        again = request.renewed().add(*credentials(asked, name, password, "INVITE", request.uri))
+        phone.send(again)
+        invite = pbx.request("INVITE", request.call_id)
+        check(invite, "control: no INVITE at the PBX")
+        pbx.respond(invite, 180, tag="u")
+        check(phone.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+        restarted(daemon)
+        check(pbx.request("INVITE", request.call_id, 1) is None, "the PBX gets another INVITE, not the same again")
+        return again, invite
+
+    phone = t.phone()
+    name, password = t.registered(phone)
+    request, invite = calling(phone, name, password)
+    pbx.respond(invite, 200, tag="u", contact=f"<sip:700@{pbx.local()}>")
+    answer = phone.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the phone hears {answer}")
+    dialog = Dialog.of_caller(phone, request, answer)
+    phone.send(dialog.make("ACK", cseq=int(request.get("CSeq").split()[0])))
+    check(pbx.request("ACK", request.call_id), "the ACK does not reach the PBX")
+    check(works(dialog, pbx), "an INFO does not reach the PBX")
+
+    request, invite = calling(phone, name, password)
+    stranger = t.phone()
+    stranger.send(phone.cancel(request))
+    check(not pbx.request("CANCEL", request.call_id, 0.5), "anybody ends the call")
+    phone.send(phone.cancel(request))
+    pbx.respond(invite, 180, tag="u")
+    check(pbx.request("CANCEL", request.call_id), "the PBX rings on")
+    pbx.respond(invite, 487, tag="u")
+    answer = phone.response(request.call_id, "INVITE")
+    check(answer and answer.status == 487, f"after CANCEL the phone hears {answer}")
+    phone.send(phone.ack_failure(request, answer))
+
+    stream, token = t.stream(), fresh("token")
+    name, password = t.registered(stream, params=pushed(token))
+    request, invite = calling(stream, name, password)
+    stranger = t.stream()
+    answer = stranger.register(*t.daemon.user())
+    check(answer and answer.status == 200, f"control: {answer}")
+    back = t.stream()
+    pbx.respond(invite, 486, tag="u")
+    check(not back.response(request.call_id, "INVITE", 0.5), "the answer goes to a connection of nobody")
+    answer = back.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    answer = back.response(request.call_id, "INVITE")
+    check(answer and answer.status == 486, f"the phone that is back by another connection hears {answer}")
+    check(not stranger.response(request.call_id, "INVITE", 0.2), "a stranger hears of the call")
+    return "a phone's call at the PBX is answered, cancelled and refused over kill -9, over UDP and TCP"
+
+
+@probe("T28.5", "dialog-request-over-kill")
+def inside(t):
+    """kill -9 while a re-INVITE waits for a phone that sleeps: it goes to the phone that comes, which was pushed once."""
+    daemon = own_daemon(t, "inside-over-kill").start()
+    phone, name, password, token = sleeper(t, t.stream())
+    caller, request = call(t, name)
+    woken(t, token)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "control: the phone does not ring")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    check(phone.request("ACK", request.call_id), "control: no ACK at the phone")
+    phone.reset()
+    time.sleep(0.3)
+    again = dialog.make("INVITE", cseq=2)
+    caller.send(again)
+    check(t.suite.provider.wait(token, 2), "control: no push for the re-INVITE")
+    restarted(daemon)
+    caller.send(again)
+    trying = caller.take(lambda m: m.call_id == request.call_id and m.status == 100, 3)
+    check(trying, "the re-INVITE that is sent again gets no 100")
+    phone = t.stream()
+    back(phone, name, password, token)
+    got = phone.request("INVITE", request.call_id)
+    check(got, "the phone that registers gets no re-INVITE")
+    phone.respond(got, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller hears {answer}")
+    check(len(t.suite.provider.of(token)) == 2, f"{len(t.suite.provider.of(token))} pushes in all")
+    return "a re-INVITE that waits over kill -9 reaches its phone, which was woken once"
 
 
 @probe("T28.4", "journal-stays-small")
