@@ -215,6 +215,31 @@ import Timekeeping
         #expect(journal.size < 20_000)
     }
 
+    @Test func `while the store takes nothing there is an end to the files, and the latest missed calls are kept`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        var settings = Self.small
+        settings.unstoredLimit = 40_000
+        let sink = MemoryLogSink()
+        let journal = CallJournal(
+            folder: folder.path, settings: settings, log: Log(level: .warning, sink: sink) { UnixTime(seconds: 0) })
+        let call = Self.call(1, [Self.branch()])
+        journal.note(.begun(call))
+        var largest = 0
+        for id in 1...2000 as ClosedRange<UInt64> {
+            journal.note(.missed(Self.missed(id)))
+            journal.flush(now: now)
+            largest = max(largest, journal.size)
+        }
+        #expect((40_000..<60_000).contains(largest))
+        let next = CallJournal(folder: folder.path, log: .silent)
+        #expect(next.calls(after: 0, limit: 10) == [call])
+        let kept = next.missedCalls(after: 0).map(\.change)
+        #expect(kept == (2001 - UInt64(kept.count)...2000).map { Self.missed($0).change } && kept.count > 200)
+        #expect(!sink.lines.isEmpty)
+    }
+
     @Test func `the store is not asked for what it has not been told of yet`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)

@@ -61,6 +61,24 @@ struct ProxyShardTests {
         }
     }
 
+    @Test func `what is kept of a call is the kernel's before anything is done that follows from it`() async throws {
+        try await ShardScene.with { scene in
+            let phone = try await scene.places.udp("phone")
+            let found = Mailbox<Bool>()
+            let folder = scene.folder.path + "-calls"
+            await scene.bench.run { _ in
+                // The look-up follows from the call, and is ordered together with it.
+                scene.lookUps.whenAsked = {
+                    let files = try? FileManager.default.contentsOfDirectory(atPath: folder)
+                    let bytes = (files ?? []).compactMap { FileManager.default.contents(atPath: "\(folder)/\($0)") }
+                    found.put(bytes.contains { $0.range(of: Data("Call-ID: i1\r\n".utf8)) != nil })
+                }
+            }
+            await scene.places.send(scene.invite(1, at: phone), from: "phone", to: scene.udp)
+            #expect(try await found.next())
+        }
+    }
+
     @Test func `keep-alives and STUN get no answer, and what follows them does`() async throws {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")

@@ -103,10 +103,13 @@ final class HeldLookUps: @unchecked Sendable {
     let asked = Mailbox<String>()
     /// What is answered within the call; `nil` leaves it to the test.
     var known: [ResolvedHop]?
+    /// Called from within the action that asks.
+    var whenAsked: () -> Void = {}
     private var waiting: [([ResolvedHop]) -> Void] = []
 
     func ask(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
         waiting.append(done)
+        whenAsked()
         asked.put(hop.host.string)
         if let known { done(known) }
     }

@@ -193,11 +193,18 @@ final class CallJournal {
     func stored(_ serial: UInt64) { storedSerial = max(storedSerial, serial) }
 
     /// Removes the oldest files while more than half of all is of no use. What they have of calls that go on is noted again.
+    /// Their missed calls may be nowhere else while the store takes none; there is an end to that as well.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
-            guard let oldest = files.first, files.count > 1, oldest.last <= storedSerial,
-                size > 2 * liveSize + settings.slack || isOneOfMany(oldest)
-            else { return }
+            guard let oldest = files.first, files.count > 1 else { return }
+            let excess = size - 2 * liveSize
+            if oldest.last <= storedSerial {
+                guard excess > settings.slack || isOneOfMany(oldest) else { return }
+            } else {
+                guard excess > settings.unstoredLimit else { return }
+                log.warning(
+                    "missed calls that the store does not take would not survive a crash", [.path: .text(folder)])
+            }
             let path = path(of: oldest.number)
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
@@ -236,6 +243,8 @@ struct CallJournalSettings: Hashable, Sendable {
     var fileSize = 1 << 20
     /// How many bytes may be of no use besides as many as are of use.
     var slack = 4 << 20
+    /// The same while the store does not have their missed calls.
+    var unstoredLimit = 256 << 20
     /// How many files are cleaned at once.
     var filesAtOnce = 2
     /// From how many files on small ones are cleaned whatever is of use in them.
