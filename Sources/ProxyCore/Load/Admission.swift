@@ -4,7 +4,7 @@ package import Timekeeping
 ///
 /// What counts is how long work waits: from its arrival at the machine until it is looked at, and until what it changes is
 /// on the disk. While that stays longer than ``limit`` the pressure rises, and falls again as soon as it is shorter. The kinds
-/// of work give way one after the other: of the first all is refused before any of the next is. Which requests are among
+/// of work give way one after the other: of the first as much is refused as ever is before any of the next is. Which requests are among
 /// the refused share is drawn by lot, so that a sender who tries again at once has the same lot for some seconds: who was
 /// admitted with his question is admitted with his password as well.
 ///
@@ -21,6 +21,16 @@ package struct Admission: Sendable {
         case refresh
         /// An INVITE outside a dialog.
         case newCall
+
+        /// The largest share of it that is refused. To refuse costs time as well, a fifth or a tenth of what it takes to serve:
+        /// where even refusing everything would not be enough, half of the time is left to serve some.
+        var mostRefused: Double {
+            switch self {
+            case .newDevice, .service: 1
+            case .refresh: 0.8
+            case .newCall: 0.9
+            }
+        }
     }
 
     /// How long work may wait. Zero: whatever it waits, nothing is refused.
@@ -95,7 +105,7 @@ package struct Admission: Sendable {
     /// - Returns: whether it is refused.
     package mutating func refuses(_ kind: Kind, lot: UInt32, now: Instant) -> Bool {
         advance(to: now)
-        return Double(lot) < (pressure - Double(kind.rawValue)) * 4_294_967_296
+        return Double(lot) < min(kind.mostRefused, pressure - Double(kind.rawValue)) * 4_294_967_296
     }
 
     private mutating func measured(at now: Instant) {

@@ -15,12 +15,14 @@ struct AdmissionTests {
         }
     }
 
+    private static let most = [100, 100, 80, 90]
+
     /// The share of each kind that is refused, in percent.
     private func refused(_ admission: Admission, at time: Int) -> [Int] {
         Admission.Kind.allCases.map { kind in
             (0..<100).count { number in
                 var copy = admission
-                return copy.refuses(kind, lot: UInt32(number) * 42_949_672, now: at(time))
+                return copy.refuses(kind, lot: UInt32(number) * 42_949_672 + 21_474_836, now: at(time))
             }
         }
     }
@@ -39,12 +41,15 @@ struct AdmissionTests {
             seen.append(refused(admission, at: time))
         }
         for shares in seen {
-            // Of no kind is anything refused while the kind before it gets anything.
-            for (earlier, later) in zip(shares, shares.dropFirst()) { #expect(later == 0 || earlier == 100) }
+            // Of no kind is anything refused while of the kind before it more could be.
+            for (index, share) in shares.enumerated().dropFirst() {
+                #expect(share == 0 || shares[index - 1] == Self.most[index - 1])
+            }
         }
-        #expect(seen.last == [100, 100, 100, 100])
+        // Of REGISTERs and calls some are always served: to refuse more would leave less time for that.
+        #expect(seen.last == Self.most)
         #expect(seen.firstIndex { $0[0] == 100 } ?? 99 <= 25)
-        #expect(seen.firstIndex { $0[3] == 100 } ?? 99 <= 63)
+        #expect(seen.firstIndex { $0[3] == Self.most[3] } ?? 99 <= 63)
     }
 
     @Test func `what waits for the disk counts together with what waits to be looked at`() {
@@ -65,7 +70,7 @@ struct AdmissionTests {
     @Test func `two seconds after the load nothing is refused, whether anybody has asked meanwhile or not`() {
         var admission = Admission(limit: .milliseconds(200))
         busy(.seconds(1), for: 2000, &admission)
-        #expect(refused(admission, at: 2000) == [100, 100, 100, 100])
+        #expect(refused(admission, at: 2000) == Self.most)
         #expect(refused(admission, at: 4300) == [0, 0, 0, 0])
         busy(.milliseconds(20), from: 2010, for: 2400, &admission)
         #expect(!admission.isUnderPressure)
