@@ -184,6 +184,24 @@ import Timekeeping
         #expect(bench.told(bench.bench.receive(answer, on: RestartBench.stream(4))).contains("200 invite > pbx"))
     }
 
+    @Test(arguments: [false, true], [0, 1, 2])
+    func `an answer to an INVITE of two runs ago counts, although the phone has refused later ones`(
+        refuses: Bool, after steps: Int
+    ) throws {
+        let (bench, first, second) = Self.ringingByStream()
+        if refuses, let second {
+            bench.told(bench.bench.receive(SIPText.response(482, to: second, tag: "p1"), on: RestartBench.stream(3)))
+        }
+        #expect(bench.crash() == [])
+        let answer = SIPText.response(200, to: try #require(first), tag: "p1")
+        if steps > 0 { bench.registerByStream(4) }
+        if steps > 1, let third = bench.lastINVITE {
+            bench.told(bench.bench.receive(SIPText.response(482, to: third, tag: "p1"), on: RestartBench.stream(4)))
+        }
+        let story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
+        #expect(story.contains("200 invite > pbx"), "\(story)")
+    }
+
     @Test func `when one phone answers, the others are cancelled`() {
         let bench = RestartBench()
         let other = Endpoint(EngineBench.phone.address, 41_000)

@@ -82,6 +82,9 @@ class Datagrams:
             if raw.strip(b"\r\n\0"):
                 self.owner.received(Message(raw))
 
+    def is_there(self):
+        return True
+
     def send(self, text):
         try:
             self.socket.sendto(text.encode(), self.world.daemon.address)
@@ -141,6 +144,15 @@ class Connection:
                 return
             self.rest = body[length:]
             self.owner.received(message)
+
+    def is_there(self):
+        """Whether the other side has not ended it, of which the owner may not have been told yet."""
+        try:
+            return socket.socket.recv(self.socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def send(self, text):
         if not self.isOpen:
@@ -443,7 +455,7 @@ class Phone:
             return
         self.tell(f"sends {dialog['final']} {branch[-6:]}")
         call = self.world.calls.get(call_id)
-        if self.connection.isOpen and not (call and call.over):
+        if self.connection.isOpen and self.connection.is_there() and not (call and call.over):
             dialog["said"].append(time.monotonic())
         self.connection.send(dialog["last"])
         self.world.loop.at(min(T1 * 2 ** attempt, T2), lambda: self.repeat(call_id, branch, attempt + 1))
