@@ -241,6 +241,7 @@ package final class ProxyEngine {
             case .serverEnded(let server):
                 journalOver(server)
                 calls.serverEnded(server)
+            case .provisionalDue(let server): provisionalDue(server, now: now)
             case .serverTimedOut, .strayResponse: break
             }
         }

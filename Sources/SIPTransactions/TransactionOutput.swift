@@ -18,6 +18,8 @@ package enum TransactionOutput: Sendable {
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction left the table; no further 2xx will come.
     case clientEnded(ClientTransactionID)
+    /// A 100 may go for which no bytes were given (RFC 4320): answer with them.
+    case provisionalDue(ServerTransactionID)
     /// Timer H: nobody acknowledged the final response to an INVITE. ``serverEnded(_:)`` follows.
     case serverTimedOut(ServerTransactionID)
     /// The server transaction left the table; what it is answered from now on is dropped.

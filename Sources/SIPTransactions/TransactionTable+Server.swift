@@ -42,6 +42,9 @@ extension TransactionTable {
     /// provisional responses to such a request are never sent, and a 408 to one only ends the waiting for an answer
     /// (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a
     /// transaction that has ended.
+    ///
+    /// A 100 that has to wait need not be written yet: with no bytes, ``TransactionOutput/provisionalDue(_:)`` tells when its
+    /// time has come, which it seldom does.
     package mutating func respond(
         _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -89,6 +92,8 @@ extension TransactionTable {
             let action = machine.resendDue(timers, now: now)
             servers.records[slot].machine = .invite(machine)
             perform(action, slot, [], into: &out)
+        case .nonInvite where servers.records[slot].response.isEmpty:
+            out.append(.provisionalDue(ServerTransactionID(rawValue: servers.records[slot].id)))
         case .nonInvite(var machine):
             let action = machine.provisionalDue()
             servers.records[slot].machine = .nonInvite(machine)

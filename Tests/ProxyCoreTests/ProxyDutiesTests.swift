@@ -13,18 +13,23 @@ struct ProxyDutiesTests {
 
     // MARK: 100 to what is no INVITE (RFC 4320 section 4.1)
 
-    @Test func `a MESSAGE that nobody answers gets 100 after 3.5 s and not before, and one that is answered none`()
+    @Test(arguments: ["MESSAGE", "INFO"])
+    func `what nobody answers gets 100 after 3.5 s and not before, and one that is answered none`(_ method: String)
         throws
     {
         let bench = EngineBench.registered(token: nil)
-        let message = { (number: Int) in
-            bench.inviteText(callID: "m\(number)", branch: "m\(number)").replacing("INVITE", with: "MESSAGE")
+        let name = method.lowercased()
+        let request = { (number: Int) in
+            bench.inviteText(callID: "m\(number)", branch: "m\(number)").replacing("INVITE", with: method)
         }
-        #expect(story(bench.receive(message(1), from: EngineBench.pbx)) == ["message > phone"])
+        #expect(story(bench.receive(request(1), from: EngineBench.pbx)) == ["\(name) > phone"])
         #expect(!story(bench.pass(.milliseconds(3490))).contains { $0.hasPrefix("100") })
-        #expect(story(bench.pass(.milliseconds(30))).contains("100 message > pbx"))
-        let second = try #require(sentRequest(bench.receive(message(2), from: EngineBench.pbx)))
-        #expect(story(bench.receive(SIPText.response(200, to: second, tag: "x"))) == ["200 message > pbx"])
+        let trying = bench.pass(.milliseconds(30))
+        #expect(story(trying).contains("100 \(name) > pbx"))
+        #expect(sentResponse(trying)?.callID == ByteString("m1"))
+        #expect(story(bench.receive(request(1), from: EngineBench.pbx)) == ["100 \(name) > pbx"])
+        let second = try #require(sentRequest(bench.receive(request(2), from: EngineBench.pbx)))
+        #expect(story(bench.receive(SIPText.response(200, to: second, tag: "x"))) == ["200 \(name) > pbx"])
         #expect(!story(bench.pass(.seconds(20))).contains { $0.hasPrefix("100") && $0.contains("m2") })
     }
 

@@ -174,7 +174,8 @@ private struct World: ~Copyable {
                 outcomes[id]?.timedOut = true
             case .clientEnded(let id): outcomes[id]?.endings += 1
             case .strayResponse: strays += 1
-            case .clientTransportFailed, .serverTimedOut, .serverEnded: Issue.record("not expected at the caller")
+            case .clientTransportFailed, .provisionalDue, .serverTimedOut, .serverEnded:
+                Issue.record("not expected at the caller")
             }
         }
     }
@@ -235,7 +236,7 @@ private struct World: ~Copyable {
             case .serverEnded(let id): #expect(alive.remove(id) != nil)
             case .serverTimedOut(let id): #expect(alive.contains(id))
             case .responseReceived, .clientTimedOut, .clientRangTooLong, .clientTransportFailed, .clientEnded,
-                .strayResponse:
+                .strayResponse, .provisionalDue:
                 Issue.record("not expected at the callee")
             }
         }

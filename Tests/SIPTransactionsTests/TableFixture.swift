@@ -54,6 +54,11 @@ final class TableFixture {
         table.respond(id, status: status, bytes: "SIP/2.0 \(status) x\r\n\r\n".bytes, now: now, into: &out)
     }
 
+    /// Without its bytes.
+    func willRespond(_ id: ServerTransactionID, _ status: Status) {
+        table.respond(id, status: status, bytes: [], now: now, into: &out)
+    }
+
     func reserve() throws -> ClientTransactionID {
         guard let id = table.makeClientTransaction() else { throw Unexpected() }
         return id
@@ -110,6 +115,7 @@ final class TableFixture {
             case .clientRangTooLong: return "client rang too long"
             case .clientTransportFailed: return "client failed"
             case .clientEnded: return "client ended"
+            case .provisionalDue: return "100 due"
             case .serverTimedOut: return "server timed out"
             case .serverEnded: return "server ended"
             case .strayResponse: return "stray"

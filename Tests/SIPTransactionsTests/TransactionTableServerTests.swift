@@ -104,6 +104,24 @@ struct TransactionTableServerTests {
         #expect(fixture.outputs() == ["send 100"])
     }
 
+    @Test func `a held 100 that is not written yet is asked for when it is due, unless there was an answer`() throws {
+        let slow = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bKslow"))
+        let quick = try fixture.new(TestMessage("MESSAGE", branch: "z9hG4bKquick"))
+        fixture.willRespond(slow, 100)
+        fixture.willRespond(quick, 100)
+        fixture.respond(quick, 200)
+        #expect(fixture.outputs() == ["send 200"])
+        fixture.advance(to: .milliseconds(3490))
+        #expect(fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bKslow")) == .absorbed)
+        #expect(fixture.outputs() == [])
+        fixture.advance(to: .milliseconds(3510))
+        #expect(fixture.outputs() == ["100 due"])
+        fixture.respond(slow, 100)
+        #expect(fixture.outputs() == ["send 100"])
+        #expect(fixture.receive(TestMessage("MESSAGE", branch: "z9hG4bKslow")) == .absorbed)
+        #expect(fixture.outputs() == ["send 100"])
+    }
+
     @Test func `a CANCEL without an INVITE says so`() throws {
         _ = try fixture.new(TestMessage("INVITE", branch: "z9hG4bKother"))
         guard case .cancel(_, of: nil) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }

@@ -41,9 +41,20 @@ extension ProxyEngine {
     /// see to.
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
-        let bytes = incoming.response(.trying, toTag: nil, fields: [])
-        guard incoming.request.method != .invite else { return respond(server, .trying, bytes, now: now) }
-        withTransactions { $0.respond(server, status: .trying, bytes: bytes, now: now.instant, into: &$1) }
+        func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
+        guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
+        // From what a call keeps it is made when it is due, which it seldom is.
+        hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
+    }
+
+    /// The 100 to a request other than INVITE may go now.
+    func provisionalDue(_ server: ServerTransactionID, now: Moment) {
+        guard let incoming = calls.call(of: server).flatMap(revive) else { return }
+        hold(incoming.response(.trying, toTag: nil, fields: []), for: server, now: now)
+    }
+
+    private func hold(_ trying: [UInt8], for server: ServerTransactionID, now: Moment) {
+        withTransactions { $0.respond(server, status: .trying, bytes: trying, now: now.instant, into: &$1) }
     }
 
     // MARK: Fields
