@@ -11,12 +11,14 @@ package struct Instant: Hashable, Comparable, Sendable {
     @inlinable
     package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
+    @usableFromInline
     package static func + (instant: Instant, duration: Duration) -> Instant {
         let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.nanoseconds)
         guard overflow else { return Instant(nanoseconds: sum) }
         return duration < .zero ? .distantPast : .distantFuture
     }
 
+    @usableFromInline
     package static func - (left: Instant, right: Instant) -> Duration {
         .nanoseconds(left.nanoseconds.subtractingReportingOverflow(right.nanoseconds).partialValue)
     }

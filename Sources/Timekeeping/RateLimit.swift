@@ -1,18 +1,17 @@
-package import Timekeeping
-
 /// Limits the events of each key to so many a minute, which may all come at once (the generic cell rate algorithm).
 ///
 /// It keeps one instant for each key that was busy within the last minute. If there are too many keys, it keeps the
 /// busiest.
+@usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// How many events a minute each key may have; 0 lets everything pass.
-    package var perMinute: Int { didSet { cost = Self.cost(perMinute: perMinute) } }
+    @usableFromInline package var perMinute: Int { didSet { cost = Self.cost(perMinute: perMinute) } }
     /// The time that one event stands for. A division of durations takes a hundred steps.
-    private var cost: Duration
+    @usableFromInline var cost: Duration
     /// When the events of each key stop counting.
-    private var paidOff: [Key: Instant] = [:]
+    @usableFromInline var paidOff: [Key: Instant] = [:]
     /// How many keys make a sweep worthwhile.
-    private var sweepAt: Int
+    @usableFromInline var sweepAt: Int
 
     private let capacity: Int
 
@@ -32,6 +31,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     package var count: Int { paidOff.count }
 
     /// Whether one more event of the key is within the limit. If it is, it counts.
+    @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard perMinute > 0 else { return true }
         let debt = max(paidOff[key] ?? now, now)
@@ -50,7 +50,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
 
     private static func cost(perMinute: Int) -> Duration { perMinute > 0 ? .seconds(60) / perMinute : .zero }
 
-    private mutating func sweep(now: Instant) {
+    @usableFromInline
+    mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
             // Half of the keys go at once, so that in a flood of keys not every one causes a sweep.

@@ -1,4 +1,3 @@
-import PushDelivery
 import Testing
 import Timekeeping
 
@@ -16,7 +15,7 @@ private final class Gate {
     func hasRoom(_ key: Int, after time: Duration = .zero) -> Bool { wait(key, after: time) == nil }
 }
 
-@Suite struct `Limits of pushes a minute` {
+@Suite struct `Limits of events a minute` {
     @Test func `looking whether there is room counts nothing`() {
         let gate = Gate(perMinute: 2)
         for _ in 1...5 { #expect(gate.hasRoom(1)) }
