@@ -57,6 +57,13 @@ package struct ByteSink: ~Copyable {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
+    /// A copy of some of the bytes that were appended there; `nil` when there was no room for them.
+    package func copy(of range: Range<Int>, _ place: (Span<UInt8>) -> Range<Int>?) -> ByteString? {
+        guard range.upperBound <= min(count, capacity) else { return nil }
+        let bytes = unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count)
+        return place(bytes).map { ByteString(copying: bytes.extracting($0)) }
+    }
+
     /// Appends a number in decimal digits.
     @inlinable
     package mutating func append(decimal value: some BinaryInteger) {

@@ -25,9 +25,10 @@ extension BindingTable {
         while slot != Self.noSlot {
             if isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) {
                 out.append("Contact: ")
+                let start = out.count
                 appendContact(slot: slot, plan, now: now.instant, to: &out)
                 if plan.wantsGRUU, plan.echoed.contains(self[slot].id) {
-                    appendGRUUs(slot: slot, plan.aor, to: &out, seal)
+                    appendGRUUs(slot: slot, plan.aor, contact: start..<out.count, to: &out, seal)
                 }
                 out.append("\r\n")
             }
@@ -57,25 +58,16 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is looked for and not read, since
-    /// nearly every REGISTER of such a phone asks for this.
+    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is looked for in the contact that
+    /// has just been written.
     private func appendGRUUs(
-        slot: UInt32, _ aor: AddressOfRecord, to out: inout ByteSink, _ seal: (SealedName) -> [UInt8]
+        slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, to out: inout ByteSink,
+        _ seal: (SealedName) -> [UInt8]
     ) {
-        let contact = contactText(at: slot)
-        guard let instance = contact.withSpan({ GRUU.instance(in: $0) }) else { return }
-        GRUU.appendPublic(of: aor, instance: contact[instance], to: &out)
+        guard let instance = out.copy(of: contact, { GRUU.instance(in: $0) }) else { return }
+        GRUU.appendPublic(of: aor, instance: instance, to: &out)
         let sealed = seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot)))
         GRUU.appendTemporary(sealed, at: aor.host, to: &out)
-    }
-
-    private func contactText(at slot: UInt32) -> ByteString {
-        ByteString(capacity: 512) { text in
-            _ = allContactParts(at: slot) { part in
-                text.append(part)
-                return true
-            }
-        }
     }
 
     /// The contact with its remaining seconds.
