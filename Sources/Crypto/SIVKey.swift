@@ -75,23 +75,22 @@ package struct SIVKey: ~Copyable {
         unsafe bytes.withUnsafeMutableBytes { raw in
             var index = begin
             while index < raw.count {
-                let block = cipher.encrypted(counter)
-                counter = counter.next
-                if index + 16 <= raw.count {
-                    unsafe Self.add(block.high.bigEndian, to: raw, at: index)
-                    unsafe Self.add(block.low.bigEndian, to: raw, at: index + 8)
-                } else {
-                    let stream = block.bytes
-                    for place in index..<raw.count { unsafe raw[place] ^= stream[place - index] }
+                // Four blocks, as many as most texts have, since a call of OpenSSL costs ten times what a block does.
+                var stream = [8 of UInt64](repeating: 0)
+                for block in 0..<4 {
+                    stream[2 * block] = counter.high.bigEndian
+                    stream[2 * block + 1] = counter.low.bigEndian
+                    counter = counter.next
                 }
-                index += 16
+                unsafe withUnsafeMutableBytes(of: &stream) { stream in
+                    unsafe cipher.encrypt(stream)
+                    for place in 0..<min(stream.count, raw.count - index) {
+                        unsafe raw[index + place] ^= stream[place]
+                    }
+                }
+                index += 64
             }
         }
-    }
-
-    private static func add(_ word: UInt64, to raw: UnsafeMutableRawBufferPointer, at index: Int) {
-        let old = unsafe raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-        unsafe raw.storeBytes(of: old ^ word, toByteOffset: index, as: UInt64.self)
     }
 }
 
@@ -183,13 +182,16 @@ private struct AESContext: ~Copyable {
     /// The block, encrypted, or decrypted where the context is made for that.
     func encrypted(_ block: Block) -> Block {
         var words = (block.high.bigEndian, block.low.bigEndian)
-        let isDone = unsafe withUnsafeMutableBytes(of: &words) { bytes in
-            guard let place = unsafe bytes.bindMemory(to: UInt8.self).baseAddress else { return false }
-            var written: Int32 = 0
-            return unsafe EVP_CipherUpdate(raw, place, &written, place, 16) == 1 && written == 16
-        }
-        precondition(isDone, "a keyed cipher takes any block")
+        unsafe withUnsafeMutableBytes(of: &words) { unsafe encrypt($0) }
         return Block(high: UInt64(bigEndian: words.0), low: UInt64(bigEndian: words.1))
+    }
+
+    /// The same of some blocks in place.
+    func encrypt(_ blocks: UnsafeMutableRawBufferPointer) {
+        guard let place = unsafe blocks.bindMemory(to: UInt8.self).baseAddress else { return }
+        var written: Int32 = 0
+        let isDone = unsafe EVP_CipherUpdate(raw, place, &written, place, Int32(blocks.count)) == 1
+        precondition(isDone && Int(written) == blocks.count, "a keyed cipher takes any block")
     }
 }
 

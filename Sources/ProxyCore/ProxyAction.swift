@@ -29,7 +29,7 @@ package enum ProxyAction: Sendable {
     /// Tell whoever reported a device, or its removal, what became of it.
     case reported(ReportTicket, ReportResult)
     /// Hand a push to its provider; its end comes back as ``ProxyEngine/pushFinished(_:outcome:now:)``.
-    case push(PushRequest)
+    indirect case push(PushRequest)
     /// Forget a push that is not needed any more; no outcome is reported for it.
     case cancelPush(PushID)
     /// Look a host name up; the answer comes back as ``ProxyEngine/resolved(_:to:now:)``.

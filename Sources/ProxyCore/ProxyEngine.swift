@@ -126,7 +126,7 @@ package final class ProxyEngine {
 
     /// As ``takeActions()``, into an array whose memory is used again; what it held before is dropped.
     package func takeActions(into taken: inout [ProxyAction]) {
-        taken.removeAll(keepingCapacity: true)
+        if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &actions)
     }
 
@@ -227,6 +227,7 @@ package final class ProxyEngine {
 
     /// Carries out what the transactions put out, until nothing new comes.
     func settle(now: Moment) {
+        guard !outputs.isEmpty else { return }
         // Carrying one out may lead here again: the inner call goes on where the outer one stands.
         while nextOutput < outputs.count {
             let output = outputs[nextOutput]

@@ -24,7 +24,8 @@ package actor ProxyShard: LoopActor {
 
     let engine: ProxyEngine
     private var reader = MessageReader()
-    private var sockets: [UInt16: UDPSocket] = [:]
+    /// By the numbers of their listeners, which are few.
+    private var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
@@ -53,7 +54,10 @@ package actor ProxyShard: LoopActor {
     /// Starts to receive datagrams on the sockets, which are given by the numbers of their listeners. When that fails,
     /// the loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
-        self.sockets = sockets
+        for (number, socket) in sockets {
+            while self.sockets.count <= Int(number) { self.sockets.append(nil) }
+            self.sockets[Int(number)] = socket
+        }
         do {
             timer = try LoopTimer(on: loop) { [weak self] in self?.onLoop { $0.deadlineReached() } }
             try load.start(on: loop) { [weak self] wait, now in
@@ -76,7 +80,7 @@ package actor ProxyShard: LoopActor {
     /// The hot path: one entry for up to 16 datagrams; answers leave when the handler returns.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
-        if batch.isFull, let socket = sockets[listener] {
+        if batch.isFull, let socket = socket(of: listener) {
             load.batchWasFull(on: socket, number: listener, now: now.instant, engine)
         }
         for index in 0..<batch.count {
@@ -100,14 +104,14 @@ package actor ProxyShard: LoopActor {
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
         let answer = batch.withBytes(at: index) { engine.refusal(of: $0, from: flow.remote, now: now.instant) }
         guard let answer else { return false }
-        sockets[flow.listener]?.queue(answer, to: flow.remote)
+        socket(of: flow.listener)?.queue(answer, to: flow.remote)
         return true
     }
 
     /// RFC 5626 section 4.4.2: nothing is kept of the question.
     private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
         guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
-        sockets[flow.listener]?.queue(answer, to: flow.remote)
+        socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
     /// STUN, or CRLF, which over UDP is tolerated and not answered.
@@ -339,12 +343,16 @@ package actor ProxyShard: LoopActor {
 
     private func send(_ bytes: [UInt8], on flow: Flow) {
         if flow.transport == .udp {
-            guard let socket = sockets[flow.listener] else { return isAnswered = true }
+            guard let socket = socket(of: flow.listener) else { return isAnswered = true }
             socket.queue(bytes, to: flow.remote)
         } else if !streams.send(bytes, on: flow) {
             // Told after the present actions, so that the engine is not entered while it is being served.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
+    }
+
+    private func socket(of listener: UInt16) -> UDPSocket? {
+        listener < sockets.count ? sockets[Int(listener)] : nil
     }
 
     private func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {

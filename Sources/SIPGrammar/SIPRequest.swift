@@ -161,5 +161,5 @@ package struct UnusableMessage: Sendable {
 package enum ReadMessage: Sendable {
     case request(SIPRequest)
     case response(SIPResponse)
-    case unusable(UnusableMessage)
+    indirect case unusable(UnusableMessage)
 }

@@ -126,17 +126,19 @@ extension [UInt8] {
     /// of eight bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
-        var place = range.lowerBound
-        while place < range.upperBound {
-            var word: UInt64 = 0
-            if range.upperBound - place >= 8 {
-                word = unsafe withUnsafeBytes { unsafe $0.loadUnaligned(fromByteOffset: place, as: UInt64.self) }
-            } else {
-                for index in place..<range.upperBound { word = word << 8 | UInt64(self[index]) }
-            }
+        func add(_ word: UInt64) {
             sum = (sum ^ word) &* 0x100_0000_01b3
             sum ^= sum >> 29
-            place += 8
+        }
+        let bytes = span.extracting(range)
+        let end = bytes.count & ~7
+        for place in stride(from: 0, to: end, by: 8) {
+            add(unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: place, as: UInt64.self))
+        }
+        if end < bytes.count {
+            var word: UInt64 = 0
+            for index in end..<bytes.count { word = word << 8 | UInt64(bytes[index]) }
+            add(word)
         }
         return UInt32(truncatingIfNeeded: sum ^ sum >> 32)
     }

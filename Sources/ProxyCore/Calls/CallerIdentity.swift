@@ -24,11 +24,13 @@ struct CallerIdentity: Sendable {
         let from = request.from
         isAnonymous = Self.isAnonymous(request)
         let uri = Self.bare(from.uri)
-        let decoded = (from.uri.user ?? .empty).percentDecoded().compacted()
-        let user = decoded.isEmpty ? uri : decoded
+        let decoded = (from.uri.user ?? .empty).percentDecoded()
+        let name = (from.displayName ?? .empty).unquoted()
+        var block = ByteStringWriter(capacity: decoded.count + name.count)
+        let user = decoded.isEmpty ? uri : block.string(decoded)
         number = format == .user ? user : uri
         remoteURI = isAnonymous ? ByteString("anonymous") : format == .uri ? uri : user
-        displayName = (from.displayName ?? .empty).unquoted().compacted()
+        displayName = block.string(name)
     }
 
     /// A15: the caller asked for privacy, or says nothing of itself.

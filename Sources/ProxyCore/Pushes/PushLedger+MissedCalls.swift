@@ -26,6 +26,7 @@ extension PushLedger {
             tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callAnswered(offer.ref) }
             return
         }
+        guard fork.phase == .ended || fork.branches.contains(where: \.deviceKnows) else { return }
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in
             var changes: [BucketChange] = []
             for branch in fork.branches where branch.deviceKnows {

@@ -97,7 +97,7 @@ package struct MissedCallBucket: Sendable {
 
     /// The device got the INVITE and rang or refused, so it knows of the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
-        strikeOff([callRef], device)
+        strikeOff(callRef, device).map { [$0] } ?? []
     }
 
     /// The call, which an earlier run has begun to offer, is still offered.
@@ -161,7 +161,7 @@ package struct MissedCallBucket: Sendable {
             guard let index = index(of: ref) else { continue }
             let added = heirs.filter { $0 != device && !rows[index].concerns($0) }
             rows[index].devices += added
-            changes += strikeOff([ref], device, hasLearnt: false)
+            if let change = strikeOff(ref, device, hasLearnt: false) { changes.append(change) }
         }
         return changes
     }
@@ -203,17 +203,16 @@ package struct MissedCallBucket: Sendable {
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
-        var changes: [BucketChange] = []
-        for ref in refs {
-            noLongerReported(ref, to: device)
-            guard let index = index(of: ref), let place = rows[index].devices.firstIndex(of: device) else {
-                continue
-            }
-            rows[index].devices.remove(at: place)
-            if hasLearnt, !rows[index].devices.isEmpty { rows[index].told.append(device) }
-            changes.append(rows[index].devices.isEmpty ? remove(at: index) : .upsert(rows[index]))
-        }
-        return changes
+        refs.compactMap { strikeOff($0, device, hasLearnt: hasLearnt) }
+    }
+
+    private mutating func strikeOff(_ ref: CallRef, _ device: DeviceID, hasLearnt: Bool = true) -> BucketChange? {
+        noLongerReported(ref, to: device)
+        guard let index = index(of: ref), let place = rows[index].devices.firstIndex(of: device) else { return nil }
+        if rows[index].devices.count == 1 { return remove(at: index) }
+        rows[index].devices.remove(at: place)
+        if hasLearnt { rows[index].told.append(device) }
+        return .upsert(rows[index])
     }
 
     /// Drops the device's oldest calls beyond the limit. Calls that are still offered stay, however many they are.
