@@ -168,6 +168,7 @@ extension SimulatedWorld {
                 }
             }
         }
+        checkOutgoing()
         let held = engine.heldCalls
         if !held.isEmpty { violate("\(held.count) calls are still held in the evening") }
     }

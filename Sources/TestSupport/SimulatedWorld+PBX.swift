@@ -69,7 +69,10 @@ extension SimulatedWorld {
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
             let invite = calls[index].invite
         else {
-            if case .request(let request) = message, request.method == .bye {
+            guard case .request(let request) = message else { return }
+            if request.callID.string.hasPrefix("out") {
+                pbxIsAsked(request)
+            } else if request.method == .bye {
                 deliver(SIPText.response(200, to: request, tag: "pbx"), on: pbxFlow)
             }
             return

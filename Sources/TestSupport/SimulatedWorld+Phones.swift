@@ -98,6 +98,8 @@ extension SimulatedWorld {
                     notePURR(in: response, of: phone)
                     if random.chance(plan.refreshes) { at(random.milliseconds(5...250)) { $0.phoneRefreshes(phone) } }
                 }
+            } else if response.cseq.method != .register {
+                phoneHears(response, phone)
             }
         case .request(let request): phoneReceived(request, phone, on: flow)
         case .unusable: break

@@ -45,6 +45,8 @@ package final class SimulatedWorld {
         package var fullDisks = 0
         /// CANCELs that say that somebody else answered.
         package var answeredElsewhere = 0.2
+        /// Calls that phones make by way of the PBX.
+        package var outgoing = 0
 
         package init() {}
     }
@@ -66,6 +68,7 @@ package final class SimulatedWorld {
 
     package internal(set) var phones: [SimulatedPhone] = []
     package internal(set) var calls: [SimulatedCall] = []
+    var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
     /// Connections whose phones have left without a word: what is sent on them is lost.
@@ -88,7 +91,7 @@ package final class SimulatedWorld {
     ///   - seed: names the day. On every second, the daemon dies a dozen times; on every fourth, phones whose flow shows life
     ///     are called at once, and pushed beside; on every eighth, phones have two flows, and no datagram is lost; on another
     ///     eighth, they have references in their Contacts, by which some are called; on a third, the network is interrupted and the
-    ///     disk full again and again.
+    ///     disk full again and again; on three of eight, phones call others by way of the PBX.
     ///   - story: hears a line of everything that passes between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -96,6 +99,7 @@ package final class SimulatedWorld {
         plan.ringsLiveFlows = seed % 4 == 3
         plan.announcesPURR = seed % 8 == 2
         if seed % 2 == 1 { plan.crashes = 12 }
+        if seed % 4 == 1 || seed % 8 == 6 { plan.outgoing = 100 }
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
         if seed % 8 == 5 {
             plan.flows = 2
@@ -122,6 +126,7 @@ package final class SimulatedWorld {
         EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
+            if plan.outgoing > 0 { $0.upstream = NextHop("sip:\(Self.pbx)") }
             $0.call.journal = true
         }
     }
@@ -138,6 +143,9 @@ package final class SimulatedWorld {
         for number in 0..<plan.calls {
             start += random.milliseconds(100...20_000)
             at(start) { $0.callStarts(number) }
+        }
+        for number in 0..<plan.outgoing {
+            at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.phoneCalls(number) }
         }
         for _ in 0..<plan.crashes {
             at(random.milliseconds(60_000...max(61_000, Int64(start / .milliseconds(1))))) { $0.crash() }

@@ -1,3 +1,4 @@
+import SIPGrammar
 import Testing
 import TestSupport
 
@@ -21,6 +22,14 @@ struct RandomDayTests {
         #expect(world.refusedCommits > 5)
         #expect(world.interruptedMessages > 50)
         #expect(world.violations.isEmpty)
+    }
+
+    @Test func `on some days phones call by way of the PBX, over crashes`() {
+        let world = SimulatedWorld(seed: 1)
+        world.run()
+        #expect(world.plan.crashes > 10 && world.violations.isEmpty)
+        let ends = world.outgoingEnds
+        #expect(ends.count { $0 == 200 } > 4 && ends.contains(486) && ends.contains(487), "\(ends)")
     }
 
     @Test func `some calls of a day with references are for one phone`() {
