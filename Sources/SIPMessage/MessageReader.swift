@@ -29,7 +29,11 @@ package struct MessageReader: Sendable {
         // A longer message is refused in any case, so of it only the head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         let message = bytes.extracting(start..<end)
-        let index = head?.index ?? HeadIndex(message, limits)
+        if let head { return read(message, head.index, isStream: isStream) }
+        return read(message, HeadIndex(message, limits), isStream: isStream)
+    }
+
+    private func read(_ message: Span<UInt8>, _ index: HeadIndex, isStream: Bool) -> ReadMessage {
         // Few messages have a value that libosip2 has to read, and nearly all of those are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
