@@ -110,7 +110,16 @@ extension BindingTable {
 extension ByteSink {
     /// Appends bytes as the value of a URI parameter; nearly always as they are.
     fileprivate mutating func append(asParameter value: ByteString) {
-        if value.allSatisfy(\.isParameterCharacter) { return append(value) }
+        let isPlain = value.withSpan { bytes in
+            let other = bytes.firstPlace(in: 0..<bytes.count) { block in
+                // Letters of both cases; digits, and what stands around them in ASCII: - . / :
+                let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
+                let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
+                return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))
+            }
+            return other == bytes.count
+        }
+        if isPlain { return append(value) }
         var escaped: [UInt8] = []
         escaped.append(escapingParameter: value)
         append(escaped.span)
