@@ -12,6 +12,8 @@ enum InstructionBenchmark {
     private static let rate = 40.0
     /// Transactions and calls have ended for good then (RFC 3261 section 17, 64 times T1), and that belongs to the step.
     private static let aftermath: Duration = .seconds(35)
+    /// The rows of refreshed contacts are on the disk then. They belong to no call.
+    private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let counts = try counts(options)
@@ -57,6 +59,7 @@ enum InstructionBenchmark {
         try step("register-refresh", users) { () throws(BenchmarkError) in
             _ = try bench.registers.run(new, cseq: 2, window: window)
         }
+        try step("refresh-written", users) { () throws(BenchmarkError) in try bench.pause(untilWritten) }
         let called = calls..<2 * calls
         try step("call-held", calls) { () throws(BenchmarkError) in _ = try bench.calls.hold(called, rate: rate) }
         try step("call-woken", calls) { () throws(BenchmarkError) in
