@@ -30,7 +30,11 @@ struct LocalPorts {
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
     private static func used(by table: String) -> [Int] {
-        (try? String(contentsOfFile: "/proc/net/" + table, encoding: .ascii)).map { ports(in: $0) } ?? []
+        guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
+        // The kernel gives a long table in pieces, however much is asked for.
+        var text = Data()
+        while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
+        return ports(in: String(decoding: text, as: UTF8.self))
     }
 
     /// The local ports of a table such as `/proc/net/udp`: the second word of a line is an address and a port in hex.
