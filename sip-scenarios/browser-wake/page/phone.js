@@ -1,5 +1,6 @@
 // What the phone does: it registers with a web push subscription, hangs up its connection, and comes back when it is pushed.
-// Its account stands in the page's address. One that stays keeps its first connection, and is called on that.
+// Its account stands in the page's address. One that stays keeps its first connection, and is called on that. One that loses the
+// line while it rings answers on the next.
 import { Line } from "./sip.js";
 
 const account = Object.fromEntries(new URLSearchParams(location.search));
@@ -29,9 +30,23 @@ async function subscribe(key) {
 
 async function comeBack(push) {
     const line = await Line.open(account);
-    answer(line);
+    if (account.loses) ring(line, push);
+    else answer(line);
     await line.register(push);
     console.log("the page is back");
+}
+
+// Its connection goes while it rings, and what it had to say to the call goes with it.
+function ring(line, push) {
+    line.answers = false;
+    line.onCall = async () => {
+        console.log("the phone rings, and its connection goes");
+        await line.close();
+        const next = await Line.open(account);
+        answer(next);
+        await next.register(push);
+        console.log("the page is back once more");
+    };
 }
 
 function answer(line) {

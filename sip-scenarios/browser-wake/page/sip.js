@@ -23,6 +23,8 @@ export class Line {
     onCall = () => {};
     onTalk = () => {};
     onEnd = () => {};
+    // Whether calls are answered as soon as they ring.
+    answers = true;
 
     #account;
     #socket;
@@ -107,6 +109,7 @@ export class Line {
             case "INVITE":
                 this.#answer(message, "180 Ringing");
                 this.onCall();
+                if (!this.answers) return;
                 return this.#answer(message, "200 OK", session);
             case "ACK": return this.onTalk();
             case "BYE":
