@@ -36,6 +36,8 @@ package final class HTTPListener: @unchecked Sendable {
         package var lingerTimeout: Duration = .seconds(2)
         /// Requests that are handled before whatever else is on the loop has its turn again; the others wait in order.
         package var requestsPerTurn = Int.max
+        /// When what happens on connections is handled.
+        package var turn = LoopTurn.usual
 
         package init() {}
     }
@@ -111,6 +113,7 @@ package final class HTTPListener: @unchecked Sendable {
         streams.output = Self.outputLimit
         streams.openTimeout = limits.headTimeout
         streams.outputTimeout = limits.outputTimeout
+        streams.turn = limits.turn
         return streams
     }
 

@@ -23,6 +23,8 @@ package final class EventLoop: @unchecked Sendable {
     private let state = Locked(State())
     /// What its streams share.
     private(set) lazy var streams = StreamShare()
+    /// How its connections begin and end, and who gives way to them.
+    private(set) lazy var connectionTurns = ConnectionTurns(of: self)
     /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
     package var handover = SocketHandover()
     private var handshakeThread: HandshakeThread?
@@ -48,15 +50,15 @@ package final class EventLoop: @unchecked Sendable {
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
         // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets; and
-        // after that long, so that whatever else comes does not wait for all who want to connect.
-        var longest = timeval(.milliseconds(1))
+        // after that long, so that a datagram does not wait for all connections on which something happens.
+        var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
         guard let base = unsafe event_base_new_with_config(configuration) else {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // Before the first event. What asks for no turn of its own gets the one in the middle, which is the usual one.
+        // Before the first event.
         unsafe event_base_priority_init(base, LoopTurn.count)
         // Unretained: the event is freed in deinit, before the loop's memory goes.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
@@ -64,6 +66,7 @@ package final class EventLoop: @unchecked Sendable {
             let event = unsafe event_new(
                 base, wakeDescriptor.number, Int16(EV_READ) | Int16(EV_PERSIST), loopWasWoken, context)
         else { throw SystemError(call: "event_new", code: ENOMEM) }
+        unsafe event_priority_set(event, LoopTurn.usual.rawValue)
         unsafe wakeEvent = event
         guard unsafe event_add(event, nil) == 0 else { throw SystemError(call: "event_add", code: ENOMEM) }
     }

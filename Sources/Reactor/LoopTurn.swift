@@ -3,10 +3,15 @@
 /// While something of one turn is ready, nothing of a later one is called. So the first turn is for what ends soon by
 /// itself, such as sending what was decided; what a peer could keep ready for ever would starve all others. The last turn is
 /// for what may wait, such as connections that will want a handshake.
+///
+/// Datagrams and trusted peers have the usual turn. The connections of phones have one behind it, so that calls do not stand
+/// in one row with thousands of connections on which something happens in the same moment. Who always has more gives way to
+/// them now and then (``ConnectionTurns/giveWay(_:)``).
 package enum LoopTurn: Int32, Sendable {
     case first = 0
     case usual = 1
-    case last = 2
+    case connections = 2
+    case last = 3
 
-    static let count: Int32 = 3
+    static let count: Int32 = 4
 }

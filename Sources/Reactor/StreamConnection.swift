@@ -67,7 +67,8 @@ package final class StreamConnection: @unchecked Sendable {
         package var openTimeout: Duration = .seconds(10)
         /// How long the peer may take no byte while some wait.
         package var outputTimeout: Duration = .seconds(30)
-        /// When the connection's events are handled.
+        /// When the connection's events are handled. In the turn of the connections also its beginning and its end wait until
+        /// those of others before it are done.
         package var turn = LoopTurn.usual
 
         package init() {}
@@ -93,6 +94,8 @@ package final class StreamConnection: @unchecked Sendable {
     private(set) package var local: Endpoint
     /// The TLS session, `nil` on plain connections.
     package let tls: TLSSession?
+    /// When its events are handled; to be changed before it is started.
+    package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
@@ -124,6 +127,8 @@ package final class StreamConnection: @unchecked Sendable {
     private var isReading = false
     /// Why the connection ends once all is sent.
     private var endReason: StreamCloseReason?
+    /// Whether its end waits until those of others are done.
+    private var isEnding = false
     /// What was sent before the connection could take it.
     private var early: [UInt8] = []
     /// Tells the listener that its connection is gone.
@@ -141,6 +146,7 @@ package final class StreamConnection: @unchecked Sendable {
         self.loop = loop
         self.tls = tls
         self.limits = limits
+        turn = limits.turn
         outputLimit = limits.output
         outputMark = limits.outputMark
         self.ended = ended
@@ -177,7 +183,7 @@ package final class StreamConnection: @unchecked Sendable {
         precondition(self.handlers == nil, "a connection is started once")
         self.handlers = handlers
         if state == .connecting || tls != nil {
-            let timer = try LoopTimer(on: loop) { [weak self] in self?.fail(.openTimeout) }
+            let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in self?.fail(.openTimeout) }
             timer.arm(at: SystemClock.now + limits.openTimeout)
             openTimer = timer
         }
@@ -198,7 +204,9 @@ package final class StreamConnection: @unchecked Sendable {
     /// - Throws: when the system has nothing left to wait with.
     func readProxyHeader(_ done: @escaping (Bool) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
-        let timer = try LoopTimer(on: loop) { [weak self] in self?.proxyHeaderEnded(done, isGood: false) }
+        let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in
+            self?.proxyHeaderEnded(done, isGood: false)
+        }
         timer.arm(at: SystemClock.now + limits.openTimeout)
         openTimer = timer
         let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] _ in
@@ -254,12 +262,15 @@ package final class StreamConnection: @unchecked Sendable {
     private func beginHandshake(_ descriptor: consuming Descriptor, _ session: TLSSession) throws(SystemError) {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
-            loop.post { [weak self] in Self.handshakeEnded(end, of: self) }
+            loop.post { [weak self] in
+                // Even when the connection has gone, there is a socket to be closed.
+                loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
+            }
         }
     }
 
     private func take(_ descriptor: consuming Descriptor) throws(SystemError) {
-        let buffer = try StreamBuffer(descriptor, of: self, turn: limits.turn)
+        let buffer = try StreamBuffer(descriptor, of: self, turn: turn)
         buffer.limitInput(to: limits.input)
         if let mark = outputMark { buffer.tellOutput(below: mark / 4) }
         self.buffer = buffer
@@ -405,6 +416,15 @@ package final class StreamConnection: @unchecked Sendable {
 extension StreamConnection: LoopEventTarget {
     func fired(_ cause: Int16) {
         if case .plain(let stream)? = buffer { stream.fired(cause, for: self) }
+        noteTurn()
+    }
+
+    /// Something was done in the turn of this connection, which is over when others must have theirs.
+    func noteTurn() {
+        guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
+        isTurnOver = true
+        updateReading()
+        loop.connectionTurns.giveWay { [weak self] in self?.takeTurn() }
     }
 
     func deadlineReached(now: Instant) {
@@ -474,6 +494,17 @@ extension StreamConnection: LoopEventTarget {
     func failed(_ reason: StreamCloseReason) {
         // With TLS the end is told before the bytes that came with it; and who takes no answer may have said something.
         inputArrived()
+        guard state != .closed, !isEnding else { return }
+        guard turn == .connections else { return endAfterAnswers(reason) }
+        isEnding = true
+        wantsReading = false
+        updateReading()
+        // Held until then, so that it ends in its turn even if its owner lets it go.
+        loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
+    }
+
+    private func endAfterAnswers(_ reason: StreamCloseReason) {
+        isEnding = false
         guard reason == .peerClosed, limits.answersAfterEnd, state == .open else { return fail(reason) }
         if endReason == nil { endReason = reason }
         wantsReading = false

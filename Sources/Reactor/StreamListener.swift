@@ -32,9 +32,10 @@ package final class StreamListener: @unchecked Sendable {
     /// How many new connections may wait in the kernel, which takes no more than `net.core.somaxconn`. When phones come
     /// back all at once, a connection for which there is no place is tried again only a second later.
     private static let backlog: Int32 = 65_535
-    private static let acceptsInARow = 64
-    /// Each brings a session of its own.
-    private static let secureAcceptsInARow = 4
+    /// So many are accepted before new readiness is looked for.
+    private static let acceptsInARow = 16
+    /// Each brings a session of its own, which costs several times as much.
+    private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
     /// Listens at once. Whoever gets an accepted connection must hold and start it. One that is not held is closed.
@@ -78,9 +79,8 @@ package final class StreamListener: @unchecked Sendable {
         self.unixPath = unixPath
         local = System.localEndpoint(descriptor.number) ?? Endpoint(.anyV4, 0)
         try System.listen(descriptor.number, backlog: Self.backlog)
-        watch = try FileWatch(owning: descriptor, on: loop, turn: tls == nil ? .usual : .last) { [weak self] _ in
-            self?.acceptWaiting()
-        }
+        let turn = tls == nil ? connectionLimits.turn : .last
+        watch = try FileWatch(owning: descriptor, on: loop, turn: turn) { [weak self] _ in self?.acceptWaiting() }
         retryTimer = try LoopTimer(on: loop) { [weak self] in self?.resume() }
         try watch?.watch(for: .read)
     }

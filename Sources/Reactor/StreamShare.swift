@@ -19,6 +19,8 @@ final class StreamShare {
 
     /// So much is read or gathered at a time. Whoever sends more waits until the others have had their turn.
     static let size = 16 << 10
+    /// So many connections are told that their time is up before new readiness is looked for.
+    private static let deadlinesInARow = 16
 
     deinit { unsafe memory.deallocate() }
 
@@ -30,7 +32,9 @@ final class StreamShare {
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
         // Fails only for lack of memory; the next deadline tries again. The timer is ours, so we live as long as it does.
-        if timer == nil { timer = try? LoopTimer(on: connection.loop) { [unowned self] in deadlinesReached() } }
+        if timer == nil {
+            timer = try? LoopTimer(on: connection.loop, turn: .connections) { [unowned self] in deadlinesReached() }
+        }
         armTimer()
         return id
     }
@@ -42,7 +46,10 @@ final class StreamShare {
 
     private func deadlinesReached() {
         let now = SystemClock.now
-        while let waiter = deadlines.popExpired(now: now) { waiter.connection?.deadlineReached(now: now) }
+        for _ in 0..<Self.deadlinesInARow {
+            guard let waiter = deadlines.popExpired(now: now) else { break }
+            waiter.connection?.deadlineReached(now: now)
+        }
         armTimer()
     }
 

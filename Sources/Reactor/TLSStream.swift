@@ -120,8 +120,11 @@ final class TLSStream {
     // MARK: Callbacks
 
     private static let readCallback: bufferevent_data_cb = { _, context in
-        guard let context = unsafe context else { return }
-        unsafe Unmanaged<Box>.fromOpaque(context).takeUnretainedValue().connection?.inputArrived()
+        guard let context = unsafe context,
+            let connection = unsafe Unmanaged<Box>.fromOpaque(context).takeUnretainedValue().connection
+        else { return }
+        connection.inputArrived()
+        connection.noteTurn()
     }
 
     private static let writeCallback: bufferevent_data_cb = { _, context in

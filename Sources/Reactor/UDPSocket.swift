@@ -42,9 +42,13 @@ package final class UDPSocket: @unchecked Sendable {
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
+    /// Full batches, one after the other.
+    private var fullBatches = 0
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
+    /// After so many full batches the connections have their turn.
+    private static let batchesInARow = 8
 
     /// Binds, but receives nothing until ``receive(_:)``.
     ///
@@ -128,6 +132,22 @@ package final class UDPSocket: @unchecked Sendable {
         handler(batch)
         isHandling = false
         if !queue.isEmpty, !isBlocked { flush() }
+        fullBatches = batch.isFull ? fullBatches + 1 : 0
+        if fullBatches == Self.batchesInARow { giveWay() }
+    }
+
+    /// More comes than is done: connections would never have their turn.
+    private func giveWay() {
+        fullBatches = 0
+        guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }
+        loop.connectionTurns.giveWay { [weak self] in self?.goOn() }
+    }
+
+    // Fails only for lack of memory; then it is tried again.
+    private func goOn() {
+        guard let watch else { return }
+        guard (try? watch.watch(for: watch.interest.union(.read))) == nil else { return }
+        loop.post { [weak self] in self?.goOn() }
     }
 }
 

@@ -126,7 +126,7 @@ enum TLSBenchmark {
     /// The same calls alone, beside a storm on another daemon, and beside a storm on their own, in turns: what the second
     /// adds is the machine's, which all of them share.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        let users = 3 * calls * options.rounds
+        let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)
         _ = try bench.registers.run(0..<users, cseq: 1, window: options.window)
         bench.goesFirst()
@@ -138,16 +138,23 @@ enum TLSBenchmark {
         var alone = Calls()
         var apart = Calls()
         var beside = Calls()
+        var endsApart = Calls()
+        var ends = Calls()
         for number in 0..<options.rounds {
-            let start = 3 * calls * number
+            let start = 4 * calls * number
             try alone.add(bench, start..<start + calls, beside: nil, options)
             try apart.add(bench, start + calls..<start + 2 * calls, beside: otherLoad, options)
             try beside.add(bench, start + 2 * calls..<start + 3 * calls, beside: load, options)
+            let middle = start + 7 * calls / 2
+            try endsApart.add(bench, start + 3 * calls..<middle, besideEndsOf: otherLoad, options)
+            try ends.add(bench, middle..<start + 4 * calls, besideEndsOf: load, options)
         }
         let storm = "\(options.phones) handshakes, \(stormWindow) at a time"
         alone.report("alone", into: &report)
         apart.report("beside \(storm) at another daemon", into: &report)
         beside.report("beside \(storm)", into: &report)
+        endsApart.report("beside the ends of \(options.phones) connections at another daemon", into: &report)
+        ends.report("beside the ends of \(options.phones) connections", into: &report)
         for (name, other) in [("alone", alone), ("beside another daemon's", apart)] {
             report.add(
                 "storm", "push p99 beside the storm, of p99 \(name)", "ratio", ratio(beside.pushes, other.pushes))
@@ -177,6 +184,28 @@ enum TLSBenchmark {
             pushes.append(bench.calls.pushLatencies.percentile(99).milliseconds)
             try during(load, bench, options) { () throws(BenchmarkError) in try bench.calls.wake(users, rate: rate) }
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
+        }
+
+        /// The connections end in the same moment, a fifth of a second after the first call. There are few calls, so that most
+        /// come while the connections end.
+        mutating func add(
+            _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
+        ) throws(BenchmarkError) {
+            let middle = users.lowerBound + users.count / 2
+            let (first, second) = (users.lowerBound..<middle, middle..<users.upperBound)
+            _ = try load.open(options.phones, window: window, keeps: true)
+            load.startClosing(after: .milliseconds(200))
+            _ = try bench.calls.hold(first, rate: rate)
+            pushes.append(bench.calls.pushLatencies.percentile(99).milliseconds)
+            _ = try load.finish()
+            _ = try bench.calls.hold(second, rate: rate)
+            try bench.calls.wake(first, rate: rate)
+            _ = try load.open(options.phones, window: window, keeps: true)
+            load.startClosing(after: .milliseconds(200))
+            try bench.calls.wake(second, rate: rate)
+            wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
+            _ = try load.finish()
+            try bench.pause(.seconds(1))
         }
 
         private mutating func during(

@@ -1,6 +1,7 @@
 package import Addressing
 import HTTPServer
 package import ProxyCore
+import Reactor
 package import Settings
 
 /// Where an HTTP service listens, and what it allows its clients.
@@ -30,6 +31,7 @@ extension HTTPListener.Limits {
         limits.connectionsPerSource = 64
         // So calls wait for one request at most.
         limits.requestsPerTurn = 1
+        limits.turn = .connections
         return limits
     }()
 }

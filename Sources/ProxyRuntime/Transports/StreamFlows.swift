@@ -48,6 +48,8 @@ package final class StreamFlows: @unchecked Sendable {
     }
     /// How many messages of one connection are handled before the others have their turn.
     private static let messagesInTurn = 16
+    /// How many connections are ended or pinged, because it is time, before the others have their turn.
+    private static let timesInARow = 8
 
     private final class Connected {
         let stream: StreamConnection
@@ -95,8 +97,8 @@ package final class StreamFlows: @unchecked Sendable {
         self.log = log
         self.tls = tls
         admission = FlowAdmission(limits)
-        timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsUp() }
-        pingTimer = try LoopTimer(on: loop) { [weak self] in self?.pingsAreDue() }
+        timer = try LoopTimer(on: loop, turn: .connections) { [weak self] in self?.timeIsUp() }
+        pingTimer = try LoopTimer(on: loop, turn: .connections) { [weak self] in self?.pingsAreDue() }
     }
 
     package func start(for shard: ProxyShard) { self.shard = shard }
@@ -114,6 +116,7 @@ package final class StreamFlows: @unchecked Sendable {
         streams.outputMark = Output.mark
         streams.outputTimeout = limits.output
         streams.answersAfterEnd = true
+        streams.turn = .connections
         return streams
     }
 
@@ -181,7 +184,11 @@ package final class StreamFlows: @unchecked Sendable {
         let flow = Flow(transport: transport, listener: listener, connection: stream.id, remote: stream.remote)
         let standing = admission.added(
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
-        if isTrusted { trust(stream) }
+        if isTrusted {
+            trust(stream)
+            // Calls come from there: it does not stand in one row with phones.
+            stream.turn = .usual
+        }
         stream.setIdleTimeout(Self.quiet)
         let webSocket = transport.isWebSocket ? WebSocketSession(messageLimit: Self.longestMessage) : nil
         let connected = Connected(
@@ -206,6 +213,7 @@ package final class StreamFlows: @unchecked Sendable {
         limits.output = Output.provedLimit
         limits.outputMark = Output.provedMark
         limits.openTimeout = Self.connecting
+        limits.turn = .usual
         var session: TLSSession?
         if flow.transport.isSecure {
             guard let made = tls.session(for: flow) else {
@@ -343,7 +351,8 @@ package final class StreamFlows: @unchecked Sendable {
 
     private func timeIsUp() {
         let now = loop.now
-        while let (number, cause) = admission.expired(now: now) {
+        for _ in 0..<Self.timesInARow {
+            guard let (number, cause) = admission.expired(now: now) else { break }
             guard let connected = connections[number] else { continue }
             drop(connected, cause == .noRequest ? .flowNoRequest : .flowNotProved)
         }
@@ -357,7 +366,8 @@ package final class StreamFlows: @unchecked Sendable {
     /// Asks those whose turn it is whether they are there.
     private func pingsAreDue() {
         let now = loop.now
-        while let (number, due) = pings.first, due <= now {
+        for _ in 0..<Self.timesInARow {
+            guard let (number, due) = pings.first, due <= now else { break }
             _ = pings.popFirst()
             guard let connected = connections[number] else { continue }
             guard connected.isAlive else {

@@ -84,6 +84,7 @@ package final class WebSocketListener: @unchecked Sendable {
     ) throws(SystemError) {
         var http = HTTPListener.Limits()
         http.body = 0
+        http.turn = .connections
         http.headTimeout = limits.firstRequest
         http.connections = limits.connections
         http.connectionsPerSource = limits.perSource

@@ -31,6 +31,7 @@ final class ConnectionLoad: @unchecked Sendable {
     /// Those that are on their way.
     private var opening: [ObjectIdentifier: Phone] = [:]
     private var keeps = false
+    private var closing: LoopTimer?
     private var resumes = false
     /// The last session of the daemon's, whose ticket others may show.
     private var earlier: TLSSession?
@@ -124,11 +125,21 @@ final class ConnectionLoad: @unchecked Sendable {
 
     /// Ends the connections that have stayed.
     func closeAll() throws(BenchmarkError) {
-        begin(0) { [self] in
-            for phone in kept { phone.stream?.close() }
-            kept = []
-        }
+        startClosing(after: .zero)
         _ = try finish()
+    }
+
+    /// The same after some time, to be waited for by ``finish()``.
+    func startClosing(after pause: Duration) {
+        begin(1) { [self] in
+            // Without memory for a timer there is no benchmark.
+            closing = try? loop.schedule(at: loop.now + pause) { [unowned self] in
+                for phone in kept { phone.stream?.close() }
+                kept = []
+                waiting = 0
+                endIfDone()
+            }
+        }
     }
 
     /// Must be called before it is released.
