@@ -166,7 +166,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: ending.append(time.monotonic()))
     sandbox = Sandbox(phone["sandbox"], phone["token"])
     origin = serve_page(sandbox)
-    account = {name: phone[name] for name in ("user", "domain", "password", "stays", "loses") if name in phone} | {"server": "wss://" + phone["web"]}
+    account = {name: phone[name] for name in ("user", "domain", "password", "stays", "loses", "answers") if name in phone} | {"server": "wss://" + phone["web"]}
     browser = Browser(phone["home"], key_digest(phone["authority"]))
     browser.open(f"{origin}/?{urllib.parse.urlencode(account)}")
     registration, has_said_all = None, False

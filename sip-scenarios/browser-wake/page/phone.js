@@ -32,6 +32,7 @@ async function comeBack(push) {
     const line = await Line.open(account);
     if (account.loses) ring(line, push);
     else answer(line);
+    if (account.answers === "no") line.answers = false;
     await line.register(push);
     console.log("the page is back");
 }
@@ -53,6 +54,7 @@ function answer(line) {
     line.onCall = () => console.log("the phone rings");
     line.onTalk = () => console.log("the call is answered");
     line.onEnd = () => console.log("the call is over");
+    line.onCancel = () => console.log("the caller has given up");
 }
 
 let parameters;

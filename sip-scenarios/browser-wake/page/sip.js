@@ -23,6 +23,7 @@ export class Line {
     onCall = () => {};
     onTalk = () => {};
     onEnd = () => {};
+    onCancel = () => {};
     // Whether calls are answered as soon as they ring.
     answers = true;
 
@@ -32,6 +33,8 @@ export class Line {
     #callID = crypto.randomUUID();
     #tag = token();
     #waiting = new Map();
+    // The INVITE of the call that rings.
+    #ringing;
 
     static open(account) {
         const line = new Line();
@@ -108,10 +111,15 @@ export class Line {
         switch (message.method) {
             case "INVITE":
                 this.#answer(message, "180 Ringing");
+                this.#ringing = message;
                 this.onCall();
                 if (!this.answers) return;
                 return this.#answer(message, "200 OK", session);
             case "ACK": return this.onTalk();
+            case "CANCEL":
+                this.#answer(message, "200 OK");
+                this.#answer(this.#ringing, "487 Request Terminated");
+                return this.onCancel();
             case "BYE":
                 this.#answer(message, "200 OK");
                 return this.onEnd();
