@@ -476,6 +476,10 @@ def messages(t):
     status, text = t.daemon.admin("GET", f"/v1/messages?user={name}@example.net")
     check(status == 200 and text.count("receivedAt") == 4, f"messages that wait: {status} {text}")
     check("four" not in text and token not in text, "the list shows what a message says, or a token")
+    listed = t.daemon.command("message", "list", f"{name}@example.net")
+    check(listed.returncode == 0 and len(listed.stdout.splitlines()) == 5, f"message list: {listed.stdout}{listed.stderr}")
+    explained = t.daemon.command("explain", f"{name}@example.net")
+    check("4 messages" in explained.stdout, f"explain: {explained.stdout}{explained.stderr}")
     # Somebody else who registers gets none; the phone gets them all, one after the other, where it is now.
     somebody = t.phone()
     t.registered(somebody, params=pushed(fresh("token")))
