@@ -21,6 +21,8 @@ struct DialogDevices {
     ///   - tag: the phone's own tag in it.
     mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
+        // All of the room at once: to move tens of thousands of entries into a larger one takes milliseconds.
+        if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
         order.append(key)
         while order.count > limit, let oldest = order.popFirst() { devices[oldest] = nil }
