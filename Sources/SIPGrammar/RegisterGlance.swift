@@ -95,9 +95,13 @@ package struct RegisterGlance {
 
     package func uri(in bytes: Span<UInt8>) -> SIPURI? { SIPURI(ByteString(copying: bytes.extracting(uri))) }
 
-    /// A number that is the same for the REGISTERs of one phone.
-    package func hash(of bytes: Span<UInt8>, into hasher: inout Hasher) {
-        for index in callID { hasher.combine(bytes[index]) }
+    /// The value of Call-ID, which is the same in all REGISTERs of one phone.
+    package func callID(in bytes: Span<UInt8>) -> Range<Int> {
+        var (start, end) = (callID.lowerBound, callID.upperBound)
+        while start < end, bytes[start] != UInt8(ascii: ":") { start += 1 }
+        repeat { start += 1 } while start < end && bytes[start] <= 0x20
+        while end > start, bytes[end - 1] <= 0x20 { end -= 1 }
+        return start..<max(start, end)
     }
 
     /// 503 with Retry-After, for its source.

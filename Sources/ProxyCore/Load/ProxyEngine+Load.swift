@@ -33,10 +33,7 @@ extension ProxyEngine {
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
-        var hasher = Hasher()
-        request.callID.hash(into: &hasher)
-        hasher.combine(now.instant.nanoseconds / Admission.lotTime.nanoseconds)
-        let lot = UInt64(bitPattern: Int64(hasher.finalize()))
+        let lot = Self.lot(of: request.callID, now: now.instant)
         guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now.instant) else { return false }
         noteRefusal(now: now.instant)
         counters.count(.rejectedOverload)
@@ -52,10 +49,7 @@ extension ProxyEngine {
     package func refusal(of bytes: Span<UInt8>, from source: Endpoint, now: Instant) -> [UInt8]? {
         guard let glance = RegisterGlance(bytes), let uri = glance.uri(in: bytes), let kind = kind(ofRegisterFor: uri)
         else { return nil }
-        var hasher = Hasher()
-        glance.hash(of: bytes, into: &hasher)
-        hasher.combine(now.nanoseconds / Admission.lotTime.nanoseconds)
-        let lot = UInt64(bitPattern: Int64(hasher.finalize()))
+        let lot = Self.lot(of: ByteString(copying: bytes.extracting(glance.callID(in: bytes))), now: now)
         guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now) else { return nil }
         noteRefusal(now: now)
         counters.count(.rejectedOverload)
@@ -63,6 +57,14 @@ extension ProxyEngine {
         counters.count(.response5xx)
         let high = UInt32(truncatingIfNeeded: lot >> 32)
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
+    }
+
+    /// Who is admitted at a glance is admitted when his message is read.
+    private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
+        var hasher = Hasher()
+        callID.hash(into: &hasher)
+        hasher.combine(now.nanoseconds / Admission.lotTime.nanoseconds)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
     /// What kind of work a request is; `nil` for what is never refused.
