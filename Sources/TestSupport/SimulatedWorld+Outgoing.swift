@@ -45,7 +45,8 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        at(.seconds(150)) { $0.checkEnd(index) }
+        // Whoever the network keeps from giving up hears from the daemon after three minutes.
+        at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
     /// Whether the phone is where it has called from.
