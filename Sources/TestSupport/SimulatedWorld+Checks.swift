@@ -93,7 +93,7 @@ extension SimulatedWorld {
                     let call = world.calls.first(where: { $0.callID == call.callID }), call.finals.isEmpty,
                     !call.gaveUp, !call.wasAnswered, !call.wasLost, since - call.startedAt < .seconds(29),
                     !phone.refused.contains(call.callID), !phone.unpushed.contains(call.callID),
-                    !call.wasDeclined
+                    !call.wasDeclined, world.plan.flows == 1 || !call.reached.contains(number)
                 else { return }
                 if phone.invited[call.callID]?.contains(where: { $0.flow == flow }) != true {
                     world.violate("\(phone.name) came back and did not get \(call.callID)")
