@@ -108,7 +108,8 @@ extension SimulatedWorld {
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
             let phone = phones.firstIndex(where: { $0.name == response.to.tag?.string })
         else { return }
-        if response.status.isSuccess, calls[index].finals.isEmpty || calls[index].finals.contains(200) {
+        let isOver = calls[index].isOverForDaemon && !calls[index].wasAnswered
+        if response.status.isSuccess, calls[index].finals.isEmpty && !isOver || calls[index].finals.contains(200) {
             calls[index].wasAnswered = true
         }
         if response.status.statusClass == 6 { calls[index].wasDeclined = true }
