@@ -120,6 +120,8 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
+            // A doubled datagram of what was refused is no new INVITE.
+            if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
                     if let final = dialog.final, final.code >= 300 { answer(final) }
