@@ -4,9 +4,9 @@ package import Timekeeping
 ///
 /// What counts is how long work waits: from its arrival at the machine until it is looked at, and until what it changes is
 /// on the disk. While that stays longer than ``limit`` the pressure rises, and falls again as soon as it is shorter. The kinds
-/// of work give way one after the other: of the first as much is refused as ever is before any of the next is. Which requests are among
-/// the refused share is drawn by lot, so that a sender who tries again at once has the same lot for some seconds: who was
-/// admitted with his question is admitted with his password as well.
+/// of work give way one after the other: before anything of the next is refused, as much of the first is as ever may be
+/// (``Kind/mostRefused``). Which requests are among the refused share is drawn by lot, so that a sender who tries again at once
+/// has the same lot for some seconds: who was admitted with his question is admitted with his password as well.
 ///
 /// Pure: measurements come in with their time.
 package struct Admission: Sendable {
