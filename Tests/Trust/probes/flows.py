@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 
-from probes.wake import call, pushed, sleeper
+from probes.wake import call, pushed, sleeper, talking
 from sip import Dialog, fresh
 from suite import check, probe
 
@@ -275,16 +275,7 @@ def gruu(t):
 def inside(t):
     """A phone loses its connection in the middle of a call: what comes for it wakes it and waits."""
     phone = t.stream()
-    phone, name, password, token = sleeper(t, phone)
-    caller, request = call(t, name)
-    check(t.suite.provider.wait(token), "control: no push for the call")
-    check(phone.register(name, password, params=pushed(token)).status == 200, "control: the phone cannot register")
-    invite = rings(phone, request, "at the phone")
-    phone.respond(invite, 200, tag="b")
-    answer = caller.response(request.call_id, "INVITE")
-    dialog = Dialog.of_caller(caller, request, answer)
-    caller.send(dialog.make("ACK", cseq=1))
-    check(phone.request("ACK", request.call_id), "control: no ACK at the phone")
+    name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
     time.sleep(0.3)
     # A stranger who has seen everything wakes nobody.

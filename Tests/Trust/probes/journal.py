@@ -10,7 +10,7 @@ from sip import Dialog, Listener, credentials, fresh
 from suite import check, probe
 from .dialog import works
 from .store import own_daemon
-from .wake import call, pushed, sleeper
+from .wake import call, pushed, sleeper, talking
 
 
 def restarted(daemon, after=0.1):
@@ -361,17 +361,8 @@ def onward(t):
 def inside(t):
     """kill -9 while a re-INVITE waits for a phone that sleeps: it goes to the phone that comes, which was pushed once."""
     daemon = own_daemon(t, "inside-over-kill").start()
-    phone, name, password, token = sleeper(t, t.stream())
-    caller, request = call(t, name)
-    woken(t, token)
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
-    check(invite, "control: the phone does not ring")
-    phone.respond(invite, 200, tag="b")
-    answer = caller.response(request.call_id, "INVITE")
-    dialog = Dialog.of_caller(caller, request, answer)
-    caller.send(dialog.make("ACK", cseq=1))
-    check(phone.request("ACK", request.call_id), "control: no ACK at the phone")
+    phone = t.stream()
+    name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
     time.sleep(0.3)
     again = dialog.make("INVITE", cseq=2)

@@ -26,6 +26,24 @@ def call(t, name, caller=None, user="700"):
     return caller, request
 
 
+def talking(t, phone):
+    """A call for which that phone was woken, and which it has answered; with the caller's view of the dialog."""
+    phone, name, password, token = sleeper(t, phone)
+    caller, request = call(t, name)
+    check(t.suite.provider.wait(token), "control: no push for the call")
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: the phone cannot register: {answer}")
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE at the phone")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"control: the caller got {answer}")
+    dialog = Dialog.of_caller(caller, request, answer)
+    caller.send(dialog.make("ACK", cseq=1))
+    check(phone.request("ACK", request.call_id), "control: no ACK at the phone")
+    return name, password, token, caller, request, dialog
+
+
 @probe("T10", "tokens-are-bytes", "direct")
 def tokens(t):
     """Push parameters that would like to be more than bytes, and where they may not show."""
