@@ -30,6 +30,8 @@ final class CallJournal {
     private var toldSerial: UInt64
     /// The store has the missed calls up to this one.
     private var storedSerial: UInt64 = 0
+    /// That missed calls are given up which the store does not have.
+    private var hasWarned = false
     private var retryAt: Instant?
     private var failingSince: Instant?
     /// Called with a serial number, which is to come back to ``stored(_:)`` when the store has all that it was told before.
@@ -190,7 +192,17 @@ final class CallJournal {
     // MARK: Room
 
     /// The store has all that it was told before it was asked with this number.
-    func stored(_ serial: UInt64) { storedSerial = max(storedSerial, serial) }
+    func stored(_ serial: UInt64) {
+        storedSerial = max(storedSerial, serial)
+        hasWarned = false
+    }
+
+    /// Once for each time that the store is away.
+    private func warnOfUnstored() {
+        guard !hasWarned else { return }
+        hasWarned = true
+        log.warning("missed calls that the store does not take would not survive a crash", [.path: .text(folder)])
+    }
 
     /// Removes the oldest files while more than half of all is of no use. What they have of calls that go on is noted again.
     /// Their missed calls may be nowhere else while the store takes none; there is an end to that as well.
@@ -202,8 +214,7 @@ final class CallJournal {
                 guard excess > settings.slack || isOneOfMany(oldest) else { return }
             } else {
                 guard excess > settings.unstoredLimit else { return }
-                log.warning(
-                    "missed calls that the store does not take would not survive a crash", [.path: .text(folder)])
+                warnOfUnstored()
             }
             let path = path(of: oldest.number)
             if let bytes = try? AppendedFile.contents(of: path) {
