@@ -34,7 +34,9 @@ package final class ProxyEngine {
     var calls = Calls()
     var legs = ClientLegs()
     /// Calls that were answered, until they need not be kept for another run of the program any more.
-    var answered = Queue<(call: Call, until: Instant)>()
+    var answered = AnsweredCalls()
+    /// When the first of them is looked at.
+    var answeredDue: Instant?
     /// Callers of an earlier run whose connections ended with it.
     var awayCallers = AwayCallers()
     /// Requests other than calls that wait for phones.

@@ -78,6 +78,18 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
+    /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
+    mutating func announceAgain(_ plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
+        guard readContacts(for: plan.aor, caps: caps) == nil else { return }
+        dropRepeated()
+        match()
+        for contact in asked where !contact.isSignOut {
+            guard let match = contact.match else { continue }
+            announceFlow(of: contact, in: plan)
+            announce(contact, stored[match].id, in: plan, caps: caps)
+        }
+    }
+
     // MARK: Reading
 
     /// - Returns: the refusal of the whole request, if one of its contacts wants one.
@@ -209,11 +221,7 @@ struct ContactRegistration {
         plan.installs.append(RegisterPlan.Install(id: id, content: content))
         plan.refreshed.append(id)
         plan.echoed.append(id)
-        if contact.flow != nil {
-            plan.isOutbound = true
-            // Behind an edge it is the edge that hears the phone.
-            if plan.path.isEmpty { plan.flowTimer = settings.flowTimerSeconds }
-        }
+        announceFlow(of: contact, in: plan)
         if let match = contact.match, isBookkeeping(content, on: stored[match]) {
             plan.bookkeeping.append(id)
         } else {
@@ -304,6 +312,13 @@ struct ContactRegistration {
     }
 
     // MARK: Answer
+
+    private func announceFlow(of contact: AskedContact, in plan: RegisterPlan) {
+        guard contact.flow != nil else { return }
+        plan.isOutbound = true
+        // Behind an edge it is the edge that hears the phone.
+        if plan.path.isEmpty { plan.flowTimer = settings.flowTimerSeconds }
+    }
 
     private func announce(
         _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString

@@ -43,13 +43,10 @@ package struct RegisterProcessor: Sendable {
             return .rejected(.serverError, [])
         case .repeated:
             plan.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
-            plan.featureCaps = stored.filter { plan.echoed.contains($0.id) }.compactMap { contact in
-                contact.token.flatMap { token in
-                    let refreshesItself = contact.binding.marks.contains(.refreshesItself)
-                    return table.enabled.contains(token.provider)
-                        ? caps(of: token.provider, refreshesItself: refreshesItself) : nil
-                }
-            }
+            var registration = ContactRegistration(
+                request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
+                limits: limits, now: now)
+            registration.announceAgain(plan, caps: { caps(of: $0) })
             plan.facts = [.retransmission]
             return .accepted(plan)
         case .new: break
@@ -62,10 +59,10 @@ package struct RegisterProcessor: Sendable {
         return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
     }
 
-    func caps(of provider: PushProvider, refreshesItself: Bool = false) -> ByteString {
-        let caps = refreshesItself ? refreshCapsAlone : featureCapsAlone
+    func caps(of provider: PushProvider) -> ByteString {
         let number = Int(provider.number)
-        return caps.indices.contains(number) ? caps[number].first ?? .empty : FeatureCaps.value(for: provider)
+        guard featureCapsAlone.indices.contains(number) else { return FeatureCaps.value(for: provider) }
+        return featureCapsAlone[number].first ?? .empty
     }
 
     // MARK: The common case

@@ -111,6 +111,52 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
+    @Test(arguments: [2, 6, 31])
+    func `a 200 without its ACK is passed on by the next run as long as its phone says it again`(seconds: Int) {
+        let (bench, invite) = Self.ringing()
+        #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
+        #expect(bench.pass(.seconds(seconds)).isEmpty)
+        #expect(bench.crash() == [])
+        #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
+        #expect(bench.pass(.seconds(33)).isEmpty)
+        #expect(bench.disk.calls.isEmpty)
+    }
+
+    @Test func `after its ACK an answered call is kept for a moment`() throws {
+        let (bench, invite) = Self.ringing()
+        bench.answer(invite, 200)
+        let answer = try #require(bench.lastResponse)
+        #expect(bench.acknowledgeAnswer(answer) == ["ack > phone"])
+        // The ACK is lost behind the proxy.
+        #expect(bench.pass(.seconds(4)).isEmpty)
+        #expect(bench.disk.calls.count == 1)
+        bench.crash()
+        #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
+        #expect(bench.pass(.seconds(33)).isEmpty)
+        #expect(bench.disk.calls.isEmpty)
+    }
+
+    @Test func `a call whose ACK has passed is not kept for longer than the moment`() throws {
+        let (bench, invite) = Self.ringing()
+        bench.answer(invite, 200)
+        _ = bench.acknowledgeAnswer(try #require(bench.lastResponse))
+        #expect(bench.pass(.seconds(6)).isEmpty)
+        #expect(bench.disk.calls.isEmpty)
+    }
+
+    @Test func `an ACK that comes late, or for another answer, ends nothing early`() throws {
+        let (bench, invite) = Self.ringing()
+        bench.answer(invite, 200)
+        let answer = try #require(bench.lastResponse)
+        #expect(bench.acknowledgeAnswer(answer, cseq: 2) == ["ack > phone"])
+        _ = bench.pass(.seconds(3))
+        #expect(bench.acknowledgeAnswer(answer) == ["ack > phone"])
+        _ = bench.pass(.seconds(28))
+        #expect(bench.disk.calls.count == 1)
+        _ = bench.pass(.seconds(2))
+        #expect(bench.disk.calls.isEmpty)
+    }
+
     @Test func `a CANCEL reaches a phone that rings`() {
         let (bench, invite) = Self.ringing()
         bench.crash()

@@ -134,6 +134,7 @@ import Timekeeping
                 SIPText.response(200, to: delivered, tag: "p1", contact: "sip:bob@192.0.2.5;transport=tcp"),
                 on: RestartBench.stream(2)))
         let answer = try #require(bench.lastResponse)
+        #expect(bench.acknowledgeAnswer(answer) == ["ack > \(RestartBench.stream(2).remote)"])
         bench.bench.engine.flowClosed(RestartBench.stream(2), now: bench.bench.now)
         bench.told(bench.bench.take())
         _ = bench.pass(.seconds(6))

@@ -143,6 +143,14 @@ final class RestartBench {
         let ack = SIPText.hopRequest("ACK", for: invite).replacing("To: <sip:bob@example.net>", with: "To: \(to)")
         return told(bench.receive(ack, from: EngineBench.pbx))
     }
+
+    /// The caller's ACK of a phone's answer, along the route that this recorded.
+    func acknowledgeAnswer(_ answer: SIPResponse, cseq: Int = 1) -> [String] {
+        guard let invite = readRequest(bench.inviteText()) else { return ["no INVITE"] }
+        let ack = SIPText.dialogRequest(
+            "ACK", cseq: cseq, invite: invite, answer: answer, at: EngineBench.pbx, branch: "ack\(cseq)")
+        return told(bench.receive(ack, from: EngineBench.pbx))
+    }
 }
 
 extension ProxyAction {

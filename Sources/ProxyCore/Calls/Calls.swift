@@ -67,12 +67,12 @@ final class Call {
 }
 
 /// What the store has of a call, see ``CallJournal``.
-enum Journalling: Sendable {
+enum Journalling: Equatable, Sendable {
     case off
     /// It is written, or about to be.
     case open
-    /// It is kept for a moment longer.
-    case answered
+    /// It is kept for so many answers, see ``AnsweredCalls``; those of several phones may cross.
+    case answered(UInt8)
 }
 
 /// An INVITE for one of our users, from its arrival to its end.

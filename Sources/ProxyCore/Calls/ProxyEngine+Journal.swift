@@ -8,7 +8,7 @@ import Timekeeping
 ///
 /// What is to be written comes before the messages and pushes that follow from it, and the shell writes it first: a call
 /// before its push leaves, an INVITE before it goes to its phone, the end before its caller hears of it. A call is kept until
-/// its caller has acknowledged a refusal, or for a moment after an answer.
+/// its caller has acknowledged the end, and for a moment more after an answer.
 extension ProxyEngine {
     /// The call has begun, and its devices get what they get at once.
     ///
@@ -56,34 +56,43 @@ extension ProxyEngine {
             .journal(.branch(call: call.id.rawValue, number: index, change)), at: place ?? actions.count)
     }
 
-    /// The caller gets the final response.
-    func journalFinal(_ bytes: [UInt8], _ status: Status, of call: Call, now: Moment) {
-        guard call.journalling == .open, status.isFinal else { return }
-        if status.isSuccess {
-            keepAnswered(call, until: now.instant + Self.answeredTime)
-        } else {
-            act(.journal(.final(call: call.id.rawValue, bytes)))
-        }
+    /// The caller gets a refusal.
+    func journalRefusal(_ bytes: [UInt8], of call: Call) {
+        guard call.journalling == .open else { return }
+        act(.journal(.final(call: call.id.rawValue, bytes)))
     }
 
-    func keepAnswered(_ call: Call, until end: Instant) {
-        call.journalling = .answered
-        if answered.isEmpty { _ = timers.schedule(.journalDue, at: end) }
-        answered.append((call, end))
+    /// The caller gets a phone's answer.
+    func journalAnswer(_ response: SIPResponse, of call: Call, now: Moment) {
+        guard call.journalling != .off else { return }
+        let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
+        answered.note(call, in: dialog, now: now.instant)
+        armJournal()
     }
 
-    /// How long a phone may wait for an ACK, over a crash of this program: nearly all come within a second.
-    private static let answeredTime: Duration = .seconds(5)
+    /// The ACK of an answer has gone to its phone.
+    func journalACK(_ request: SIPRequest, now: Moment) {
+        guard !answered.isEmpty else { return }
+        answered.acknowledged(
+            AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
+    }
+
+    /// A call that an earlier run has seen answered.
+    func keepAnswered(_ call: Call, now: Moment) {
+        answered.resume(call, now: now.instant)
+        armJournal()
+    }
+
+    private func armJournal() {
+        guard let end = answered.nextEnd, answeredDue.map({ end < $0 }) ?? true else { return }
+        answeredDue = end
+        _ = timers.schedule(.journalDue, at: end)
+    }
 
     func journalDue(now: Moment) {
-        while let (call, end) = answered.first {
-            guard end <= now.instant else {
-                _ = timers.schedule(.journalDue, at: end)
-                return
-            }
-            _ = answered.popFirst()
-            journalOver(call)
-        }
+        while let call = answered.popDue(now: now.instant) { journalOver(call) }
+        answeredDue = nil
+        armJournal()
     }
 
     /// The caller has acknowledged the final response, or will not.

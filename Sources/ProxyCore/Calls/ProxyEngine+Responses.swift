@@ -153,6 +153,7 @@ extension ProxyEngine {
         switch order {
         case .relay(let response):
             guard let bytes = upstream(response, of: call) else { return }
+            if response.status.isSuccess { journalAnswer(response, of: call, now: now) }
             respond(server, response.status, bytes, of: call, now: now)
         case .relayChallenge(let response, let others):
             guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
@@ -176,7 +177,7 @@ extension ProxyEngine {
     private func respond(
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: Call, now: Moment
     ) {
-        journalFinal(bytes, status, of: call, now: now)
+        if status.isFinal, !status.isSuccess { journalRefusal(bytes, of: call) }
         respond(server, status, bytes, now: now)
     }
 

@@ -91,7 +91,7 @@ extension ProxyEngine {
             }
         } else if call.fork.wasAnswered {
             withTransactions { $0.respond(server, status: .ok, bytes: [], now: now.instant, into: &$1) }
-            keepAnswered(call, until: transactions.timers.patience(from: now.instant))
+            keepAnswered(call, now: now)
         }
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)

@@ -45,6 +45,7 @@ extension ProxyEngine {
         edits.topViaAddition = incoming.viaAddition
         strip(&edits, of: incoming)
         act(.send(request.forwarded(edits).bytes, on: flow))
+        journalACK(request, now: now)
     }
 
     func forward(

@@ -195,8 +195,8 @@ def ringing(t):
     answered(t, caller, request, phone, invite)
     check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
     other.respond(elsewhere, 487, tag="o")
-    # Its ACK is lost, and so is the daemon.
-    restarted(daemon)
+    # Its ACK is lost, and so is the daemon, when an answer with an ACK would be forgotten.
+    restarted(daemon, after=6)
     caller.repeats.clear()
     phone.respond(invite, 200, tag="p")
     check(again(caller, request, 200), "a 200 whose ACK is missing does not come again")

@@ -1,0 +1,89 @@
+import Bytes
+import SIPTransactions
+import Testing
+import TestSupport
+import Timekeeping
+
+@testable import ProxyCore
+
+@Suite("Answered calls by themselves")
+struct AnsweredCallsTests {
+    private let scene = MachineScene()
+    private let start = Instant(nanoseconds: 1_000_000_000)
+    private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
+
+    private func call(_ journalling: Journalling = .open) throws -> Call {
+        var calls = Calls()
+        let call = calls.begin(
+            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], offer: scene.offer())
+        call.journalling = journalling
+        return call
+    }
+
+    private func due(_ calls: inout AnsweredCalls, after seconds: Int) -> Call? {
+        calls.popDue(now: start + .seconds(seconds))
+    }
+
+    @Test func `with its ACK a call is kept for five seconds, without it for 32`() throws {
+        let (talking, waiting) = (try call(), try call())
+        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        var calls = AnsweredCalls()
+        calls.note(talking, in: dialog, now: start)
+        calls.note(waiting, in: other, now: start)
+        calls.acknowledged(dialog, now: start)
+        #expect(calls.nextEnd == start + .seconds(5))
+        #expect(due(&calls, after: 4) == nil)
+        #expect(due(&calls, after: 5) === talking)
+        #expect(due(&calls, after: 31) == nil)
+        #expect(calls.nextEnd == start + .seconds(32))
+        #expect(due(&calls, after: 32) === waiting)
+        #expect(calls.isEmpty && calls.nextEnd == nil)
+    }
+
+    @Test func `what tells an answer from others is its Call-ID, its tag and its CSeq`() {
+        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1) == dialog)
+        #expect(AnsweredCalls.dialog(ByteString("d"), ByteString("t"), 1) != dialog)
+        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1) != dialog)
+        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 2) != dialog)
+        #expect(AnsweredCalls.dialog(ByteString("c"), nil, 1) != dialog)
+    }
+
+    @Test func `a copy of an answer counts once, and one that comes after its ACK asks for another`() throws {
+        let call = try call()
+        var calls = AnsweredCalls()
+        calls.note(call, in: dialog, now: start)
+        calls.note(call, in: dialog, now: start)
+        #expect(call.journalling == .answered(1))
+        calls.acknowledged(dialog, now: start)
+        calls.note(call, in: dialog, now: start)
+        #expect(call.journalling == .answered(2))
+        #expect(due(&calls, after: 5) == nil)
+        #expect(due(&calls, after: 32) === call)
+    }
+
+    @Test func `of two phones that answer at once each has its ACK`() throws {
+        let call = try call()
+        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        var calls = AnsweredCalls()
+        calls.note(call, in: dialog, now: start)
+        calls.note(call, in: other, now: start)
+        calls.acknowledged(other, now: start)
+        #expect(due(&calls, after: 31) == nil)
+        #expect(due(&calls, after: 32) === call)
+    }
+
+    @Test func `a call that is not written is not kept`() throws {
+        var calls = AnsweredCalls()
+        calls.note(try call(.off), in: dialog, now: start)
+        calls.resume(try call(.off), now: start)
+        #expect(calls.isEmpty)
+    }
+
+    @Test func `of too many without an ACK the oldest gives way`() throws {
+        var calls = AnsweredCalls(limit: 2)
+        let three = [try call(), try call(), try call()]
+        for call in three { calls.resume(call, now: start) }
+        #expect(due(&calls, after: 0) === three[0])
+        #expect(due(&calls, after: 0) == nil)
+    }
+}

@@ -1,0 +1,47 @@
+import Addressing
+import Bytes
+import ProxyCore
+import Registration
+import SIPGrammar
+import Testing
+import TestSupport
+import Timekeeping
+
+/// A phone that has not got its 200 says its REGISTER again; between the two there may be a crash.
+@Suite struct RegisterRestartTests {
+    private static let push = "pn-provider=fcm;pn-param=p;pn-prid=tok1"
+    private static let instance = "+sip.instance=\"<urn:uuid:00000000-0000-4000-8000-000000000001>\""
+
+    @Test(arguments: [
+        "<sip:bob@192.0.2.5;\(push)>",
+        "<sip:bob@192.0.2.5;\(push)>;+sip.pnsreg",
+        "<sip:bob@192.0.2.5;pn-provider>",
+        "<sip:bob@192.0.2.5;\(push)>;reg-id=1;\(instance)",
+        "<sip:bob@192.0.2.5;\(push)>, <sip:bob@192.0.2.6>",
+        "<sip:bob@192.0.2.5>",
+    ])
+    func `a REGISTER that comes again is answered as it was at first`(contact: String) throws {
+        let bench = RestartBench { $0.registrar.announcesPURR = true }
+        let flow = RestartBench.stream(1)
+        let register = { (branch: String) -> [String] in
+            let text = SIPText.register(
+                user: "bob", from: flow.remote, transport: .tcp, callID: "r", cseq: 1, branch: branch,
+                contact: contact, expires: 600, extra: ["Supported: outbound, path, gruu"])
+            _ = bench.told(bench.bench.receive(text, on: flow))
+            return bench.lastResponse.map(Self.rows) ?? []
+        }
+        let first = register("a")
+        #expect(first.first == "SIP/2.0 200 OK")
+        #expect(register("b") == first)
+        bench.crash()
+        #expect(register("c") == first)
+    }
+
+    /// What the answer says, but for what belongs to its transaction or to the time of day.
+    private static func rows(of response: SIPResponse) -> [String] {
+        let own = ["Via", "To", "Date"]
+        return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
+            .filter { row in !own.contains { row.hasPrefix("\($0):") } }
+            .map { $0.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu") }
+    }
+}
