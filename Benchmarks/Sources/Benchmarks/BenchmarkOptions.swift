@@ -3,7 +3,7 @@ import Foundation
 /// What was asked for on the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, tls, storm, overload, memory, allocations, instructions, push, days
+        case register, hold, slow, api, tls, idle, storm, overload, memory, allocations, instructions, push, days
     }
 
     package var names: [Name] = []
@@ -72,8 +72,10 @@ package struct BenchmarkOptions: Sendable {
                 names.append(name)
             }
         }
-        if limits != nil, names.contains(.allocations), names.contains(.instructions) {
-            throw BenchmarkError("--limits is for allocations or for instructions: each has a file of its own")
+        let limited: Set<Name> = [.allocations, .instructions, .idle]
+        if limits != nil, limited.intersection(names).count > 1 {
+            throw BenchmarkError(
+                "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
         // Pushes need somebody who takes them, counting needs valgrind, and days measure nothing.
         if names.isEmpty {
@@ -94,8 +96,8 @@ package struct BenchmarkOptions: Sendable {
           slow         pushes at 1000 calls a second, what the daemon adds to a relay that does nothing but send them, and
                        pushes beside an app whose provider takes 5 s to answer
           api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
-          tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections;
-                       memory per idle connection
+          tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections
+          idle         memory per idle connection, by TCP and by TLS
           storm        whether calls feel it when all phones connect together by TLS, beside the same at another daemon
           overload     what is still served when ten times the usual REGISTERs or calls come, and how soon all is as before
           memory       memory per binding and per held call
@@ -117,13 +119,13 @@ package struct BenchmarkOptions: Sendable {
           --low-rate N    hold: the same for a second look without haste (default 100)
           --bindings N    memory: contacts registered (default 300000)
           --connections N  api: connections, each with one report under way (default 64)
-          --phones N      tls, storm: connections that are open at once, and handshakes in a round (default 5000)
+          --phones N      tls, idle, storm: connections that are open at once, and handshakes in a round (default 5000)
           --url URL       push: an https server that answers POST with 200; the device token is put behind it
           --authority FILE  push: the authority of its certificate (default: the system's)
           --pushes N      push: pushes in a round (default 100000)
           --seeds A-B     days: the first and the last one (default 0-999)
           --story         days: a line for each message and push, to see what happened on a day
-          --limits FILE   allocations, instructions: fail when there are more than the file allows
+          --limits FILE   allocations, instructions, idle: fail when there are more than the file allows
           --daemon FILE   the program to measure (default: the daemon of this folder)
           --json          lines of JSON instead of a table
 

@@ -16,6 +16,7 @@ package enum BenchmarkRun {
             case .slow: try SlowProviderBenchmark.run(options, into: &report)
             case .api: try APIBenchmark.run(options, into: &report)
             case .tls: try TLSBenchmark.run(options, into: &report)
+            case .idle: try IdleBenchmark.run(options, into: &report)
             case .storm: try TLSBenchmark.storm(options, into: &report)
             case .overload: try OverloadBenchmark.run(options, into: &report)
             case .memory: try MemoryBenchmark.run(options, into: &report)

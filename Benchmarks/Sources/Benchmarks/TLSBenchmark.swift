@@ -1,5 +1,5 @@
-/// What connections cost: TLS handshakes, full and resumed, TCP connections, REGISTERs over many of them, memory of those that
-/// are idle, and whether calls feel it when all phones connect at once.
+/// What connections cost: TLS handshakes, full and resumed, TCP connections, REGISTERs over many of them, and whether calls
+/// feel it when all phones connect at once.
 enum TLSBenchmark {
     /// Connections on their way.
     private static let window = 64
@@ -10,29 +10,8 @@ enum TLSBenchmark {
     private static let rate = 200.0
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        try memory("TCP", isSecure: false, options, into: &report)
-        try memory("TLS", isSecure: true, options, into: &report)
         try opening(options, into: &report)
         try registering(options, into: &report)
-    }
-
-    // MARK: Memory
-
-    private static func memory(
-        _ name: String, isSecure: Bool, _ options: BenchmarkOptions, into report: inout Report
-    ) throws(BenchmarkError) {
-        let bench = try Workbench(options, servesStreams: true)
-        let load = try ConnectionLoad(at: bench.daemon, isSecure: isSecure)
-        defer { load.close() }
-        // What all of them share is there then.
-        _ = try load.open(window, window: window)
-        let empty = try bench.daemon.figures().residentBytes
-        _ = try load.open(options.phones, window: window, keeps: true)
-        let full = try bench.daemon.figures().residentBytes
-        report.add(
-            "tls", "idle \(name) connection, of \(options.phones)", "bytes",
-            Double(full - empty) / Double(options.phones))
-        try bench.close()
     }
 
     // MARK: Opening and registering

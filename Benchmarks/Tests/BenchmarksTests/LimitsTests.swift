@@ -37,7 +37,8 @@ struct LimitsTests {
 
     @Test(arguments: [
         ["holds"], ["--calls"], ["--calls", "0"], ["--calls", "many"], ["--limits"],
-        ["allocations", "instructions", "--limits", "x"], ["--seeds", "9-7"], ["--seeds", "7"],
+        ["allocations", "instructions", "--limits", "x"], ["idle", "instructions", "--limits", "x"],
+        ["--seeds", "9-7"], ["--seeds", "7"],
         ["--seeds", "1-18446744073709551615"],
     ])
     func `what is not understood is an error`(words: [String]) {
