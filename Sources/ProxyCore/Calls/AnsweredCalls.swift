@@ -39,7 +39,10 @@ struct AnsweredCalls {
 
     /// A phone has answered, or says again what it has answered before.
     ///
-    /// - Parameter dialog: see ``dialog(_:_:_:)``.
+    /// - Parameters:
+    ///   - call: one that is not written is not kept either.
+    ///   - dialog: see ``dialog(_:_:_:)``.
+    ///   - now: the monotonic clock.
     mutating func note(_ call: Call, in dialog: Int, now: Instant) {
         switch call.journalling {
         case .off: return
