@@ -158,7 +158,7 @@ let package = Package(
         // What the tests of everything that lives on an event loop share.
         .target(
             name: "LoopTesting",
-            dependencies: ["HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Addressing"],
+            dependencies: ["HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Crypto", "Addressing"],
             path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",

@@ -1,4 +1,5 @@
 package import Addressing
+package import Crypto
 package import Reactor
 import Testing
 
@@ -10,6 +11,8 @@ package actor Places {
     private var listeners: [StreamListener] = []
     private var connections: [StreamConnection] = []
     private var phones: [String: StreamConnection] = [:]
+    /// Those of them that are browsers.
+    private var browsers: [String: WebSocketFrames] = [:]
     package nonisolated let messages = Mailbox<(place: String, text: String)>()
     package nonisolated let closed = Mailbox<String>()
 
@@ -41,22 +44,40 @@ package actor Places {
         try? stream.start(handlers(name))
     }
 
-    package func connect(_ name: String, to target: Endpoint) throws {
-        phones[name] = try StreamConnection.connect(to: target, on: loop, handlers: handlers(name))
+    /// - Parameters:
+    ///   - name: of the phone.
+    ///   - target: where the daemon listens; its certificate must be for that address.
+    ///   - tls: what the phone believes, if it speaks TLS.
+    ///   - isBrowser: whether it speaks WebSocket. The head of the answer is what comes first, and nothing may be sent before.
+    /// - Throws: when there is no socket for it.
+    package func connect(
+        _ name: String, to target: Endpoint, tls: TLSContext? = nil, isBrowser: Bool = false
+    ) throws {
+        if isBrowser { browsers[name] = WebSocketFrames() }
+        let phone = try StreamConnection.connect(
+            to: target, on: loop, tls: try tls?.makeClientSession(host: "\(target.address)"), handlers: handlers(name))
+        if isBrowser { phone.send(WebSocketFrames.handshake(host: "\(target)")) }
+        phones[name] = phone
     }
 
     private func handlers(_ name: String) -> StreamConnection.Handlers {
         let (messages, closed) = (messages, closed)
         return StreamConnection.Handlers(
             connected: { _ in },
-            received: { _, bytes in
-                messages.put((name, Self.text(bytes)))
+            received: { [weak self] _, bytes in
+                if let whole = self?.assumeIsolated({ $0.browsers[name]?.messages(in: bytes.indices.map { bytes[$0] }) }
+                ) {
+                    for message in whole { messages.put((name, String(decoding: message, as: UTF8.self))) }
+                } else {
+                    messages.put((name, Self.text(bytes)))
+                }
                 return bytes.count
             }, closed: { _, _ in closed.put(name) })
     }
 
     package func send(_ bytes: [UInt8], from name: String, to target: Endpoint) {
-        if let phone = phones[name] { phone.send(bytes) } else { sockets[name]?.queue(bytes, to: target) }
+        guard let phone = phones[name] else { return sockets[name]?.queue(bytes, to: target) ?? () }
+        phone.send(browsers[name] == nil ? bytes : WebSocketFrames.frame(bytes))
     }
 
     /// In one turn of the loop.
@@ -100,6 +121,7 @@ package actor Places {
         listeners = []
         connections = []
         phones = [:]
+        browsers = [:]
     }
 
     private static func text(_ bytes: Span<UInt8>) -> String {

@@ -1,4 +1,4 @@
-import Addressing
+package import Addressing
 package import Crypto
 import JSON
 package import PushSandbox
@@ -25,7 +25,8 @@ package actor Providers {
 
     /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
     package func listen(
-        _ certificate: SelfSignedCertificate, plans: [String: String] = [:], apps: SelfSignedCertificate? = nil
+        _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
+        apps: SelfSignedCertificate? = nil
     ) throws -> String {
         let key = try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
         let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
@@ -40,7 +41,7 @@ package actor Providers {
         let context = try TLSContext.server(
             certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"],
             clientAuthority: apps.map { .bytes($0.certificate) })
-        let endpoint = try server.listen(tls: Endpoint(.loopbackV4, 0), context)
+        let endpoint = try server.listen(tls: Endpoint(address, 0), context)
         self.semantics = semantics
         self.server = server
         url = "https://\(endpoint)"
