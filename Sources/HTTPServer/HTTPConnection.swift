@@ -56,11 +56,18 @@ final class HTTPConnection: @unchecked Sendable {
         noteIdleness()
         try stream.start(
             StreamConnection.Handlers(
-                connected: { _ in },
+                connected: { [weak self] _ in self?.connected() },
                 received: { [weak self] _, bytes in
                     self?.received(bytes)
                     return bytes.count
                 }, closed: { [weak self] _, _ in self?.end() }))
+    }
+
+    /// The client may have chosen another protocol in its handshake.
+    private func connected() {
+        guard let take = listener?.taker(of: stream) else { return }
+        end()
+        take(stream)
     }
 
     /// Closes the connection without an answer.
@@ -128,7 +135,7 @@ final class HTTPConnection: @unchecked Sendable {
                 listener?.received(
                     HTTPRequest(
                         method: head.method, target: head.target, fields: head.fields, body: body,
-                        remote: stream.remote), on: self)
+                        remote: stream.remote, connection: stream.id), on: self)
             case .fault(let fault): refuse(fault)
             }
         }
@@ -149,9 +156,9 @@ final class HTTPConnection: @unchecked Sendable {
     func answer(_ response: HTTPResponse, at date: UnixTime) {
         guard case .answering(let head) = phase else { return }
         listener?.answered(response.status)
-        stream.send(
-            response.bytes(at: date, staysOpen: head.staysOpen, withoutBody: head.method == "HEAD"))
-        guard head.staysOpen else {
+        let staysOpen = head.staysOpen && !response.endsConnection
+        stream.send(response.bytes(at: date, staysOpen: staysOpen, withoutBody: head.method == "HEAD"))
+        guard staysOpen else {
             stream.close(flushing: true)
             return end()
         }

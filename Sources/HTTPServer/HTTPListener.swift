@@ -51,6 +51,8 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
+    /// Who serves other protocols.
+    private var takers: [String: (StreamConnection) -> Void] = [:]
     /// The connections that wait for a request, in the order in which they began to.
     private var idle = AgeList<UInt64>()
     /// The connections whose requests are not answered, by the numbers of the requests.
@@ -97,6 +99,16 @@ package final class HTTPListener: @unchecked Sendable {
     package func replaceTLS(_ tls: TLSContext) {
         loop.checkThread()
         for socket in sockets where socket.tls != nil { socket.tls = tls }
+    }
+
+    /// Gives connections away whose clients choose this protocol by ALPN, such as `h2`, as soon as they are open. They do
+    /// not count here any more.
+    package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
+        takers[applicationProtocol] = taker
+    }
+
+    func taker(of stream: StreamConnection) -> ((StreamConnection) -> Void)? {
+        stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
     /// Ends all connections, with requests that wait, and stops listening.
@@ -187,6 +199,8 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.answer(response, at: date)
     }
 
+    func hangUp(_ number: UInt64) { waiting.removeValue(forKey: number)?.close() }
+
     func upgrade(
         _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -194,6 +208,9 @@ package final class HTTPListener: @unchecked Sendable {
     }
 
     var date: UnixTime { loop.moment.date }
+
+    /// Connections that are open, or on their way to be.
+    package var connectionCount: Int { connections.count }
 
     /// Requests that were received and not yet answered.
     package var waitingCount: Int { waiting.count }

@@ -26,6 +26,11 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
+    /// Ends the connection without an answer.
+    package func hangUp() {
+        use { $0.hangUp($1) }
+    }
+
     /// Takes the connection over for another protocol (RFC 9110 section 7.8): the client is told so by 101 with these
     /// fields, and `take` gets what it has sent since.
     package func upgrade(
@@ -51,6 +56,8 @@ package final class HTTPReply: Sendable {
         init(_ listener: HTTPListener) { self.listener = listener }
 
         func answer(_ number: UInt64, with response: HTTPResponse) { listener?.answer(number, with: response) }
+
+        func hangUp(_ number: UInt64) { listener?.hangUp(number) }
 
         func upgrade(
             _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void

@@ -26,16 +26,19 @@ package struct HTTPRequest: Sendable {
     package let body: [UInt8]
     /// `0.0.0.0:0` when it came over a Unix-domain socket.
     package let remote: Endpoint
+    /// The number of the connection that it came on, which no other has.
+    package let connection: UInt64
 
     package init(
         method: String, target: String, fields: [HTTPField] = [], body: [UInt8] = [],
-        remote: Endpoint = Endpoint(.anyV4, 0)
+        remote: Endpoint = Endpoint(.anyV4, 0), connection: UInt64 = 0
     ) {
         self.method = method
         self.target = target
         self.fields = fields
         self.body = body
         self.remote = remote
+        self.connection = connection
         let parts = RequestTarget(target)
         path = parts.path
         query = parts.query

@@ -3,6 +3,8 @@ package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
+    /// Whether the connection ends with it, though the client would go on.
+    package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {
         self.status = status

@@ -2,9 +2,9 @@ import HTTP2
 import Reactor
 
 /// The HTTP/2 of one connection. Lives on its connection's loop.
-final class HTTP2Session: SandboxSession {
+final class HTTP2Session {
     private let server: HTTP2Server
-    private let connection: StreamConnection
+    let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
     /// The limit that follows the first accepted push; `nil` once it is in force.
     private var laterLimit: Int?
@@ -33,6 +33,9 @@ final class HTTP2Session: SandboxSession {
         flush()
     }
 
+    /// Takes bytes of the connection.
+    ///
+    /// - Returns: whether the connection may go on. Otherwise it is closed after what waits was sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -44,6 +47,7 @@ final class HTTP2Session: SandboxSession {
         return goesOn && (isLeaving || server.isWanted)
     }
 
+    /// Answers on the stream that the request came on. Nothing happens if the stream is gone.
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard server.isOpen(number) else { return }
         if let limit = laterLimit, (200..<300).contains(answer.status) {
@@ -55,6 +59,8 @@ final class HTTP2Session: SandboxSession {
         if !isTaking { flush() }
     }
 
+    /// Tells the peer that no more requests are taken and, with a number, that the request on this stream was not
+    /// looked at.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
@@ -77,5 +83,6 @@ extension SandboxRequest {
             body: request.body, version: "h2", connection: connection)
         isBodyCut = request.isBodyCut
         mayControl = false
+        isSecure = true
     }
 }

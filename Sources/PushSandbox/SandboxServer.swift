@@ -1,5 +1,6 @@
 package import Addressing
 package import Crypto
+import HTTPServer
 package import Reactor
 import Timekeeping
 
@@ -23,27 +24,20 @@ package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    private var listeners: [StreamListener] = []
-
-    /// How many connections are open.
-    package var connectionCount: Int { listeners.reduce(0) { $0 + $1.connectionCount } }
-    private var peers: [UInt64: Peer] = [:]
+    /// They serve HTTP/1.1.
+    private var listeners: [HTTPListener] = []
+    /// What clients have chosen who offer HTTP/2, by connection.
+    private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
 
-    private struct Peer {
-        let connection: StreamConnection
-        let isPlain: Bool
-        /// `nil` until TLS is established.
-        var session: (any SandboxSession)?
-    }
+    /// How many connections are open.
+    package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
-    private static let connectionLimit = 1000
+    private static let sessionLimit = 1000
     /// How long a connection may be idle. Connections to providers stay open for long.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
-    /// How much may wait to be sent. The list of all pushes may be long.
-    private static let outputLimit = 256 << 20
 
     package init(loop: EventLoop, semantics: ProviderSemantics, streams: StreamLimits = StreamLimits()) {
         self.loop = loop
@@ -52,7 +46,8 @@ package final class SandboxServer {
     }
 
     deinit {
-        for peer in peers.values { peer.connection.close() }
+        for listener in listeners { listener.close() }
+        for session in sessions.values { session.connection.close() }
     }
 
     /// - Returns: where it listens, with the port the kernel chose for port 0.
@@ -63,77 +58,65 @@ package final class SandboxServer {
     package func listen(plain endpoint: Endpoint) throws(SystemError) -> Endpoint { try listen(endpoint, nil) }
 
     private func listen(_ endpoint: Endpoint, _ context: TLSContext?) throws(SystemError) -> Endpoint {
-        let isPlain = context == nil
-        var limits = StreamConnection.Limits()
-        limits.output = Self.outputLimit
-        let made = try StreamListener(
-            boundTo: endpoint, on: loop, tls: context, limit: Self.connectionLimit, connectionLimits: limits
-        ) { [weak self] connection in self?.accepted(connection, isPlain: isPlain) }
-        listeners.append(made)
-        return made.local
-    }
-
-    // MARK: Connections
-
-    private func accepted(_ connection: StreamConnection, isPlain: Bool) {
-        let handlers = StreamConnection.Handlers(
-            connected: { [weak self] connection in self?.connected(connection) },
-            received: { [weak self] connection, bytes in
-                if let session = self?.peers[connection.id]?.session, !session.take(bytes) {
-                    self?.drop(connection, flushing: true)
-                }
-                return bytes.count
-            }, closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
-        peers[connection.id] = Peer(connection: connection, isPlain: isPlain)
-        do {
-            try connection.start(handlers)
-        } catch {
-            peers[connection.id] = nil
+        let isSecure = context != nil
+        var limits = HTTPListener.Limits()
+        limits.head = SandboxRequest.headLimit
+        limits.body = SandboxRequest.bodyLimit
+        limits.idleTimeout = Self.idleTimeout
+        let listener = try HTTPListener(on: loop, limits: limits) { [weak self] request, reply in
+            self?.received(SandboxRequest(request, isSecure: isSecure)) { reply.give($0) }
         }
+        listener.give("h2") { [weak self] stream in self?.serve(stream) }
+        let bound = try listener.listen(on: endpoint, tls: context)
+        listeners.append(listener)
+        return bound
     }
 
-    private func connected(_ connection: StreamConnection) {
-        guard let isPlain = peers[connection.id]?.isPlain else { return }
-        connection.setIdleTimeout(Self.idleTimeout)
+    // MARK: HTTP/2
+
+    private func serve(_ connection: StreamConnection) {
         let id = connection.id
-        let received = { [weak self] (request: SandboxRequest, stream: Int32) -> Void in
-            self?.received(request, from: id, on: stream)
-        }
-        if connection.tls?.applicationProtocol == "h2" {
-            guard let session = HTTP2Session(connection, streams: streams, received: received) else {
-                return drop(connection)
-            }
-            peers[id]?.session = session
-        } else {
-            peers[id]?.session = HTTP1Session(connection, mayControl: isPlain, received: received)
-        }
+        guard sessions.count < Self.sessionLimit,
+            let session = HTTP2Session(
+                connection, streams: streams,
+                received: { [weak self] request, stream in
+                    self?.received(request) { self?.give($0, to: id, on: stream) }
+                })
+        else { return connection.close() }
+        sessions[id] = session
+        connection.setIdleTimeout(Self.idleTimeout)
+        connection.handOver(
+            to: StreamConnection.Handlers(
+                connected: { _ in },
+                received: { [weak self] connection, bytes in
+                    if let session = self?.sessions[connection.id], !session.take(bytes) {
+                        self?.drop(session, flushing: true)
+                    }
+                    return bytes.count
+                }, closed: { [weak self] connection, _ in self?.sessions[connection.id] = nil }), unread: [])
     }
 
-    private func drop(_ connection: StreamConnection, flushing: Bool = false) {
-        peers[connection.id] = nil
-        connection.close(flushing: flushing)
-    }
-
-    // MARK: Requests
-
-    private func received(_ request: SandboxRequest, from id: UInt64, on stream: Int32) {
-        var request = request
-        request.isSecure = peers[id]?.isPlain == false
-        let answer = semantics.answer(request)
-        after(answer.delay) { [weak self] in self?.give(answer, to: id, on: stream) }
+    private func drop(_ session: HTTP2Session, flushing: Bool = false) {
+        sessions[session.connection.id] = nil
+        session.connection.close(flushing: flushing)
     }
 
     private func give(_ answer: SandboxAnswer, to id: UInt64, on stream: Int32) {
-        guard let peer = peers[id], let session = peer.session else { return }
+        guard let session = sessions[id] else { return }
         switch answer.fault {
-        case .reset: drop(peer.connection)
+        case .reset: drop(session)
         case .goaway:
             if answer.status != 0 { session.answer(answer, on: stream) }
             session.goAway(refusing: answer.status == 0 ? stream : nil)
         case nil: session.answer(answer, on: stream)
         }
-        // A session of HTTP/1.1 closes its connection itself, and nobody is told.
-        if !peer.connection.isOpen { peers[id] = nil }
+    }
+
+    // MARK: Requests
+
+    private func received(_ request: SandboxRequest, _ give: @escaping (SandboxAnswer) -> Void) {
+        let answer = semantics.answer(request)
+        after(answer.delay) { give(answer) }
     }
 
     private func after(_ delay: Duration, _ job: @escaping () -> Void) {
@@ -148,5 +131,26 @@ package final class SandboxServer {
         } catch {
             job()
         }
+    }
+}
+
+extension HTTPReply {
+    /// Who says goodbye without an answer says nothing in HTTP/1.1.
+    fileprivate func give(_ answer: SandboxAnswer) {
+        guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
+        let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }
+        var response = HTTPResponse(status: answer.status, fields: fields, body: answer.body)
+        response.endsConnection = answer.fault != nil
+        send(response)
+    }
+}
+
+extension SandboxRequest {
+    fileprivate init(_ request: HTTPRequest, isSecure: Bool) {
+        self.init(
+            method: request.method, target: request.target, fields: request.fields.map { ($0.name, $0.value) },
+            body: request.body, version: "http/1.1", connection: request.connection)
+        self.isSecure = isSecure
+        mayControl = !isSecure
     }
 }

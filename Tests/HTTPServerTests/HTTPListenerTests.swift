@@ -366,6 +366,66 @@ struct HTTPListenerTests {
         }
     }
 
+    @Test func `an answer may end the connection, and so may its handler without one`() async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let (listener, endpoint) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop) { request, reply in
+                    guard request.path == ["answer"] else { return reply.hangUp() }
+                    var response = HTTPResponse(status: 200, text: "the last")
+                    response.endsConnection = true
+                    reply.send(response)
+                }
+                return (listener, try listener.listen(on: Endpoint(.loopbackV4, 0)))
+            }
+            let one = "GET /answer HTTP/1.1\r\nHost: a\r\n\r\n"
+            let answer = try await TCPClient.answer(to: one + one, from: endpoint)
+            #expect(answer.components(separatedBy: "HTTP/1.1 200").count == 2)
+            #expect(answer.contains("\r\nConnection: close\r\n") && answer.hasSuffix("the last\n"))
+            #expect(try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint).isEmpty)
+            #expect(await bench.run { _ in listener.connectionCount } == 0)
+            await bench.run { _ in listener.close() }
+        }
+    }
+
+    @Test(arguments: ["other", "http/1.1"])
+    func `a client that chooses another protocol is given away, one that does not is served`(
+        chosen: String
+    ) async throws {
+        let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let told = Mailbox<String>()
+            let (listener, client) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop) { $1.send(HTTPResponse(status: 200, text: "served")) }
+                let given = Given()
+                listener.give("other") { stream in given.take(stream) }
+                let server = try TLSContext.server(
+                    certificate: .bytes(identity.certificate), key: .bytes(identity.key),
+                    protocols: ["other", "http/1.1"])
+                let endpoint = try listener.listen(on: Endpoint(.loopbackV4, 0), tls: server)
+                let context = try TLSContext.client(protocols: [chosen], verifiesPeer: false)
+                let client = try StreamConnection.connect(
+                    to: endpoint, on: bench.loop, tls: try context.makeClientSession(host: "127.0.0.1"),
+                    handlers: .init(
+                        connected: { $0.send(Array("GET / HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) },
+                        received: { _, bytes in
+                            told.put(
+                                unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) })
+                            return bytes.count
+                        }, closed: { _, _ in }))
+                return (listener, client)
+            }
+            let answer = try await told.next()
+            #expect(answer.hasPrefix(chosen == "other" ? "given: GET" : "HTTP/1.1 200"))
+            #expect(await bench.run { _ in listener.connectionCount } == (chosen == "other" ? 0 : 1))
+            await bench.run { _ in
+                client.close()
+                listener.close()
+            }
+        }
+    }
+
     @Test func `a control socket serves its user and leaves no file`() async throws {
         try await withLoop { loop in
             let folder = try TemporaryFolder()
@@ -386,6 +446,22 @@ struct HTTPListenerTests {
             let error = #expect(throws: HTTPClientError.self) { try HTTPSession.wait(for: request) }
             #expect(error?.code == .connect)
         }
+    }
+}
+
+/// Whoever takes connections that are given away; it says what it has heard.
+private final class Given {
+    private var stream: StreamConnection?
+
+    func take(_ stream: StreamConnection) {
+        self.stream = stream
+        stream.handOver(
+            to: .init(
+                connected: { _ in },
+                received: { stream, bytes in
+                    stream.send(Array("given: ".utf8) + bytes.indices.map { bytes[$0] })
+                    return bytes.count
+                }, closed: { _, _ in self.stream = nil }), unread: [])
     }
 }
 
