@@ -33,7 +33,7 @@ enum InstructionBenchmark {
             throw BenchmarkError("\(folder.path) cannot be made: \(error)")
         }
         let tool = try Callgrind(daemon: options.daemon, in: folder)
-        let bench = try Workbench(options, calls: 2 * calls, wakesPhones: false, servesAPI: true, under: tool)
+        let bench = try Workbench(options, calls: 2 * calls, servesAPI: true, under: tool)
         let process = bench.daemon.processID
         var counts: [(name: String, count: Double)] = []
 
