@@ -212,6 +212,76 @@ import Timekeeping
         #expect(bench.pushes.count == 1)
     }
 
+    /// A call of the PBX over TLS, which rings over UDP; after the crash the PBX is looked up.
+    private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
+        let bench = RestartBench(hasTLS: true)
+        bench.register()
+        let text = String(decoding: bench.bench.inviteText(), as: UTF8.self)
+        let secure = text.replacing("SIP/2.0/UDP 10.0.0.2:5060", with: "SIP/2.0/TLS pbx.example.org:5071")
+        let flow = tls(5, port: 47_000)
+        _ = bench.bench.engine.namesProved(["pbx.example.org"], on: flow)
+        bench.told(bench.bench.receive(Array(secure.utf8), on: flow))
+        bench.accepted()
+        bench.register(cseq: 2)
+        let invite = try #require(bench.lastINVITE)
+        bench.crash()
+        let tickets = bench.sent.compactMap { action -> ResolutionTicket? in
+            if case .resolve(let hop, let ticket) = action, hop.host == "pbx.example.org" && hop.port == 5071 {
+                return ticket
+            }
+            return nil
+        }
+        return (bench, invite, try #require(tickets.first))
+    }
+
+    private static func tls(_ connection: UInt64, port: UInt16) -> Flow {
+        Flow(
+            transport: .tls, listener: 2, connection: connection,
+            remote: Endpoint(EngineBench.pbx.address, port))
+    }
+
+    private static func found(_ place: Endpoint, _ bench: RestartBench, _ ticket: ResolutionTicket) -> [String] {
+        let hop = ResolvedHop(transport: .tls, endpoint: place, server: ServerNumber(7))
+        bench.bench.engine.resolved(ticket, to: [hop], now: bench.bench.now)
+        return bench.told(bench.bench.take())
+    }
+
+    /// Where the final response went.
+    private static func final(_ invite: SIPRequest, _ bench: RestartBench) -> Flow? {
+        bench.answer(invite, 486)
+        for case .send(let bytes, let flow) in bench.sent
+        where String(decoding: bytes.prefix(11), as: UTF8.self) == "SIP/2.0 486" {
+            return flow
+        }
+        return nil
+    }
+
+    @Test func `a PBX that called over TLS is called back where its Via says, and has to be who it says`() throws {
+        let (bench, invite, ticket) = try Self.calledOverTLS()
+        #expect(Self.found(Endpoint(EngineBench.pbx.address, 5071), bench, ticket) == [])
+        let flow = try #require(Self.final(invite, bench))
+        #expect(flow.transport == .tls && flow.connection == 0 && flow.server == ServerNumber(7))
+        #expect(flow.remote == Endpoint(EngineBench.pbx.address, 5071))
+    }
+
+    @Test func `who has come back before he was found keeps his connection, and one who comes later gets it`() throws {
+        for isEarly in [true, false] {
+            let (bench, invite, ticket) = try Self.calledOverTLS()
+            let back = Self.tls(9, port: 48_000)
+            let options = bench.bench.inviteText(branch: "o").replacing("INVITE", with: "OPTIONS")
+            if !isEarly { _ = Self.found(Endpoint(EngineBench.pbx.address, 5071), bench, ticket) }
+            bench.told(bench.bench.receive(options, on: back))
+            if isEarly { _ = Self.found(Endpoint(EngineBench.pbx.address, 5071), bench, ticket) }
+            #expect(Self.final(invite, bench) == back)
+        }
+    }
+
+    @Test func `nobody else's place is called in a PBX's stead`() throws {
+        let (bench, invite, ticket) = try Self.calledOverTLS()
+        #expect(Self.found(Endpoint(IPAddress(v4: 0x0a00_0009), 5071), bench, ticket) == [])
+        #expect(Self.final(invite, bench)?.isClosed == true)
+    }
+
     @Test func `a phone whose connection ended rings by its new one`() throws {
         let (bench, first, second) = Self.ringingByStream()
         #expect(first?.via.branch != second?.via.branch)

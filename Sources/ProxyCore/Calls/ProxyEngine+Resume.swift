@@ -30,7 +30,10 @@ extension ProxyEngine {
         call.fork = Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: !stored.final.isEmpty)
         call.journalling = .open
         for index in call.fork.branches.indices { call.fork.journalled(index) }
-        if incoming.flow.isClosed { awayCallers.add(call, of: phone(of: incoming)) }
+        if incoming.flow.isClosed {
+            awayCallers.add(call, of: phone(of: incoming))
+            lookUpCaller(of: call, incoming)
+        }
         counters.count(.callResumed)
         resume(call, stored, incoming, now: now)
         return true
@@ -319,6 +322,30 @@ extension ProxyEngine {
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
         for call in awayCallers.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
+    }
+
+    /// A trusted peer that has called over TLS takes connections where its Via says (RFC 3261 section 18.2.2, RFC 3263 section
+    /// 5), with a certificate for the name that stands there.
+    private func lookUpCaller(of call: Call, _ incoming: IncomingRequest) {
+        guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
+        let (via, ticket) = (incoming.request.via, newResolutionTicket())
+        awayCallers.lookUp(call, ticket)
+        act(.resolve(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), ticket))
+    }
+
+    /// Responses to a caller who has not come back open a connection there.
+    func callerFound(_ call: Call, at hops: [ResolvedHop]) {
+        let origin = call.source.remote.address
+        guard let server = call.server,
+            let hop = hops.first(where: { hop in
+                hop.transport == .tls && (hop.endpoint.address == origin || isTrusted(hop.endpoint))
+                    && !identity.isOurs(.tls, hop.endpoint)
+            }),
+            let listener = identity.listener(for: .tls, to: hop.endpoint.address, preferring: call.source.listener)
+        else { return }
+        let flow = Flow(
+            transport: .tls, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server)
+        withTransactions { $0.move(server, to: flow, into: &$1) }
     }
 
     /// A phone has registered: so do those of the calls that it has made.

@@ -71,7 +71,10 @@ extension ProxyEngine {
 
     /// The addresses of a name, best first; empty when it has none or could not be looked up.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
-        guard let pending = resolutions.removeValue(forKey: ticket) else { return }
+        guard let pending = resolutions.removeValue(forKey: ticket) else {
+            if let call = awayCallers.takeLookup(ticket) { callerFound(call, at: hops) }
+            return settle(now: now)
+        }
         if pending.hop == settings.upstream { noteUpstream(hops) }
         guard pending.call.fork.branches[pending.branch].state == .resolving(ticket),
             let incoming = revive(pending.call)

@@ -297,8 +297,8 @@ def trusted(t):
     check(t.suite.provider.wait(token), "control: no push for the trusted ones")
 
 
-def secure_pbx(t, daemon, pair):
-    """An upstream that speaks TLS."""
+def secure_pbx(t, host, port, pair):
+    """A PBX that takes connections over TLS."""
     class SecureListener(Listener):
         def accept(self):
             import threading
@@ -319,7 +319,7 @@ def secure_pbx(t, daemon, pair):
                     self.changed.notify_all()
                 threading.Thread(target=stream.read, daemon=True).start()
 
-    return t.own(SecureListener("127.2.0.9", daemon.pbx_port))
+    return t.own(SecureListener(host, port))
 
 
 @probe("T24.5", "upstream-by-name", alone=True)
@@ -329,9 +329,8 @@ def upstream(t):
         port = t.suite.free_port()
         daemon = t.daemon = t.own(EdgeDaemon(
             "up-" + fresh("d"), t.suite, {"upstream": f"sip:127.2.0.9:{port};transport=tls"}))
-        daemon.pbx_port = port
         daemon.start()
-        pbx = secure_pbx(t, daemon, daemon.authority.issue("upstream", alternatives))
+        pbx = secure_pbx(t, "127.2.0.9", port, daemon.authority.issue("upstream", alternatives))
         phone = secure(t)
         name, password = t.registered(phone)
         request = phone.make("INVITE", "sip:900@example.net", name)

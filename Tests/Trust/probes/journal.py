@@ -9,6 +9,7 @@ from daemon import Daemon
 from sip import Dialog, Listener, credentials, fresh
 from suite import check, probe
 from .dialog import works
+from .edge import EdgeDaemon, secure, secure_pbx
 from .store import own_daemon
 from .wake import call, pushed, sleeper, talking
 
@@ -272,6 +273,33 @@ def streams(t):
     answer = at.response(request.call_id, "INVITE")
     check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
     return "PBXs over TCP get the final response by a connection of theirs or of ours"
+
+
+@probe("T28.3", "caller-over-tls-and-kill", alone=True)
+def called_back(t):
+    """A PBX that called over TLS and makes no new connection is called back, if it can show that it is who its Via says."""
+    for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
+        daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
+        daemon.start()
+        phone, name, password, token = sleeper(t)
+        host = t.address(True)
+        at = secure_pbx(t, host, 0, daemon.authority.issue("pbx", name_of.format(host)))
+        caller = secure(t, host=host)
+        request = caller.make("INVITE", f"sip:{name}@example.net", contact=None)
+        request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
+        caller.send(request)
+        woken(t, token)
+        restarted(daemon)
+        back(phone, name, password, token)
+        invite = phone.request("INVITE", request.call_id)
+        check(invite, "the phone that registers gets no INVITE")
+        phone.respond(invite, 603, tag="p")
+        answer = at.response(request.call_id, "INVITE", 3)
+        if hears:
+            check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
+        else:
+            check(answer is None, f"a PBX with {whose} certificate hears {answer}")
+    return "a PBX over TLS is called back under the name of its Via, and nobody in its place"
 
 
 @probe("T28.3", "phone-moves-over-kill")
