@@ -6,7 +6,11 @@ extension RouteDescription {
     // MARK: Users
 
     static let users = RouteDescription("listUsers", "Users for digest authentication, by domain and name").page(.text)
-        .answer(200, "A page of users", UserPage.self).notRead()
+        .answer(200, "A page of users; or all that follow, a line of JSON for each", UserPage.self)
+        .answer(
+            200, "A page of users; or all that follow, a line of JSON for each", .text, type: "application/x-ndjson"
+        )
+        .notRead()
 
     static let putUser = RouteDescription(
         "putUser", "Add a user, or change the password",

@@ -1,6 +1,7 @@
 import Bytes
 import HTTPServer
 import HTTPServices
+import JSON
 import Persistence
 import ProxyCore
 import ProxyRuntime
@@ -25,17 +26,41 @@ extension ControlRoutes {
     }
 
     private func users(_ call: ServiceCall) throws(ServiceProblem) {
-        let limit = try call.pageLimit()
+        let wantsLines = (call.request.field("accept") ?? "").lowercased().contains(Self.linesType)
+        let limit = wantsLines ? Self.pageLimits.upperBound : try call.pageLimit()
         var last: (name: ByteString, realm: ByteString) = (.empty, .empty)
         if let after = call.request.query("after") {
             guard let user = Self.user(after) else { throw ServiceProblem(400, "after is no user@domain") }
             last = user
         }
+        if wantsLines { return streamUsers(call, after: last, limit) }
         call.askStore { [store, last] in
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit + 1)
             let next = names.count > limit ? names[limit - 1] : nil
             if names.count > limit { names.removeLast() }
             call.answer(UserPage(users: names.map { UserReport(name: $0) }, next: next))
+        }
+    }
+
+    private static let linesType = "application/x-ndjson"
+
+    private static func lines(_ names: [String]) -> [UInt8] {
+        names.flatMap { JSONValue.members([("name", .string($0))]).bytes + [UInt8(ascii: "\n")] }
+    }
+
+    /// Gives all of them, a line each, as fast as the client takes them: a page is read when the one before has left.
+    private func streamUsers(_ call: ServiceCall, after last: (name: ByteString, realm: ByteString), _ limit: Int) {
+        call.askStore { [store] in
+            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
+            let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
+            while names.count == limit, let last = names.last.flatMap(Self.user) {
+                // What cannot be read ends the connection, so that nobody takes a part for the whole.
+                guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
+                    await body.send(Self.lines(more))
+                else { return }
+                names = more
+            }
+            body.end()
         }
     }
 

@@ -22,14 +22,18 @@ final class HTTPConnection: @unchecked Sendable {
     private var pending: [UInt8] = []
     /// Its place among the connections that wait for a request; `nil` while there is something to do.
     private var idlePlace: AgeList<UInt64>.Place?
+    /// Asks for the next piece of a body, or says that nobody takes it any more; there while enough of it waits to be sent.
+    private var takesMore: ((Bool) -> Void)?
     /// Whether ``serve(_:from:)`` is handing out requests. It then goes on by itself after an answer.
     private var isServing = false
 
     private enum Phase {
         /// Next: `answering`, `lingering`, `ended`.
         case reading
-        /// A request waits for its answer. Next: `reading`, `ended`.
+        /// A request waits for its answer. Next: `reading`, `streaming`, `ended`.
         case answering(HTTPRequestHead)
+        /// The body of an answer is sent in pieces. Next: `reading`, `ended`.
+        case streaming(takesChunks: Bool, staysOpen: Bool)
         /// The last answer is sent, and what the peer still sends is dropped: closing with unread bytes would make the
         /// kernel take the answer back. Next: `ended`.
         case lingering
@@ -40,6 +44,8 @@ final class HTTPConnection: @unchecked Sendable {
 
     /// How many bytes of requests that are sent ahead of their answers are kept; beyond it the peer is held up by TCP.
     private static let pendingLimit = 32 << 10
+    /// With more than that waiting to be sent of a body that comes in pieces, no further one is asked for.
+    private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
         self.stream = stream
@@ -60,7 +66,7 @@ final class HTTPConnection: @unchecked Sendable {
                 received: { [weak self] _, bytes in
                     self?.received(bytes)
                     return bytes.count
-                }, closed: { [weak self] _, _ in self?.end() }))
+                }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
     /// The client may have chosen another protocol in its handshake.
@@ -79,6 +85,7 @@ final class HTTPConnection: @unchecked Sendable {
     private func end() {
         phase = .ended
         timer = nil
+        askForMore(false)
         noteIdleness()
         listener?.ended(self)
     }
@@ -90,7 +97,7 @@ final class HTTPConnection: @unchecked Sendable {
             switch phase {
             case .reading: reader.part != .body
             case .lingering: true
-            case .answering, .upgrading, .ended: false
+            case .answering, .streaming, .upgrading, .ended: false
             }
         if isIdle, idlePlace == nil { idlePlace = listener?.becameIdle(self) }
         if !isIdle, let place = idlePlace.take() { listener?.isBusy(place) }
@@ -101,7 +108,7 @@ final class HTTPConnection: @unchecked Sendable {
     private func received(_ bytes: Span<UInt8>) {
         switch phase {
         case .lingering, .ended: return
-        case .answering, .upgrading: keep(bytes, from: 0)
+        case .answering, .streaming, .upgrading: keep(bytes, from: 0)
         case .reading:
             guard !isServing else { return keep(bytes, from: 0) }
             var position = 0
@@ -158,6 +165,10 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.answered(response.status)
         let staysOpen = head.staysOpen && !response.endsConnection
         stream.send(response.bytes(at: date, staysOpen: staysOpen, withoutBody: head.method == "HEAD"))
+        answered(staysOpen: staysOpen)
+    }
+
+    private func answered(staysOpen: Bool) {
         guard staysOpen else {
             stream.close(flushing: true)
             return end()
@@ -168,6 +179,42 @@ final class HTTPConnection: @unchecked Sendable {
         guard !isServing else { return }
         servePending()
         armTimer()
+    }
+
+    /// Begins an answer whose body comes in pieces; that of the response is the first.
+    ///
+    /// - Returns: whether more of it is taken: a client that asks for the head alone gets no body.
+    func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
+        guard case .answering(let head) = phase else { return false }
+        let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
+        listener?.answered(response.status)
+        stream.send(response.head(at: date, staysOpen: staysOpen, isChunked: head.takesChunks))
+        guard head.method != "HEAD" else {
+            answered(staysOpen: staysOpen)
+            return false
+        }
+        phase = .streaming(takesChunks: head.takesChunks, staysOpen: staysOpen)
+        stream.outputMark = Self.pieceMark
+        send(response.body) { _ in }
+        return true
+    }
+
+    /// Sends a piece. `asks` is called once, when there is room for another or when nobody takes one any more.
+    func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
+        guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
+        // A chunk without bytes would be the last.
+        if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
+        if stream.isHeldUp { takesMore = asks } else { asks(true) }
+    }
+
+    private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }
+
+    /// The body has no more pieces.
+    func endBody() {
+        guard case .streaming(let takesChunks, let staysOpen) = phase else { return }
+        if takesChunks { stream.send(HTTPResponse.lastChunk) }
+        stream.outputMark = nil
+        answered(staysOpen: staysOpen)
     }
 
     /// Answers with 101, and gives the connection away with what came after the request.
@@ -218,7 +265,7 @@ final class HTTPConnection: @unchecked Sendable {
         switch phase {
         case .reading where reader.part != .none: refuse(HTTPFault(408, "the request did not come in time"))
         case .reading, .lingering: close()
-        case .answering, .upgrading, .ended: break
+        case .answering, .streaming, .upgrading, .ended: break
         }
     }
 }

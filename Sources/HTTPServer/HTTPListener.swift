@@ -199,6 +199,24 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.answer(response, at: date)
     }
 
+    func begin(_ number: UInt64, with response: HTTPResponse) {
+        guard let connection = waiting[number] else { return }
+        if !connection.begin(response, at: date) { waiting[number] = nil }
+    }
+
+    func send(_ number: UInt64, _ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
+        guard let connection = waiting[number] else { return asks(false) }
+        connection.send(piece, asks)
+    }
+
+    func endBody(_ number: UInt64) { waiting.removeValue(forKey: number)?.endBody() }
+
+    /// Bodies that wait for their clients to take them, and how much is ready for those.
+    var heldUp: (count: Int, bytes: Int) {
+        let streams = waiting.values.map(\.stream)
+        return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })
+    }
+
     func hangUp(_ number: UInt64) { waiting.removeValue(forKey: number)?.close() }
 
     func upgrade(

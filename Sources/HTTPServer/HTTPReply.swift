@@ -7,13 +7,13 @@ package import Reactor
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64
-    private let listener: Unanswered
+    private let listener: ReplyListener
     private let isSent = Locked(false)
 
     init(to number: UInt64, on loop: EventLoop, of listener: HTTPListener) {
         self.number = number
         self.loop = loop
-        self.listener = Unanswered(listener)
+        self.listener = ReplyListener(listener)
     }
 
     deinit {
@@ -24,6 +24,12 @@ package final class HTTPReply: Sendable {
 
     package func send(_ response: HTTPResponse) {
         use { $0.answer($1, with: response) }
+    }
+
+    /// Answers with a body that comes in pieces; that of the response is the first of them.
+    package func stream(_ response: HTTPResponse) -> HTTPBody {
+        use { $0.begin($1, with: response) }
+        return HTTPBody(of: number, on: loop, listener)
     }
 
     /// Ends the connection without an answer.
@@ -39,7 +45,7 @@ package final class HTTPReply: Sendable {
         use { $0.upgrade($1, fields, take) }
     }
 
-    private func use(_ body: @escaping @Sendable (Unanswered, UInt64) -> Void) {
+    private func use(_ body: @escaping @Sendable (ReplyListener, UInt64) -> Void) {
         let isFirst = isSent.withLock { isSent in
             defer { isSent = true }
             return !isSent
@@ -48,21 +54,30 @@ package final class HTTPReply: Sendable {
         let (listener, number) = (listener, number)
         loop.dispose { body(listener, number) }
     }
+}
 
-    /// The listener, which may be closed and gone before the answer is known.
-    private final class Unanswered: Sendable {
-        private weak let listener: HTTPListener?
+/// The listener, which may be closed and gone before the answer is known.
+final class ReplyListener: Sendable {
+    private weak let listener: HTTPListener?
 
-        init(_ listener: HTTPListener) { self.listener = listener }
+    init(_ listener: HTTPListener) { self.listener = listener }
 
-        func answer(_ number: UInt64, with response: HTTPResponse) { listener?.answer(number, with: response) }
+    func answer(_ number: UInt64, with response: HTTPResponse) { listener?.answer(number, with: response) }
 
-        func hangUp(_ number: UInt64) { listener?.hangUp(number) }
+    func begin(_ number: UInt64, with response: HTTPResponse) { listener?.begin(number, with: response) }
 
-        func upgrade(
-            _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
-        ) {
-            listener?.upgrade(number, fields, take)
-        }
+    func send(_ number: UInt64, _ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
+        guard let listener else { return asks(false) }
+        listener.send(number, piece, asks)
+    }
+
+    func endBody(_ number: UInt64) { listener?.endBody(number) }
+
+    func hangUp(_ number: UInt64) { listener?.hangUp(number) }
+
+    func upgrade(
+        _ number: UInt64, _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
+    ) {
+        listener?.upgrade(number, fields, take)
     }
 }

@@ -27,6 +27,8 @@ package struct HTTPRequestHead {
     let expectsContinue: Bool
     /// The connection may carry another request afterwards.
     package let staysOpen: Bool
+    /// The client knows chunks (RFC 9112 section 7.1). One that does not knows by the end of the connection where a body ends.
+    let takesChunks: Bool
 
     private static let methods: Set<String> = [
         "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY",
@@ -50,6 +52,7 @@ package struct HTTPRequestHead {
         for line in lines.dropFirst() { fields.append(try Self.field(line)) }
         let framing = Framing(fields)
         guard framing.hosts <= 1, framing.hosts == 1 || isOld else { throw HTTPFault(400, "expected one Host field") }
+        takesChunks = !isOld
         body = try framing.body(isOld: isOld)
         staysOpen = try framing.staysOpen(isOld: isOld)
         expectsContinue = try framing.expectsContinue() && !isOld

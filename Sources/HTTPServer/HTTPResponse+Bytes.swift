@@ -3,10 +3,7 @@ package import Timekeeping
 extension HTTPResponse {
     /// The response as it is sent. Fields that would break out of their line are left out.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
-        var out: [UInt8] = []
-        out.reserveCapacity(256 + body.count)
-        out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(date.civil.headerText)\r\n".utf8
-        for field in fields where field.canBeSent { out += "\(field.name): \(field.value)\r\n".utf8 }
+        var out = head(at: date, room: body.count)
         // RFC 9110 section 8.6.
         let mayHaveBody = status >= 200 && status != 204 && status != 304
         if mayHaveBody { out += "Content-Length: \(body.count)\r\n".utf8 }
@@ -14,6 +11,30 @@ extension HTTPResponse {
         if mayHaveBody, !withoutBody { out += body }
         return out
     }
+
+    /// The head alone, of a response whose body comes in pieces: in chunks, or until the connection ends.
+    func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
+        precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
+        var out = head(at: date, room: 0)
+        if isChunked { out += "Transfer-Encoding: chunked\r\n".utf8 }
+        out += staysOpen ? "\r\n".utf8 : "Connection: close\r\n\r\n".utf8
+        return out
+    }
+
+    private func head(at date: UnixTime, room: Int) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(256 + room)
+        out += "HTTP/1.1 \(status) \(Self.phrase(for: status))\r\nDate: \(date.civil.headerText)\r\n".utf8
+        for field in fields where field.canBeSent { out += "\(field.name): \(field.value)\r\n".utf8 }
+        return out
+    }
+
+    /// A piece of a body (RFC 9112 section 7.1), which is not empty.
+    static func chunk(_ piece: [UInt8]) -> [UInt8] {
+        Array("\(String(piece.count, radix: 16))\r\n".utf8) + piece + Array("\r\n".utf8)
+    }
+
+    static let lastChunk = Array("0\r\n\r\n".utf8)
 
     private static func phrase(for status: Int) -> String {
         switch status {

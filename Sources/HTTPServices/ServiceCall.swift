@@ -66,6 +66,12 @@ package actor ServiceCall {
         reply.send(response)
     }
 
+    /// Answers with a body that comes in pieces; that of the response is the first of them.
+    package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
+        answered(response.status)
+        return reply.stream(response)
+    }
+
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
     /// Runs the body off the loop; it reads the store and answers the call. When it throws, the answer is 503.

@@ -40,15 +40,19 @@ package final class StreamConnection: @unchecked Sendable {
         package var received: (StreamConnection, Span<UInt8>) -> Int
         /// The connection has ended. It is called once, and last, but not after ``StreamConnection/close(flushing:)``.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
+        /// The peer has taken most of what was more than ``StreamConnection/outputMark``.
+        package var drained: (StreamConnection) -> Void
 
         package init(
             connected: @escaping (StreamConnection) -> Void,
             received: @escaping (StreamConnection, Span<UInt8>) -> Int,
-            closed: @escaping (StreamConnection, StreamCloseReason) -> Void
+            closed: @escaping (StreamConnection, StreamCloseReason) -> Void,
+            drained: @escaping (StreamConnection) -> Void = { _ in }
         ) {
             self.connected = connected
             self.received = received
             self.closed = closed
+            self.drained = drained
         }
     }
 
@@ -487,6 +491,7 @@ extension StreamConnection: LoopEventTarget {
             offerKept()
             checkInput()
             updateReading()
+            handlers?.drained(self)
         }
         endIfDone()
     }

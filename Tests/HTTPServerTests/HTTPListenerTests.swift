@@ -3,12 +3,13 @@ import Crypto
 import Foundation
 import HTTP1Connections
 import HTTPClient
-import HTTPServer
 import LoopTesting
 import Reactor
 import TestSupport
 import Testing
 import Timekeeping
+
+@testable import HTTPServer
 
 @Suite("HTTP listener", .timeLimit(.minutes(1)))
 struct HTTPListenerTests {
@@ -388,6 +389,124 @@ struct HTTPListenerTests {
         }
     }
 
+    /// What became of a body: whether another piece was wanted at last, and how much waited when one was.
+    private struct Given {
+        var isWanted = true
+        var most = 0
+    }
+
+    /// A server that answers in pieces, and what became of them.
+    private func withPieces(
+        _ pieces: [[UInt8]], ends: Bool = true,
+        _ body: (HTTPListener, Bench, Endpoint, Mailbox<Given>) async throws -> Void
+    ) async throws {
+        try await withLoop { loop in
+            let bench = Bench(loop)
+            let given = Mailbox<Given>()
+            let place = Locked(HTTPListener?.none)
+            let (listener, endpoint) = try await bench.run { bench in
+                let listener = try HTTPListener(on: bench.loop) { _, reply in
+                    let body = reply.stream(HTTPResponse(status: 200, text: "first"))
+                    let listener = place.withLock { $0 }
+                    Task {
+                        var outcome = Given()
+                        for piece in pieces where outcome.isWanted {
+                            outcome.isWanted = await body.send(piece)
+                            let bytes = await Bench(loop).run { _ in listener?.heldUp.bytes ?? 0 }
+                            outcome.most = max(outcome.most, bytes)
+                        }
+                        if ends, outcome.isWanted { body.end() }
+                        given.put(outcome)
+                    }
+                }
+                place.withLock { $0 = listener }
+                return (listener, try listener.listen(on: Endpoint(.loopbackV4, 0)))
+            }
+            try await body(listener, bench, endpoint, given)
+            place.withLock { $0 = nil }
+            await bench.run { _ in listener.close() }
+        }
+    }
+
+    @Test func `a body comes in pieces, and the next request is answered on the same connection`() async throws {
+        try await withPieces([Array("second".utf8), [], [UInt8](repeating: 1, count: 300)]) { _, _, endpoint, _ in
+            let one = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+            let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            let answer = try await TCPClient.answer(to: one + last, from: endpoint)
+            let ones = String(repeating: "\u{1}", count: 300)
+            let chunks = "\r\n\r\n6\r\nfirst\n\r\n6\r\nsecond\r\n12c\r\n\(ones)\r\n0\r\n\r\n"
+            #expect(answer.components(separatedBy: chunks).count == 3 && answer.hasSuffix(chunks))
+            #expect(answer.components(separatedBy: "\r\nTransfer-Encoding: chunked\r\n").count == 3)
+            #expect(!answer.contains("Content-Length"))
+        }
+    }
+
+    @Test func `a client that knows no chunks gets the bytes and the end, one that wants the head gets that`()
+        async throws
+    {
+        try await withPieces([Array("second".utf8)]) { _, _, endpoint, _ in
+            let old = try await TCPClient.answer(
+                to: "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", from: endpoint)
+            #expect(old.hasSuffix("\r\nConnection: close\r\n\r\nfirst\nsecond"))
+            #expect(!old.contains("chunked"))
+            let heads = try await TCPClient.answer(
+                to: "HEAD / HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                from: endpoint)
+            #expect(heads.components(separatedBy: "chunked\r\n").count == 3 && !heads.contains("first"))
+        }
+    }
+
+    @Test func `a body that is given up ends the connection without its last chunk`() async throws {
+        try await withPieces([Array("second".utf8)], ends: false) { listener, bench, endpoint, _ in
+            let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
+            #expect(answer.hasPrefix("HTTP/1.1 200") && !answer.contains("0\r\n\r\n"))
+            #expect(await bench.run { _ in listener.connectionCount } == 0)
+        }
+    }
+
+    /// More than the kernel takes on its own.
+    private static let much = [[UInt8]](repeating: [UInt8](repeating: 7, count: 256 << 10), count: 200)
+
+    @Test func `no piece is asked for while the client does not take those before`() async throws {
+        try await withPieces(Self.much) { listener, bench, endpoint, given in
+            try await withLoop { loop in
+                let client = try await TCPClient.connected(to: endpoint, on: loop)
+                #expect(try await client.events.next() == .connected)
+                await client.setReading(false)
+                await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                // Without end where nobody is held up, since all has gone before.
+                while await bench.run({ _ in listener.heldUp.count }) == 0 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
+                await client.setReading(true)
+                let count = try await client.text { _ in false }.utf8.count { $0 == 7 }
+                #expect(count == Self.much.count * Self.much[0].count)
+                let outcome = try await given.next()
+                #expect(outcome.isWanted && outcome.most <= 64 << 10)
+                await client.close()
+            }
+        }
+    }
+
+    @Test func `whoever sends pieces hears that the client has gone`() async throws {
+        try await withPieces(Self.much) { listener, bench, endpoint, given in
+            try await withLoop { loop in
+                let client = try await TCPClient.connected(to: endpoint, on: loop)
+                #expect(try await client.events.next() == .connected)
+                await client.setReading(false)
+                await client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                while await bench.run({ _ in listener.heldUp.count }) == 0 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
+                await client.close()
+                #expect(try await given.next().isWanted == false)
+                #expect(await bench.run { _ in listener.waitingCount } == 0)
+            }
+        }
+    }
+
     @Test(arguments: ["other", "http/1.1"])
     func `a client that chooses another protocol is given away, one that does not is served`(
         chosen: String
@@ -398,8 +517,8 @@ struct HTTPListenerTests {
             let told = Mailbox<String>()
             let (listener, client) = try await bench.run { bench in
                 let listener = try HTTPListener(on: bench.loop) { $1.send(HTTPResponse(status: 200, text: "served")) }
-                let given = Given()
-                listener.give("other") { stream in given.take(stream) }
+                let guest = Guest()
+                listener.give("other") { stream in guest.take(stream) }
                 let server = try TLSContext.server(
                     certificate: .bytes(identity.certificate), key: .bytes(identity.key),
                     protocols: ["other", "http/1.1"])
@@ -450,7 +569,7 @@ struct HTTPListenerTests {
 }
 
 /// Whoever takes connections that are given away; it says what it has heard.
-private final class Given {
+private final class Guest {
     private var stream: StreamConnection?
 
     func take(_ stream: StreamConnection) {

@@ -3,7 +3,11 @@ import Bytes
 import Foundation
 import HTTPClient
 import JSON
+import LoopTesting
+import Persistence
 import PushDelivery
+import Reactor
+import Registration
 import Storage
 import StoreTesting
 import Telemetry
@@ -85,6 +89,36 @@ struct AdminAPITests {
 
     @Test func `it listens nowhere unless it is told to`() async throws {
         try await RunningDaemon.with { daemon async throws in #expect(daemon.admin == nil) }
+    }
+
+    @Test func `all users come in lines, from as many pages as there are`() async throws {
+        let folder = try StoreFolder()
+        let names = (0..<2500).map { "u\(String(10_000 + $0))" }
+        try folder.keep(
+            names.map {
+                .addUser(
+                    DigestUser(name: ByteString($0), realm: ByteString("example.net"), ha1: [.md5: ByteString("x")]))
+            })
+        let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        let admin = try #require(daemon.admin)
+        try await withLoop { loop in
+            let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
+            var request = HTTPClientRequest(
+                url: "http://\(admin)/v1/users?after=u10009@example.net",
+                headers: [
+                    HTTPHeader("Accept", "application/x-ndjson"),
+                    HTTPHeader("Authorization", "Bearer \(RunningDaemon.adminKey)"),
+                ])
+            request.responseLimit = 1 << 20
+            let response = try await session.response(to: request)
+            #expect(response.status == 200 && response.header("content-type") == "application/x-ndjson")
+            #expect(response.header("transfer-encoding") == "chunked")
+            let expected = names.dropFirst(10).map { #"{"name":"\#($0)@example.net"}"# + "\n" }.joined()
+            #expect(String(decoding: response.body, as: UTF8.self) == expected)
+            await Bench(loop).run { _ in session.close() }
+        }
+        try await daemon.stop()
+        folder.remove()
     }
 
     @Test func `changes leave a line with the key's name, and reading leaves none`() async throws {
