@@ -187,6 +187,39 @@ struct OutboundTests {
         #expect(phone.answer(200, at: 1) == ["200 message > pbx"])
     }
 
+    @Test(arguments: [2, 3])
+    func `a message wakes nobody while it is tried by another flow, and one push follows the last of them`(count: Int) {
+        let phone = FlowBench(flows: Array(1...count))
+        #expect(phone.request("MESSAGE") == ["message > \(count)"])
+        for number in (1..<count).reversed() {
+            #expect(phone.said(phone.bench.pass(.milliseconds(2500))).filter { $0 != "100 message > pbx" }.isEmpty)
+            #expect(
+                phone.said(phone.bench.pass(.milliseconds(500))).filter { $0 != "100 message > pbx" }
+                    == ["message > \(number)"])
+        }
+        #expect(phone.said(phone.bench.pass(.milliseconds(2500))).filter { $0 != "100 message > pbx" }.isEmpty)
+        #expect(phone.said(phone.bench.pass(.milliseconds(500))) == ["push NotifyTextMessage tok1"])
+        #expect(phone.said(phone.bench.pass(.seconds(30))) == ["480 message > pbx"])
+    }
+
+    @Test func `a message that another flow brings needs no push`() {
+        let phone = FlowBench()
+        #expect(phone.request("MESSAGE") == ["message > 2"])
+        #expect(phone.said(phone.bench.pass(.seconds(3))) == ["message > 1"])
+        #expect(phone.answer(200, at: 1) == ["200 message > pbx"])
+        #expect(phone.said(phone.bench.pass(.seconds(60))).isEmpty)
+    }
+
+    @Test func `with many silent flows the phone is woken while there is time to come`() {
+        let phone = FlowBench(flows: Array(1...6))
+        #expect(phone.request("MESSAGE") == ["message > 6"])
+        let said = phone.said(phone.bench.pass(.seconds(10)))
+        #expect(said.filter { $0.hasPrefix("push") } == ["push NotifyTextMessage tok1"])
+        #expect(said.contains("message > 3") && !said.contains("message > 2"))
+        #expect(phone.said(phone.bench.pass(.milliseconds(9900))).contains("message > 1"))
+        #expect(phone.said(phone.bench.pass(.milliseconds(100))) == ["480 message > pbx"])
+    }
+
     @Test func `a dialog goes on by another flow when its own has ended`() throws {
         let phone = FlowBench(token: nil)
         _ = phone.call()

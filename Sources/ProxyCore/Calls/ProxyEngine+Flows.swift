@@ -71,6 +71,7 @@ extension ProxyEngine {
             deliver(leg.branch, of: leg.call, to: next, now: now)
         } else if let incoming = revive(leg.call) {
             legs.end(client)
+            leg.call.delivery?.triedAt = now.instant
             sendToDevice(incoming, for: leg.branch, of: leg.call, to: next, now: now)
         }
         return true

@@ -91,11 +91,15 @@ extension ProxyEngine {
 
     /// Some phone sleeps: it is woken, and the message is stored, or waits for it.
     private func waitForPhones(_ message: HeldMessage, now: Moment) {
+        wakePhones(for: message, now: now)
+        guard messages[message.id] != nil, message.keeping == .passing else { return }
+        if message.mayBeStored { store(message, now: now) } else { arm(message, at: message.holdUntil) }
+    }
+
+    private func wakePhones(for message: HeldMessage, now: Moment) {
         for recipient in message.recipients where messages.isAsleep(recipient.device, of: message.aor) {
             wake(recipient.device, for: message, now: now)
         }
-        guard messages[message.id] != nil, message.keeping == .passing else { return }
-        if message.mayBeStored { store(message, now: now) } else { arm(message, at: message.holdUntil) }
     }
 
     private func arm(_ message: HeldMessage, at instant: Instant) {
@@ -115,18 +119,32 @@ extension ProxyEngine {
         }
     }
 
-    /// Phones that could be reached have not answered: they are thought asleep.
+    /// Phones that could be reached have not answered: they are thought asleep, but for those that have just been tried by
+    /// another of their flows.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
+        // Somebody who is woken needs time to come.
+        let spare = message.holdUntil - now.instant - Self.wakingTakes
+        var next: Instant?
         for recipient in message.recipients {
             guard recipient.delivery?.fork.branches.first?.wasHeard != true,
                 let target = registrar.bindings.forkTarget(recipient.device, now: now.instant),
                 target.pushToken != nil
             else { continue }
+            if let tried = messages.delivery(to: recipient.device, of: message.aor)?.call.delivery?.triedAt,
+                tried + Self.patience > now.instant, spare > .zero
+            {
+                next = min(next ?? now.instant + spare, tried + Self.patience)
+                continue
+            }
             messages.fellAsleep(recipient.device, of: message.aor)
             watch(target)
         }
-        waitForPhones(message, now: now)
+        guard let next else { return waitForPhones(message, now: now) }
+        wakePhones(for: message, now: now)
+        if messages[message.id] != nil { arm(message, at: next) }
     }
+
+    private static let wakingTakes: Duration = .seconds(10)
 
     /// No phone has taken it in time.
     private func giveUp(_ message: HeldMessage, now: Moment) {
@@ -312,7 +330,7 @@ extension ProxyEngine {
             let incoming = revive(message)
         else { return }
         let call = calls.begin(incoming, nil, branches: [ForkBranch(device: device)])
-        call.delivery = MessageDelivery(message: message.id, device: device)
+        call.delivery = MessageDelivery(message: message.id, device: device, triedAt: now.instant)
         messages.sent(message, to: device, as: call)
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
@@ -452,9 +470,12 @@ extension ProxyEngine {
 final class MessageDelivery {
     let message: UInt64
     let device: DeviceID
+    /// When it was sent, by the flow of the device that is tried now.
+    var triedAt: Instant
 
-    init(message: UInt64, device: DeviceID) {
+    init(message: UInt64, device: DeviceID, triedAt: Instant) {
         self.message = message
         self.device = device
+        self.triedAt = triedAt
     }
 }
