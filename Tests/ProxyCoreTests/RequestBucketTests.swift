@@ -36,6 +36,80 @@ struct RequestBucketTests {
         #expect(story(bench.register(cseq: 3)).contains("invite > phone"))
     }
 
+    @Test func `each call that waits has a time of its own, and its end leaves the others`() {
+        let bench = EngineBench.registered()
+        bench.invite()
+        #expect(story(bench.pass(.seconds(10))) == [])
+        bench.invite(callID: "call2", branch: "i2")
+        #expect(story(bench.pass(.milliseconds(19_900))) == [])
+        #expect(story(bench.pass(.milliseconds(200))).filter { $0.hasPrefix("480") } == ["480 invite > pbx"])
+        // The first 480 is repeated, as nobody acknowledges it.
+        _ = bench.pass(.milliseconds(9800))
+        #expect(bench.engine.heldCalls.count == 1)
+        #expect(story(bench.pass(.milliseconds(200))).contains("480 invite > pbx"))
+        #expect(bench.engine.heldCalls.isEmpty)
+    }
+
+    @Test func `a REGISTER lets nothing out before it is accepted, nor one that cannot be stored`() {
+        let bench = EngineBench.registered()
+        bench.invite()
+        let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
+        for succeeds in [false, true] {
+            let register = bench.receive(
+                bench.registerText(callID: "\(succeeds)", from: elsewhere), from: elsewhere)
+            #expect(story(register) == ["commit"])
+            #expect(story(bench.pass(.seconds(1))) == [])
+            let told = story(bench.commitAll(in: register, succeeded: succeeds))
+            #expect(told.first == "\(succeeds ? 200 : 503) register > \(elsewhere)")
+            #expect(told.contains("invite > \(elsewhere)") == succeeds)
+        }
+    }
+
+    @Test func `a challenge, or a wrong password, leaves what waits as it was`() throws {
+        let bench = EngineBench.authenticating()
+        _ = bench.commitAll(in: bench.receiveProved(bench.registerText(), as: "bob"))
+        bench.invite()
+        let text = bench.registerText(cseq: 5)
+        let challenged = bench.receive(text)
+        #expect(story(challenged) == ["401 register > phone"])
+        let challenge = try #require(sentResponse(challenged))
+        let wrong = bench.receive(TestDigest.answer(challenge, to: text, as: "bob", password: "other"))
+        #expect(story(wrong) == ["401 register > phone"])
+        #expect(bench.engine.heldCalls.count == 1)
+        let proved = bench.receiveProved(bench.registerText(cseq: 9), as: "bob")
+        #expect(story(proved + bench.commitAll(in: proved)).contains("invite > phone"))
+    }
+
+    @Test func `the longest wait that may be set ends in the sender's own time`() {
+        let bench = EngineBench { $0.messages.wait = .seconds(25) }
+        bench.register(expires: 60)
+        _ = bench.pass(.seconds(100))
+        let message = SIPText.bytes([
+            "MESSAGE sip:bob@example.net SIP/2.0", "Via: SIP/2.0/UDP \(EngineBench.pbx);rport;branch=z9hG4bKm",
+            "From: <sip:103@example.net>;tag=m", "To: <sip:bob@example.net>", "Call-ID: m", "CSeq: 1 MESSAGE",
+            "Max-Forwards: 70",
+        ])
+        #expect(bench.receive(message, from: EngineBench.pbx).pushes.count == 1)
+        let told = story(bench.pass(.seconds(26)))
+        #expect(told == ["100 message > pbx", "480 message > pbx"])
+        #expect(story(bench.pass(.seconds(10))) == [])
+    }
+
+    @Test func `the caller hears 100 at once, and nothing more from us while the call waits`() throws {
+        let bench = EngineBench.registered()
+        let first = bench.invite()
+        #expect(story(first) == ["100 invite > pbx", "push invite tok1"])
+        #expect(try #require(sentResponse(first)).to.tag == nil)
+        #expect(story(bench.pass(.milliseconds(29_900))) == [])
+    }
+
+    @Test func `an INVITE that comes again, or by another way, asks for no second push`() {
+        let bench = EngineBench.registered()
+        #expect(bench.invite().pushes.count == 1)
+        #expect(story(bench.invite()) == ["100 invite > pbx"])
+        #expect(story(bench.invite(branch: "other")) == ["482 invite > pbx"])
+    }
+
     @Test func `a caller's own push parameters wake nobody and reach nobody`() throws {
         let bench = EngineBench()
         bench.register(token: nil)
