@@ -239,6 +239,35 @@ struct OutboundTests {
         #expect(phone.said(phone.bench.receive(bye(3), from: EngineBench.pbx)) == ["info > 1"])
     }
 
+    @Test(arguments: [nil, 1])
+    func `a request inside a dialog wakes the phone when no flow of it says anything, and not before`(alive: Int?)
+        throws
+    {
+        let phone = FlowBench()
+        _ = phone.call() + phone.register(2)
+        let invite = try #require(phone.received.last)
+        let out = phone.bench.receive(
+            SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@192.0.2.5"), on: phone.flow(2))
+        let answer = try #require(sentResponse(out))
+        let sent = try #require(readRequest(phone.bench.inviteText(callID: "call1", branch: "i1")))
+        func send(_ method: String, _ number: Int) -> [String] {
+            let text = SIPText.dialogRequest(
+                method, cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
+            return phone.said(phone.bench.receive(text, from: EngineBench.pbx))
+        }
+        #expect(send("ACK", 1) == ["ack > 2"])
+        #expect(send("INFO", 2) == ["info > 2"])
+        #expect(phone.said(phone.bench.pass(.seconds(3))) == ["info > 1"])
+        if let alive {
+            #expect(phone.answer(200, at: alive) == ["200 info > pbx"])
+            #expect(phone.said(phone.bench.pass(.seconds(60))).isEmpty)
+        } else {
+            #expect(phone.said(phone.bench.pass(.seconds(3))) == ["100 info > pbx", "push  tok1"])
+            #expect(phone.register(1, at: 11).contains("info > 11"))
+            #expect(phone.answer(200, at: 11) == ["200 info > pbx"])
+        }
+    }
+
     @Test func `the flow that shows life rings, whichever registered last`() {
         let phone = FlowBench(flows: [1, 2]) { $0.call.ringLiveFlowWithin = .seconds(60) }
         _ = phone.bench.pass(.seconds(600))

@@ -45,13 +45,15 @@ extension ProxyEngine {
     }
 
     /// A request was sent a while ago. What has no answer at all goes on by the next flow of its phone: to wait for its
-    /// transaction to time out would take longer than a call rings.
+    /// transaction to time out would take longer than a call rings. Inside a dialog the phone is woken when there is none.
     func silenceDue(of call: Call, now: Moment) {
-        if call.dialogRequest != nil { dialogSilenceDue(of: call, now: now) }
+        var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
             guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
-            _ = goesOn(by: client, leg, now: now)
+            if self.goesOn(by: client, leg, now: now) { goesOn = true }
         }
+        guard call.dialogRequest != nil else { return }
+        if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
     /// The request was sent by a flow that is dead: it goes to the device by the next one.

@@ -98,11 +98,12 @@ extension ProxyEngine {
             let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
         else { return }
         calls.list(0, of: call)
-        // It has registered elsewhere since.
-        guard target.flow == call.fork.branches[0].flow else {
+        if target.flow == call.fork.branches[0].flow {
+            call.fork.aimed(0, way: target.way)
+        } else if !target.hasFailed {
+            // It has registered elsewhere since.
             return deviceReturned(request.device, through: nil, now: now)
         }
-        call.fork.aimed(0, way: target.way)
         watch(target)
         wakeInDialog(target, call, request, now: now)
     }
