@@ -241,6 +241,8 @@ class Call:
         self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
         self.pushes, self.story = [], []
         self.invited = set()
+        # Of the INVITEs that phones got before the end: they come again until a phone answers, which may have crashed meanwhile.
+        self.branches = set()
         self.way = None
 
     @property
@@ -407,6 +409,8 @@ class Phone:
 
     def invited(self, message):
         call = self.world.calls.get(message.call_id)
+        if call and not call.over:
+            call.branches.add(message.branch)
         dialog = self.dialogs.get(message.call_id)
         if dialog and dialog["branch"] == message.branch:
             if dialog["last"]:
@@ -422,7 +426,7 @@ class Phone:
             return self.connection.send(answer(message, dialog["final"] if dialog["final"] != 200 else 482, "p"))
         if call:
             call.invited.add(self.user)
-            if call.over and time.monotonic() - call.over_at > 1:
+            if call.over and time.monotonic() - call.over_at > 1 and message.branch not in call.branches:
                 self.world.complain(call, f"is offered to a phone {time.monotonic() - call.over_at:.1f} s after its end")
         self.dialogs[message.call_id] = {"branch": message.branch, "invite": message, "final": None, "last": None,
                                          "acknowledged": False, "met": set(), "way": self.connection, "since": time.monotonic(), "said": []}

@@ -32,8 +32,8 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The calls that have begun, which the timer looks at.
-    private var active = 0..<0
+    /// The users whose messages may be due again. To look at all calls each time would hold up those that are measured.
+    private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
     private static let retransmission: Duration = .milliseconds(500)
@@ -115,7 +115,6 @@ final class CallLoad {
     }
 
     private func beginStep(_ users: Range<Int>) {
-        active = users
         (pushedCount, completed) = (0, 0)
         overCount = users.count { calls[$0].isOver }
         (pushLatencies, wakeLatencies) = (Samples(), Samples())
@@ -249,13 +248,17 @@ final class CallLoad {
 
     private func scheduleRetransmission(_ user: Int) {
         calls[user].tries += 1
-        calls[user].next = loop.now + Self.retransmission * (1 << (calls[user].tries - 1))
+        let next = loop.now + Self.retransmission * (1 << (calls[user].tries - 1))
+        calls[user].next = next
+        _ = due.schedule(user, at: next)
     }
 
     private func timerFired() {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
-        for user in active where calls[user].next <= now && !calls[user].isOver {
+        while let user = due.popExpired(now: now) {
+            // It may have been answered meanwhile, or be due later.
+            guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture
                 continue

@@ -11,7 +11,7 @@ final class PhoneSockets {
     private let daemon: Endpoint
 
     /// The first users, each of whom has the socket of his number; behind them come the sockets of the others.
-    private let alone: Int
+    let alone: Int
 
     private static let shared = 4
     /// What a phone of its own has on its way at a time is little.

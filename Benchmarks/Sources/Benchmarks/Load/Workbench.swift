@@ -56,6 +56,9 @@ final class Workbench {
         hooks.calls = calls
     }
 
+    /// The users whose phones have sockets of their own, so that each is woken by its own REGISTER.
+    var alone: Range<Int> { 0..<phones.alone }
+
     /// Lets what is measured be seen when it happens, though others keep the processors busy.
     func goesFirst() { loop.goFirst() }
 
