@@ -110,10 +110,23 @@ package actor Places {
         return all
     }
 
-    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP.
+    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP. Each is given out once, and the
+    /// kernel gives none of these to whoever asks for any (`ip_local_port_range`), so that nobody takes it meanwhile.
     package func freePort() throws -> Endpoint {
-        try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 1) { _ in }.local
+        for _ in 0..<Self.ports.count {
+            let port = Self.nextPort.withLock { next in
+                defer { next = next + 1 < Self.ports.upperBound ? next + 1 : Self.ports.lowerBound }
+                return next
+            }
+            let place = Endpoint(.loopbackV4, port)
+            if (try? StreamListener(boundTo: place, on: loop, limit: 1) { _ in }) != nil { return place }
+        }
+        throw NoPort()
     }
+
+    private static let ports: Range<UInt16> = 20_000..<32_000
+    private static let nextPort = Locked(UInt16.random(in: ports))
+    private struct NoPort: Error {}
 
     package func close() {
         for socket in sockets.values { socket.close() }
