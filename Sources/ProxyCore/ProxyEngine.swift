@@ -35,8 +35,6 @@ package final class ProxyEngine {
     var legs = ClientLegs()
     /// Calls that were answered, until they need not be kept for another run of the program any more.
     var answered = AnsweredCalls()
-    /// When the first of them is looked at.
-    var answeredDue: Instant?
     /// Callers of an earlier run whose connections ended with it.
     var awayCallers = AwayCallers()
     /// Requests other than calls that wait for phones.

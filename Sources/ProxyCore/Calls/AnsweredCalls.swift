@@ -25,17 +25,36 @@ struct AnsweredCalls {
     private var unacknowledged = Queue<Answer>()
     /// When they were answered, of those that have no ACK.
     private var dialogs: [Int: Instant] = [:]
+    /// For when the timer is armed that counts; it may have been armed for later before.
+    private var due: Instant?
 
     init(limit: Int = 16_384) { self.limit = limit }
 
     var isEmpty: Bool { recent.isEmpty && unacknowledged.isEmpty }
 
-    /// When ``popDue(now:)`` has something to do.
-    var nextEnd: Instant? {
+    // MARK: The timer
+
+    /// When a timer is to be armed; `nil` when one is armed that is early enough.
+    mutating func timerWanted() -> Instant? {
+        guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
+        due = end
+        return end
+    }
+
+    /// - Returns: whether it is the timer that counts. Another was armed before it for later, and is of no use.
+    mutating func timerFired(now: Instant) -> Bool {
+        guard let due, now >= due else { return false }
+        self.due = nil
+        return true
+    }
+
+    private var nextEnd: Instant? {
         let first = recent.first.map { $0.answered + Self.moment }
         guard let last = unacknowledged.first.map({ $0.answered + Self.patience }) else { return first }
         return min(first ?? last, last)
     }
+
+    // MARK: What happens
 
     /// A phone has answered, or says again what it has answered before.
     ///

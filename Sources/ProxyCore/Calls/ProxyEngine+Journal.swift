@@ -84,14 +84,12 @@ extension ProxyEngine {
     }
 
     private func armJournal() {
-        guard let end = answered.nextEnd, answeredDue.map({ end < $0 }) ?? true else { return }
-        answeredDue = end
-        _ = timers.schedule(.journalDue, at: end)
+        if let end = answered.timerWanted() { _ = timers.schedule(.journalDue, at: end) }
     }
 
     func journalDue(now: Moment) {
+        guard answered.timerFired(now: now.instant) else { return }
         while let call = answered.popDue(now: now.instant) { journalOver(call) }
-        answeredDue = nil
         armJournal()
     }
 

@@ -31,13 +31,36 @@ struct AnsweredCallsTests {
         calls.note(talking, in: dialog, now: start)
         calls.note(waiting, in: other, now: start)
         calls.acknowledged(dialog, now: start)
-        #expect(calls.nextEnd == start + .seconds(5))
         #expect(due(&calls, after: 4) == nil)
         #expect(due(&calls, after: 5) === talking)
         #expect(due(&calls, after: 31) == nil)
-        #expect(calls.nextEnd == start + .seconds(32))
         #expect(due(&calls, after: 32) === waiting)
-        #expect(calls.isEmpty && calls.nextEnd == nil)
+        #expect(calls.isEmpty)
+    }
+
+    @Test func `one timer counts, and those that were armed for later die`() throws {
+        var calls = AnsweredCalls()
+        #expect(wanted(&calls) == nil)
+        calls.resume(try call(), now: start)
+        #expect(wanted(&calls) == 32)
+        #expect(wanted(&calls) == nil)
+        calls.note(try call(), in: dialog, now: start + .seconds(1))
+        calls.acknowledged(dialog, now: start + .seconds(1))
+        #expect(wanted(&calls) == 6)
+        #expect(fires(&calls, after: 6))
+        #expect(due(&calls, after: 6) != nil)
+        // The first is armed still; of the two that fire then, one counts.
+        #expect(wanted(&calls) == 32)
+        #expect(fires(&calls, after: 32))
+        #expect(!fires(&calls, after: 32))
+    }
+
+    private func wanted(_ calls: inout AnsweredCalls) -> Int64? {
+        calls.timerWanted().map { ($0 - start).components.seconds }
+    }
+
+    private func fires(_ calls: inout AnsweredCalls, after seconds: Int) -> Bool {
+        calls.timerFired(now: start + .seconds(seconds))
     }
 
     @Test func `what tells an answer from others is its Call-ID, its tag and its CSeq`() {
