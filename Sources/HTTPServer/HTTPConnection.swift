@@ -195,16 +195,20 @@ final class HTTPConnection: @unchecked Sendable {
         }
         phase = .streaming(takesChunks: head.takesChunks, staysOpen: staysOpen)
         stream.outputMark = Self.pieceMark
-        send(response.body) { _ in }
+        write(response.body, inChunks: head.takesChunks)
         return true
     }
 
     /// Sends a piece. `asks` is called once, when there is room for another or when nobody takes one any more.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
-        // A chunk without bytes would be the last.
-        if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
+        write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
+    }
+
+    /// A chunk without bytes would be the last.
+    private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
+        if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
 
     private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }

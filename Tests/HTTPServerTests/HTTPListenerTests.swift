@@ -397,7 +397,7 @@ struct HTTPListenerTests {
 
     /// A server that answers in pieces, and what became of them.
     private func withPieces(
-        _ pieces: [[UInt8]], ends: Bool = true,
+        after first: HTTPResponse = HTTPResponse(status: 200, text: "first"), _ pieces: [[UInt8]], ends: Bool = true,
         _ body: (HTTPListener, Bench, Endpoint, Mailbox<Given>) async throws -> Void
     ) async throws {
         try await withLoop { loop in
@@ -406,7 +406,7 @@ struct HTTPListenerTests {
             let place = Locked(HTTPListener?.none)
             let (listener, endpoint) = try await bench.run { bench in
                 let listener = try HTTPListener(on: bench.loop) { _, reply in
-                    let body = reply.stream(HTTPResponse(status: 200, text: "first"))
+                    let body = reply.stream(first)
                     let listener = place.withLock { $0 }
                     Task {
                         var outcome = Given()
@@ -484,6 +484,27 @@ struct HTTPListenerTests {
                 #expect(count == Self.much.count * Self.much[0].count)
                 let outcome = try await given.next()
                 #expect(outcome.isWanted && outcome.most <= 64 << 10)
+                await client.close()
+            }
+        }
+    }
+
+    @Test func `a client that takes not even the first piece at once gets the others as well`() async throws {
+        let first = HTTPResponse(type: "text/plain", body: [UInt8](repeating: 7, count: 32 << 20))
+        try await withPieces(after: first, [[7, 7], [7]]) { listener, bench, endpoint, given in
+            try await withLoop { loop in
+                let client = try await TCPClient.connected(to: endpoint, on: loop)
+                #expect(try await client.events.next() == .connected)
+                await client.setReading(false)
+                await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                while await bench.run({ _ in listener.heldUp.count }) == 0 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
+                await client.setReading(true)
+                let count = try await client.text { _ in false }.utf8.count { $0 == 7 }
+                #expect(count == first.body.count + 3)
+                #expect(try await given.next().isWanted)
                 await client.close()
             }
         }

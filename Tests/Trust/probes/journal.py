@@ -236,6 +236,21 @@ def silenced(t):
     return "cancelled after, cancelled before and declined: phones and callers over kill -9 hear of it"
 
 
+def called_back(t, daemon, caller, at):
+    """What the PBX hears at the place of its Via of a call that a phone declines after kill -9."""
+    phone, name, password, token = sleeper(t)
+    request = caller.make("INVITE", f"sip:{name}@example.net", contact=None)
+    request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
+    caller.send(request)
+    woken(t, token)
+    restarted(daemon)
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the phone that registers gets no INVITE")
+    phone.respond(invite, 603, tag="p")
+    return at.response(request.call_id, "INVITE", 3)
+
+
 @probe("T28.3", "callers-over-tcp-and-kill")
 def streams(t):
     """A PBX and a phone that call over TCP: the final response goes to the connection that they make anew."""
@@ -258,43 +273,20 @@ def streams(t):
     check(answer and answer.status == 486, f"the PBX that is back hears {answer}")
     # One that takes connections where its Via says, and makes none.
     at = t.own(Listener(caller.host, 0))
-    caller = t.stream(host=caller.host, trusted=True)
-    request = caller.make("INVITE", f"sip:{name}@example.net")
-    request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
-    phone, name, password, token = sleeper(t)
-    request.uri = f"sip:{name}@example.net"
-    caller.send(request)
-    woken(t, token)
-    restarted(daemon)
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
-    check(invite, "the phone that registers gets no INVITE")
-    phone.respond(invite, 603, tag="p")
-    answer = at.response(request.call_id, "INVITE")
+    answer = called_back(t, daemon, t.stream(host=caller.host, trusted=True), at)
     check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
     return "PBXs over TCP get the final response by a connection of theirs or of ours"
 
 
 @probe("T28.3", "caller-over-tls-and-kill", alone=True)
-def called_back(t):
+def secure_caller(t):
     """A PBX that called over TLS and makes no new connection is called back, if it can show that it is who its Via says."""
     for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
         daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
         daemon.start()
-        phone, name, password, token = sleeper(t)
         host = t.address(True)
         at = secure_pbx(t, host, 0, daemon.authority.issue("pbx", name_of.format(host)))
-        caller = secure(t, host=host)
-        request = caller.make("INVITE", f"sip:{name}@example.net", contact=None)
-        request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
-        caller.send(request)
-        woken(t, token)
-        restarted(daemon)
-        back(phone, name, password, token)
-        invite = phone.request("INVITE", request.call_id)
-        check(invite, "the phone that registers gets no INVITE")
-        phone.respond(invite, 603, tag="p")
-        answer = at.response(request.call_id, "INVITE", 3)
+        answer = called_back(t, daemon, secure(t, host=host), at)
         if hears:
             check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
         else:
