@@ -1,10 +1,8 @@
-import Addressing
 import Crypto
 import Foundation
 import Glibc
 import HTTPClient
 import LoopTesting
-import Reactor
 import TestSupport
 import Testing
 
@@ -87,7 +85,7 @@ struct HTTP2Tests {
     }
 }
 
-/// An `nghttpd` process with one file, on a port that was free a moment ago and that the kernel gives to nobody by itself.
+/// An `nghttpd` process with one file, on a port that the kernel gave it.
 final class NGHTTPD {
     let url: String
     let authorityFile: String
@@ -104,22 +102,9 @@ final class NGHTTPD {
         authorityFile = try folder.write(identity.certificate, to: "certificate")
         try folder.write(Array("text".utf8), to: "file")
 
-        let endpoint = try await withLoop { loop in
-            await Bench(loop).run { bench in
-                for _ in 1...20 {
-                    let endpoint = Endpoint(.loopbackV4, .random(in: 20_000..<32_000))
-                    if (try? StreamListener(boundTo: endpoint, on: bench.loop, limit: 1) { _ in }) != nil {
-                        return endpoint
-                    }
-                }
-                return Endpoint(.loopbackV4, 20_000)
-            }
-        }
-        let port = endpoint.port
-        url = "https://127.0.0.1:\(port)"
         let program = Self.candidates.first { FileManager.default.isExecutableFile(atPath: $0) } ?? ""
-        process = try Self.start(program, ["-a", "127.0.0.1", "-d", folder.path, "\(port)", key, authorityFile])
-        try await waitForListener(at: endpoint)
+        process = try Self.start(program, ["-a", "127.0.0.1", "-d", folder.path, "0", key, authorityFile])
+        url = "https://127.0.0.1:\(try await Self.port(of: process))"
     }
 
     struct Failure: Error {
@@ -143,25 +128,25 @@ final class NGHTTPD {
         return child
     }
 
-    /// It says nothing when it is ready, so try until it is.
-    private func waitForListener(at endpoint: Endpoint) async throws {
-        try await withLoop { loop in
-            let bench = Bench(loop)
-            let outcomes = Mailbox<Bool>()
-            var isReady = false
-            while !isReady {
-                var status: Int32 = 0
-                try #require(unsafe waitpid(process, &status, WNOHANG) == 0)
-                let attempt = try await bench.run { bench in
-                    try StreamConnection.connect(
-                        to: endpoint, on: bench.loop,
-                        handlers: .init(
-                            connected: { _ in outcomes.put(true) }, received: { $1.count },
-                            closed: { _, _ in outcomes.put(false) }))
-                }
-                isReady = try await outcomes.next()
-                withExtendedLifetime(attempt) {}
+    /// The port that the kernel gave to that process, as soon as it listens. It does not say this itself, and a port that
+    /// is chosen for it may be another test's by the time it listens.
+    private static func port(of process: pid_t) async throws -> UInt16 {
+        while true {
+            var status: Int32 = 0
+            try #require(unsafe waitpid(process, &status, WNOHANG) == 0)
+            let folder = "/proc/\(process)/fd"
+            let sockets = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
+                try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
             }
+            // proc(5): the local address is the second column, the state the fourth (0A listens), the inode the tenth.
+            for line in try String(contentsOfFile: "/proc/\(process)/net/tcp", encoding: .utf8).split(separator: "\n") {
+                let columns = line.split(separator: " ")
+                guard columns.count >= 10, columns[3] == "0A", sockets.contains("socket:[\(columns[9])]") else {
+                    continue
+                }
+                return try #require(columns[1].split(separator: ":").last.flatMap { UInt16($0, radix: 16) })
+            }
+            await Task.yield()
         }
     }
 
