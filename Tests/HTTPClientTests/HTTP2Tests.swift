@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import HTTPClient
 import LoopTesting
+import Reactor
 import TestSupport
 import Testing
 
