@@ -146,11 +146,12 @@ package final class Daemon: @unchecked Sendable {
         api.wrongLogins.count(with: door)
         admin.wrongLogins.count(with: door)
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
-        store.finished = { results in shard.onLoop { $0.committed(results) } }
+        store.finished = { results in shard.onLoop(with: results) { $0.committed($1) } }
         push.finished = { [services] id, outcome in
-            if !services.finished(id, outcome) { shard.onLoop { $0.pushFinished(id, outcome) } }
+            guard !services.finished(id, outcome) else { return }
+            shard.onLoop(with: (id, outcome)) { $0.pushFinished($1.0, $1.1) }
         }
-        push.noted = { notes in shard.onLoop { $0.pushesNoted(notes) } }
+        push.noted = { notes in shard.onLoop(with: notes) { $0.pushesNoted($1) } }
         do throws(PushSetupError) {
             feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
                 await door.ask(.everything) { engine, now in
