@@ -334,7 +334,7 @@ extension TransactionTable {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
         clients.records[slot].invite = nil
-        armWait(slot, at: until)
+        armWait(slot, at: TransactionTimers.shared(until))
     }
 
     private mutating func acknowledgement(of response: SIPResponse?, _ slot: Int) -> [UInt8] {

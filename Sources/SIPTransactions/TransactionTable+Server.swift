@@ -183,7 +183,7 @@ extension TransactionTable {
         case .sendTrying, .sendSuccess: sendResponse(bytes, slot, into: &out)
         case .sendFirstSuccess(let until):
             servers.records[slot].response = []
-            armWait(slot, at: until)
+            armWait(slot, at: TransactionTimers.shared(until))
             sendResponse(bytes, slot, into: &out)
         case .sendFailure(let again, let until):
             keep(bytes, slot)
@@ -197,7 +197,7 @@ extension TransactionTable {
         case .absorb(let until):
             servers.records[slot].response = []
             deadlines.cancel(servers.records[slot].resend)
-            armWait(slot, at: until)
+            armWait(slot, at: TransactionTimers.shared(until))
         case .end: end(slot, into: &out)
         case .endUnacknowledged:
             out.append(.serverTimedOut(ServerTransactionID(rawValue: servers.records[slot].id)))
@@ -262,7 +262,7 @@ extension TransactionTable {
     private mutating func complete(_ slot: Int, until: Instant, into out: inout [TransactionOutput]) {
         deadlines.cancel(servers.records[slot].resend)
         deadlines.cancel(servers.records[slot].wait)
-        completed.append((ServerTransactionID(rawValue: servers.records[slot].id), until))
+        completed.append((ServerTransactionID(rawValue: servers.records[slot].id), TransactionTimers.shared(until)))
         while completed.count > limits.completedNonInvite { dropOldestCompleted(into: &out) }
     }
 

@@ -38,6 +38,14 @@ package struct TransactionTimers: Sendable {
     /// T4 later: when no straggler is on its way any more.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
+    /// When a transaction ends that waits for stragglers alone (timers D, I, J, K, L and M), which may be a tenth of a second
+    /// late: nobody waits for it, and the ends of many need one turn of the loop.
+    static func shared(_ end: Instant) -> Instant {
+        let tenth: Int64 = 100_000_000
+        let late = end.nanoseconds % tenth
+        return late > 0 ? end.later(by: tenth - late) : end
+    }
+
     /// The point of time that is T2 later.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 

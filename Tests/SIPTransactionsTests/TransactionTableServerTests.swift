@@ -122,6 +122,21 @@ struct TransactionTableServerTests {
         #expect(fixture.outputs() == ["send 100"])
     }
 
+    @Test func `transactions that only wait for stragglers end together, a little late and never early`() throws {
+        let accepted = try fixture.new(TestMessage("INVITE"))
+        fixture.advance(to: .milliseconds(10))
+        fixture.respond(accepted, 200)
+        for (offset, branch) in [(30, "z9hG4bKone"), (50, "z9hG4bKtwo"), (70, "z9hG4bKthree")] {
+            fixture.advance(to: .milliseconds(offset))
+            fixture.respond(try fixture.new(TestMessage("OPTIONS", branch: branch)), 200)
+        }
+        fixture.advance(to: .milliseconds(32_069))
+        #expect(fixture.table.serverCount == 4)
+        #expect(fixture.table.nextDeadline == start + .milliseconds(32_100))
+        fixture.advance(to: .milliseconds(32_100))
+        #expect(fixture.isEmpty)
+    }
+
     @Test func `a CANCEL without an INVITE says so`() throws {
         _ = try fixture.new(TestMessage("INVITE", branch: "z9hG4bKother"))
         guard case .cancel(_, of: nil) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
