@@ -24,7 +24,7 @@ package struct BindingTable: ~Copyable, Sendable {
     private var departed = DepartedAddresses()
     /// The deadlines of ordinary bindings, by slot. A binding that is refreshed keeps its old entry, and gets a new one
     /// when that is due.
-    var expiry = DeadlineQueue<UInt32>()
+    @usableFromInline var expiry = DeadlineQueue<UInt32>()
     /// The entry of each slot in the queue, as far as there are ordinary bindings. Push contacts have none.
     private var deadlines: [DeadlineID] = []
     /// How many bindings there are, by the number of the provider they ask for; 0 for none.
@@ -59,7 +59,7 @@ package struct BindingTable: ~Copyable, Sendable {
     package var addressCount: Int { byAOR.count }
 
     /// When ``removeExpired(limit:now:)`` next has something to look at.
-    package var nextExpiry: Instant? { expiry.nextDeadline }
+    @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
     /// Whether the AOR has a binding, even one that has expired and is not removed yet.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }

@@ -44,6 +44,14 @@ package struct DeadlineQueue<Payload> {
             previous = -1
             generation = 1
         }
+
+        /// Becomes the last node of the slot.
+        @inlinable
+        mutating func stand(in slot: UInt16, behind tail: Int32) {
+            self.slot = slot
+            previous = tail
+            next = -1
+        }
     }
 
     @usableFromInline
@@ -54,14 +62,28 @@ package struct DeadlineQueue<Payload> {
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
+
+        /// Takes the node in behind all others.
+        ///
+        /// - Returns: the one that was the last; -1 when there was none.
+        @inlinable
+        mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
+            let before = tail
+            tail = index
+            earliest = min(earliest, tick)
+            if before < 0 { head = index }
+            return before
+        }
     }
 
     @usableFromInline var nodes: [Node] = []
     @usableFromInline var firstFree: Int32 = -1
     /// Level by level.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// For each level, which of its slots hold something.
-    @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
+    /// For each of the ``wheelLevels``, which of its slots hold something.
+    @usableFromInline var occupied = [7 of UInt64](repeating: 0)
+    /// What the first slot in use says to be its earliest tick, or the largest number. It is asked for after every event.
+    @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has turned. A slot's level is the highest base-64 digit in which its ticks differ
     /// from this.
     @usableFromInline var elapsed: UInt64 = 0
@@ -104,10 +126,7 @@ package struct DeadlineQueue<Payload> {
 
     /// When to look again: never later than the earliest deadline, and before it only after some were cancelled.
     @inlinable
-    package var nextDeadline: Instant? {
-        guard let place = firstPlace else { return nil }
-        return wheelInstant(atTick: slots[place.level * 64 + place.index].earliest)
-    }
+    package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
     /// Takes out the earliest deadline if it has come.
     ///
@@ -125,6 +144,8 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
+            // All of this slot come before those of any other.
+            soonest = .max
             var index = head
             while index >= 0 {
                 let next = nodes[Int(index)].next
@@ -156,18 +177,10 @@ package struct DeadlineQueue<Payload> {
         let level = (63 - ((elapsed ^ tick) | 63).leadingZeroBitCount) / 6
         let place = Int(truncatingIfNeeded: (tick >> UInt64(level * 6)) & 63)
         let slot = level * 64 + place
-        let tail = slots[slot].tail
-        nodes[Int(index)].slot = UInt16(truncatingIfNeeded: slot)
-        nodes[Int(index)].previous = tail
-        nodes[Int(index)].next = -1
-        slots[slot].tail = index
-        slots[slot].earliest = min(slots[slot].earliest, tick)
-        if tail >= 0 {
-            nodes[Int(tail)].next = index
-        } else {
-            slots[slot].head = index
-            occupied[level] |= 1 << UInt64(place)
-        }
+        let tail = slots[slot].append(index, tick: tick)
+        nodes[Int(index)].stand(in: UInt16(truncatingIfNeeded: slot), behind: tail)
+        soonest = min(soonest, tick)
+        if tail >= 0 { nodes[Int(tail)].next = index } else { occupied[level] |= 1 << UInt64(place) }
     }
 
     @inlinable
@@ -178,8 +191,11 @@ package struct DeadlineQueue<Payload> {
         if previous >= 0 { nodes[Int(previous)].next = next } else { slots[slot].head = next }
         if next >= 0 { nodes[Int(next)].previous = previous } else { slots[slot].tail = previous }
         guard slots[slot].head < 0 else { return }
+        let wasFirst = slots[slot].earliest == soonest
         slots[slot].earliest = .max
         occupied[slot / 64] &= ~(1 << UInt64(slot % 64))
+        guard wasFirst else { return }
+        soonest = firstPlace.map { slots[$0.level * 64 + $0.index].earliest } ?? .max
     }
 
     /// Frees an unlinked node and gives its payload.
