@@ -11,6 +11,10 @@ package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStrin
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
+
     package var description: String { name }
 
     package static func < (left: DeviceID, right: DeviceID) -> Bool { left.rawValue < right.rawValue }

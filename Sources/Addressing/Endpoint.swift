@@ -3,6 +3,12 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: Endpoint, right: Endpoint) -> Bool {
+        left.port == right.port && left.address == right.address
+    }
+
     package init(_ address: IPAddress, _ port: UInt16) {
         self.address = address
         self.port = port

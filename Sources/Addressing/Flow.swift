@@ -2,6 +2,10 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
+
     /// Retransmission timers run only on UDP (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 

@@ -5,6 +5,11 @@ package struct IPAddress: Hashable, Sendable {
     /// The lower 64 bits in host order (`0x0000ffff_aabbccdd` for IPv4).
     package let low: UInt64
 
+    @inlinable
+    package static func == (left: IPAddress, right: IPAddress) -> Bool {
+        left.low == right.low && left.high == right.high
+    }
+
     package init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low

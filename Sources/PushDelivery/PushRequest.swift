@@ -8,6 +8,10 @@ package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
 /// The `call_ref` of ECSS-10, which names one call for one user. It is never used again, not even after a restart.

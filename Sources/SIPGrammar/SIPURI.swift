@@ -3,8 +3,12 @@ package import Bytes
 /// A URI (RFC 3261 section 19.1, RFC 3966): its text as received, and where the parts of a `sip:`, `sips:` or `tel:` one
 /// stand in it.
 package struct SIPURI: Sendable {
-    package enum Scheme: Hashable, Sendable {
+    package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
+
+        /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+        @inlinable
+        package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
 
     /// The whole URI as received, without angle brackets.

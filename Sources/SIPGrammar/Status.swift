@@ -2,6 +2,10 @@
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
+
     package init(code: UInt16) { self.code = code }
     package init(integerLiteral value: UInt16) { code = value }
 

@@ -13,6 +13,12 @@ package struct ServerTransactionID: TransactionID, Sendable {
     package let rawValue: UInt64
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: ServerTransactionID, right: ServerTransactionID) -> Bool {
+        left.rawValue == right.rawValue
+    }
 }
 
 /// The number of a client transaction: given once by a table, never again; the Via branch carries it.
@@ -20,4 +26,10 @@ package struct ClientTransactionID: TransactionID, Sendable {
     package let rawValue: UInt64
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: ClientTransactionID, right: ClientTransactionID) -> Bool {
+        left.rawValue == right.rawValue
+    }
 }

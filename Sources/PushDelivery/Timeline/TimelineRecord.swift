@@ -8,6 +8,10 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
 /// What was done so that one phone learns of one call, or of the calls that it missed: each step with its time.
