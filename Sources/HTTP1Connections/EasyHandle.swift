@@ -55,7 +55,7 @@ final class EasyHandle {
         head.removeAll(keepingCapacity: true)
         var last = last.take()
         let hasBody = !request.body.isEmpty
-        if let known = last, known.method == request.method, hadBody == hasBody, known.hasRoute(of: request) {
+        if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
             // All is set that does not differ from request to request.
         } else {
             last = nil
@@ -68,8 +68,13 @@ final class EasyHandle {
         guard last?.url == request.url || setURL(request.url), setPatience(request), setBody(request),
             last?.headers == request.headers || setHeaders(request)
         else { return false }
-        self.last = request
-        self.last?.body = []
+        if last == nil {
+            last = request
+            last?.body = []
+        }
+        last?.url = request.url
+        last?.headers = request.headers
+        self.last = last
         hadBody = hasBody
         return true
     }

@@ -59,13 +59,15 @@ package actor ProxyShard: LoopActor {
             self.sockets[Int(number)] = socket
         }
         do {
-            timer = try LoopTimer(on: loop) { [weak self] in self?.onLoop { $0.deadlineReached() } }
+            timer = try LoopTimer(on: loop) { [weak self] in
+                self?.onLoop(with: ()) { shard, _ in shard.deadlineReached() }
+            }
             try load.start(on: loop) { [weak self] wait, now in
                 self?.assumeIsolated { $0.engine.looked(after: wait, now: now) }
             }
             for (number, socket) in sockets {
                 try socket.receive { [weak self] batch in
-                    self?.onLoop { $0.datagramsReceived(batch, by: number) }
+                    self?.onLoop(with: (batch, number)) { $0.datagramsReceived($1.0, by: $1.1) }
                 }
             }
         } catch {
@@ -304,7 +306,9 @@ package actor ProxyShard: LoopActor {
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            for action in actions { run(action) }
+            // From the end, so that each is moved out of the array and not copied.
+            actions.reverse()
+            while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
             waiting.removeAll(keepingCapacity: true)
             engine.takeActions(into: &actions)
@@ -319,12 +323,15 @@ package actor ProxyShard: LoopActor {
 
     /// What is to be known to another run of the program is written before anything leaves that follows from it.
     private func writeJournal() {
-        for case .journal(let change) in actions { services.store.journal(change) }
+        // By index, since a loop over the elements copies each.
+        for index in actions.indices {
+            if case .journal(let change) = actions[index] { services.store.journal(change) }
+        }
         services.store.flushJournal()
     }
 
-    private func run(_ action: ProxyAction) {
-        switch action {
+    private func run(_ action: consuming ProxyAction) {
+        switch consume action {
         case .send(let bytes, let flow): send(bytes, on: flow)
         case .flowProved(let flow, let account): streams.proved(flow, by: account)
         case .reuse(let flow, let place, let server): streams.reuse(flow, as: place, server)

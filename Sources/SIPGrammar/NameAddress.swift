@@ -4,17 +4,22 @@ package import Bytes
 /// and where the parts stand in it.
 package struct NameAddress: Sendable {
     package let uri: SIPURI
-    private let value: ByteString
+    /// Where the text stands in the URI's storage.
+    private let valueStart, valueCount: Int32
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
+    /// The text: it keeps the storage alive no less than the URI, so that one reference is enough.
+    private var value: ByteString {
+        ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
+    }
     /// As on the wire, quotes included; `nil` when absent.
     package var displayName: ByteString? {
         displayStart < displayEnd ? value[Int(displayStart)..<Int(displayEnd)] : nil
     }
     /// The *header* parameters: what stands after `>`.
     package var parameters: Parameters {
-        parametersStart < value.count ? Parameters(value[parametersStart..<value.count]) : .none
+        parametersStart < Int(valueCount) ? Parameters(value[parametersStart..<value.count]) : .none
     }
     /// The tag of a From or To that was read as such.
     package var tag: ByteString? { tagStart < tagEnd ? value[Int(tagStart)..<Int(tagEnd)] : nil }
@@ -28,7 +33,8 @@ package struct NameAddress: Sendable {
     /// A URI without anything around it.
     package init(_ uri: SIPURI) {
         self.uri = uri
-        value = .empty
+        valueStart = 0
+        valueCount = 0
         displayStart = 0
         displayEnd = 0
         uriPlace = 0
@@ -46,7 +52,8 @@ package struct NameAddress: Sendable {
     package init?(_ value: ByteString, isTagged: Bool = false) {
         guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
         self.uri = uri
-        self.value = value
+        valueStart = value.start
+        valueCount = value.length
         displayStart = UInt32(places.display.lowerBound)
         displayEnd = UInt32(places.display.upperBound)
         uriPlace = UInt32(places.uri.lowerBound)

@@ -19,18 +19,27 @@ package struct MessageReader: Sendable {
     /// - Parameters:
     ///   - bytes: Copied; they need not live on.
     ///   - isStream: Whether Content-Length is mandatory.
-    ///   - head: What the framer has read of this very message.
     /// - Returns: The message, or why it is none and what to answer.
-    package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead? = nil) -> ReadMessage {
+    package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
+        let message = bytes.extracting(place(of: bytes))
+        return read(message, HeadIndex(message, limits), isStream: isStream)
+    }
+
+    /// The same of a message whose head the framer may have read already.
+    package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
+        guard let head else { return read(bytes, isStream: isStream) }
+        return read(bytes.extracting(place(of: bytes)), head.index, isStream: isStream)
+    }
+
+    /// Where the message stands in the bytes, as far as it is looked at.
+    private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
         // A longer message is refused in any case, so of it only the head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
-        let message = bytes.extracting(start..<end)
-        if let head { return read(message, head.index, isStream: isStream) }
-        return read(message, HeadIndex(message, limits), isStream: isStream)
+        return start..<end
     }
 
     private func read(_ message: Span<UInt8>, _ index: HeadIndex, isStream: Bool) -> ReadMessage {

@@ -86,7 +86,7 @@ package struct PushLedger: ~Copyable {
         guard let id = call.fork.takePush(branch) else { return }
         if let push = pushes[id] {
             unread.ended(push.code, of: push.device)
-            pushes[id]?.isDropped = true
+            push.isDropped = true
         }
         actions.append(.cancelPush(id))
     }
@@ -144,8 +144,8 @@ package struct PushLedger: ~Copyable {
     }
 }
 
-/// A push that was asked for and has not ended.
-struct AskedPush {
+/// A push that was asked for and has not ended. It is a class, since each of its steps looks it up.
+final class AskedPush {
     /// Why it was sent.
     enum Purpose {
         case call(Call, branch: Int)

@@ -143,10 +143,11 @@ package struct PushTimeline: ~Copyable {
 
     /// The entry's record, if it is complete.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
-        guard entry.record.isComplete, let place = entries.place(of: entry.record.id) else { return nil }
+        let record = entry.record
+        guard record.isComplete, let place = entries.place(of: record.id) else { return nil }
         entries.remove(at: place)
-        if let code = entry.record.code { receipts.remove(hash: Self.hash(code, entry.record.device), slot: place) }
-        return entry.record
+        if let code = record.code { receipts.remove(hash: Self.hash(code, record.device), slot: place) }
+        return record
     }
 }
 
