@@ -5,6 +5,36 @@ package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
+    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    @inlinable
+    package static func == (left: Method, right: Method) -> Bool {
+        switch (left, right) {
+        case (.other(let name), .other(let other)): name == other
+        default: left.number == right.number
+        }
+    }
+
+    @inlinable
+    var number: UInt8 {
+        switch self {
+        case .invite: 0
+        case .ack: 1
+        case .bye: 2
+        case .cancel: 3
+        case .register: 4
+        case .options: 5
+        case .prack: 6
+        case .update: 7
+        case .info: 8
+        case .refer: 9
+        case .message: 10
+        case .subscribe: 11
+        case .notify: 12
+        case .publish: 13
+        case .other: 14
+        }
+    }
+
     package init(_ name: ByteString) {
         self =
             switch name.count {

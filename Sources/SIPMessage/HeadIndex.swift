@@ -27,7 +27,6 @@ struct HeadIndex {
     /// Places in `fields`, by the raw value of the name.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
-    private var rowCount = 0
     private var hasForbiddenByte = false
 
     struct Fault {
@@ -72,6 +71,7 @@ struct HeadIndex {
         headersStart = lineEnd + 2
         bodyStart = headersStart
         guard isSIP else { return }
+        var rowCount = 0
         while true {
             let start = bodyStart
             if start + 1 < end, bytes[start] == UInt8(ascii: "\r"), bytes[start + 1] == UInt8(ascii: "\n") {

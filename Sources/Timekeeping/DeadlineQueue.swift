@@ -80,8 +80,8 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var firstFree: Int32 = -1
     /// Level by level.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// For each of the ``wheelLevels``, which of its slots hold something.
-    @usableFromInline var occupied = [7 of UInt64](repeating: 0)
+    /// For each level, which of its slots hold something.
+    @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
     /// What the first slot in use says to be its earliest tick, or the largest number. It is asked for after every event.
     @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has turned. A slot's level is the highest base-64 digit in which its ticks differ

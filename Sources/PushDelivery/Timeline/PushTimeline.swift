@@ -33,16 +33,17 @@ package struct PushTimeline: ~Copyable {
     ///
     /// - Returns: whether this is the first call whose beginning is to be written down, see ``openings()``.
     @discardableResult
-    package mutating func began(isInStore: Bool = false, _ record: TimelineRecord, now: Instant) -> Bool {
+    package mutating func began(isInStore: Bool = false, _ record: consuming TimelineRecord, now: Instant) -> Bool {
         guard entries.count < limit else {
             omitted += 1
             return false
         }
-        let place = entries.madePlace(of: record.id)
-        entries[place] = OpenRecord(record: record, began: now)
+        let (id, kind) = (record.id, record.kind)
+        let place = entries.madePlace(of: id)
         if let code = record.code { receipts.insert(hash: Self.hash(code, record.device), slot: place) }
-        guard record.kind == .call, !isInStore else { return false }
-        unwritten.append(record.id)
+        entries[place] = OpenRecord(record: record, began: now)
+        guard kind == .call, !isInStore else { return false }
+        unwritten.append(id)
         return unwritten.count == 1
     }
 
@@ -160,7 +161,7 @@ private final class OpenRecord {
         Int32(clamping: now.nanoseconds.subtractingReportingOverflow(began.nanoseconds).partialValue / 1_000_000)
     }
 
-    init(record: TimelineRecord, began: Instant) {
+    init(record: consuming TimelineRecord, began: Instant) {
         self.record = record
         self.began = began
     }
