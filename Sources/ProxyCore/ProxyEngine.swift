@@ -88,6 +88,8 @@ package final class ProxyEngine {
     private var outputs: [TransactionOutput] = []
     /// The outputs before this index have been carried out.
     private var nextOutput = 0
+    /// What the transactions put out just now. The array stays, so that its memory is used again.
+    private var latest: [TransactionOutput] = []
 
     /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
     package init(
@@ -230,7 +232,8 @@ package final class ProxyEngine {
         guard !outputs.isEmpty else { return }
         // Carrying one out may lead here again: the inner call goes on where the outer one stands.
         while nextOutput < outputs.count {
-            let output = outputs[nextOutput]
+            // Moved out and not copied.
+            let output = exchange(&outputs[nextOutput], with: .strayResponse)
             nextOutput += 1
             switch output {
             case .send(let bytes, let flow): act(.send(bytes, on: flow))
@@ -319,19 +322,16 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        let before = outputs.count
-        body(&transactions, &outputs)
+        body(&transactions, &latest)
         // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
-        var end = before
-        for index in before..<max(before, outputs.count) {
-            if case .send(let bytes, let flow) = outputs[index] {
+        latest.reverse()
+        while let output = latest.popLast() {
+            if case .send(let bytes, let flow) = output {
                 act(.send(bytes, on: flow))
             } else {
-                outputs.swapAt(end, index)
-                end += 1
+                outputs.append(output)
             }
         }
-        if end < outputs.count { outputs.removeLast(outputs.count - end) }
     }
 }
 
