@@ -55,7 +55,7 @@ extension Daemon {
         while true {
             let calls = try await store.calls(after: lastCall, limit: restoreLimit)
             guard let last = calls.last?.id else { break }
-            for call in calls where !engine.restore(call, now: now) { store.journal(.over(call: call.id)) }
+            for call in calls { engine.restore(call, now: now) }
             lastCall = last
         }
         if !refused.isEmpty { store.record(refused) }

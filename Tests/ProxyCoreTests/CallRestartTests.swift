@@ -96,6 +96,74 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
+    // MARK: Missed calls
+
+    @Test func `an answered call never has a row of missed calls, nor has one that its phone refused`() {
+        for status in [Status.ok, .busyHere] {
+            let bench = RestartBench()
+            bench.register()
+            bench.invite()
+            bench.accepted()
+            bench.register(cseq: 2)
+            bench.answer(bench.lastINVITE, status)
+            #expect(!bench.written.contains("missed") && bench.written.contains("begun 1"))
+            #expect(bench.disk.restored().bucketEntries.isEmpty)
+        }
+    }
+
+    @Test func `a call that no phone came for has its row before its caller hears of the end`() {
+        let bench = Self.held()
+        bench.accepted()
+        bench.crash()
+        bench.written = []
+        #expect(bench.pass(.seconds(31)).contains("480 invite > pbx"))
+        #expect(bench.written == ["final", "missed", "branch 0"])
+        #expect(bench.disk.restored().bucketEntries.map(\.entry.isOver) == [true])
+        bench.crash()
+        #expect(bench.register(cseq: 2).contains { $0.hasPrefix("push missed") })
+    }
+
+    @Test func `a call that cannot go on is a missed one`() {
+        var isJournalled = true
+        let bench = RestartBench { $0.call.journal = isJournalled }
+        bench.register()
+        bench.invite()
+        bench.accepted()
+        isJournalled = false
+        bench.crash()
+        #expect(bench.disk.calls.isEmpty)
+        #expect(bench.disk.restored().bucketEntries.map(\.entry.caller) == [ByteString("103")])
+        #expect(bench.register(cseq: 2).contains { $0.hasPrefix("push missed") })
+    }
+
+    @Test func `of two phones the one that rang before the crash has not missed the call`() {
+        let bench = RestartBench()
+        let other = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
+        bench.register()
+        bench.register(token: "tok2", from: other)
+        bench.invite()
+        bench.accepted(0)
+        bench.accepted(1)
+        bench.register(cseq: 2)
+        bench.answer(bench.lastINVITE, 180)
+        bench.crash()
+        #expect(bench.cancel().contains("200 cancel > pbx"))
+        _ = bench.pass(.seconds(40))
+        #expect(!bench.register(cseq: 3).contains { $0.hasPrefix("push missed") })
+        #expect(bench.register(token: "tok2", cseq: 2, from: other).contains { $0.hasPrefix("push missed") })
+    }
+
+    @Test func `a phone that has gone for good does not keep a missed call`() {
+        let bench = Self.held()
+        bench.accepted()
+        bench.told(bench.bench.receive(bench.bench.registerText(token: "tok1", cseq: 2, expires: 0)))
+        bench.crash()
+        _ = bench.pass(.seconds(40))
+        #expect(bench.disk.restored().bucketEntries.isEmpty)
+    }
+
+    // MARK: Calls that ring
+
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
         // It is sent once more, so that the phone says where it is.

@@ -35,7 +35,7 @@ final class EngineBench {
         self.now = now
         engine = EngineFixture.engine(disk.restored(), seed: seed, hasTLS: hasTLS, startedAt: now.date, change)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
-        for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(call, now: now) }
+        for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }
         engine.restored(now: now)
     }
 

@@ -22,6 +22,12 @@ extension MissedCallBucket {
             settings: settings)
     }
 
+    fileprivate mutating func offerJournalled(_ ref: CallRef, to devices: [DeviceID]) -> [BucketChange] {
+        callOffered(
+            ref, caller: ByteString("10\(ref.rawValue)"), at: start, devices: devices, isJournalled: true,
+            settings: settings)
+    }
+
     fileprivate mutating func miss(_ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone]) {
         _ = offer(ref, after: seconds, to: devices)
         _ = callEnded(ref)
@@ -42,6 +48,65 @@ private func entry(
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
 struct MissedCallBucketTests {
+    // MARK: Calls that a journal has
+
+    @Test func `while a journalled call is offered it has no row, and one that is answered never has`() {
+        var bucket = MissedCallBucket()
+        #expect(bucket.offerJournalled(first, to: [phone, tablet]) == [])
+        #expect(bucket.unread(of: phone) == 1)
+        #expect(bucket.deviceReached(first, phone) == [])
+        #expect(bucket.entries.map(\.told) == [[phone]])
+        #expect(bucket.callAnswered(first) == [])
+        #expect(bucket.isEmpty)
+    }
+
+    @Test func `a journalled call that all devices have heard of never has a row`() {
+        var bucket = MissedCallBucket()
+        _ = bucket.offerJournalled(first, to: [phone])
+        #expect(bucket.deviceReached(first, phone) == [])
+        #expect(bucket.isEmpty)
+        #expect(bucket.callEnded(first) == [])
+    }
+
+    @Test func `a journalled call that is over and was missed has a row from then on`() {
+        var bucket = MissedCallBucket()
+        _ = bucket.offerJournalled(first, to: [phone, tablet])
+        #expect(bucket.callEnded(first) == [.upsert(entry(first, to: [phone, tablet], isOver: true))])
+        #expect(bucket.returned(phone) == [first])
+        #expect(
+            bucket.reportAccepted([first], by: phone)
+                == [.upsert(entry(first, to: [tablet], told: [phone], isOver: true))])
+        #expect(bucket.deviceReached(first, tablet) == [.delete(first)])
+    }
+
+    /// The journal has the devices as they were called.
+    @Test func `what a journal does not know of a call is written at once`() {
+        var removed = MissedCallBucket()
+        _ = removed.offerJournalled(first, to: [phone, tablet])
+        #expect(removed.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: false))])
+        #expect(removed.callAnswered(first) == [.delete(first)])
+        var died = MissedCallBucket()
+        _ = died.offerJournalled(first, to: [phone])
+        #expect(died.deviceDied(phone, heirs: [tablet]) == [.upsert(entry(first, to: [tablet], isOver: false))])
+        var more = MissedCallBucket()
+        _ = more.offerJournalled(first, to: [phone])
+        #expect(more.offerJournalled(first, to: [tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
+    }
+
+    @Test func `a call of an earlier run is offered again, with its row or without`() {
+        var bucket = MissedCallBucket(restoring: [entry(first, to: [tablet], isOver: false)])
+        #expect(bucket.entries.map(\.isOver) == [true])
+        for ref in [first, second] {
+            let changes = bucket.callResumed(
+                ref, caller: ByteString("10\(ref.rawValue)"), at: start, devices: [phone, tablet], settings: settings)
+            #expect(changes == [])
+        }
+        #expect(bucket.entries.map(\.isOver) == [false, false])
+        #expect(bucket.entries.map(\.devices) == [[tablet], [phone, tablet]])
+        #expect(bucket.callAnswered(second) == [])
+        #expect(bucket.callAnswered(first) == [.delete(first)])
+    }
+
     // MARK: The life of an entry
 
     @Test func `a call is kept from its push on`() {

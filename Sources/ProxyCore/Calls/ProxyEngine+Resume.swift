@@ -9,13 +9,21 @@ package import Timekeeping
 
 /// Calls of an earlier run of the program, which go on: its server transaction, its branches, its wait, its pushes.
 extension ProxyEngine {
-    /// Takes a call from the store at start-up, after the bindings and before ``restored(now:)``.
-    ///
-    /// - Returns: false when it cannot go on and its row is to be deleted.
-    package func restore(_ stored: StoredCall, now: Moment) -> Bool {
+    /// Takes a call from the journal at start-up, after the bindings and before ``restored(now:)``. One that cannot go on
+    /// leaves the journal, as a missed call.
+    package func restore(_ stored: StoredCall, now: Moment) {
+        let request = functions.reread(stored.request)
+        if let request, request.method == .invite {
+            restoreMissedCall(stored, request, now: now)
+            if resume(stored, request, now: now) { return }
+            if let offer = stored.offer { ledger.ended(offer, into: &actions) }
+        }
+        act(.journal(.over(call: stored.id)))
+    }
+
+    private func resume(_ stored: StoredCall, _ request: SIPRequest, now: Moment) -> Bool {
         guard settings.call.journal, let listener = identity.listener(stored.source.listener),
-            listener.transport == stored.source.transport, let request = functions.reread(stored.request),
-            request.method == .invite
+            listener.transport == stored.source.transport
         else { return false }
         // The connection has ended with the earlier run.
         var incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
@@ -108,7 +116,19 @@ extension ProxyEngine {
             calls.list(index, of: call)
             noteResumed(index, of: call, stored.branches[index], offer, now: now)
         }
-        if stored.final.isEmpty, !call.fork.wasAnswered { ledger.resumed(offer) }
+    }
+
+    /// Whom the call is missed by, which a call that goes on has no row for. The end of one that was answered, or refused,
+    /// stands in the store.
+    private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
+        guard let offer = stored.offer, stored.final.isEmpty,
+            !Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: false).isAnswered
+        else { return }
+        let devices = stored.branches.compactMap(\.device).filter {
+            registrar.bindings.forkTarget($0, now: now.instant)?.pushToken != nil
+        }
+        let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
+        ledger.resumed(stored, offer, from: caller, devices: Set(devices), into: &actions)
     }
 
     private func noteResumed(

@@ -36,22 +36,47 @@ extension PushLedger {
         }
     }
 
-    /// The call is a missed one for these devices until they have heard of it.
+    /// The call is a missed one for these devices until they have heard of it. While it goes on, its entries in the journal
+    /// say so, and there is no row.
     mutating func callOffered(
         _ offer: Offer, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout [ProxyAction]
     ) {
+        let isJournalled = journalsCalls
         tellBucket(of: offer.aor, into: &actions) { bucket, settings in
-            bucket.callOffered(offer.ref, caller: caller.remoteURI, at: date, devices: devices, settings: settings)
+            bucket.callOffered(
+                offer.ref, caller: caller.remoteURI, at: date, devices: devices, isJournalled: isJournalled,
+                settings: settings)
         }
     }
 
-    /// An earlier run has begun to offer the call, and it goes on.
-    mutating func resumed(_ offer: Offer) {
-        _ = buckets.change(offer.aor) { bucket, _ in
-            bucket.callResumed(offer.ref)
-            return []
+    /// An earlier run has begun to offer the call.
+    ///
+    /// - Parameters:
+    ///   - stored: the call as the journal has it.
+    ///   - offer: its own.
+    ///   - caller: as its INVITE says.
+    ///   - devices: those of its branches that can be told of missed calls.
+    ///   - actions: get what the store has to do.
+    mutating func resumed(
+        _ stored: StoredCall, _ offer: StoredOffer, from caller: CallerIdentity, devices: Set<DeviceID>,
+        into actions: inout [ProxyAction]
+    ) {
+        let branches = stored.branches.filter { $0.device.map(devices.contains) == true }
+        tellBucket(of: offer.aor, into: &actions) { bucket, settings in
+            var changes = bucket.callResumed(
+                offer.callRef, caller: caller.remoteURI, at: stored.receivedAt, devices: branches.compactMap(\.device),
+                settings: settings)
+            for branch in branches where branch.deviceKnows {
+                if let device = branch.device { changes += bucket.deviceReached(offer.callRef, device) }
+            }
+            return changes
         }
+    }
+
+    /// A call of an earlier run does not go on.
+    mutating func ended(_ offer: StoredOffer, into actions: inout [ProxyAction]) {
+        tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callEnded(offer.callRef) }
     }
 
     /// A device heard of a call that is over.

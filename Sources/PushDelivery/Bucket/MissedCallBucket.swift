@@ -15,10 +15,14 @@ package struct BucketEntry: Hashable, Sendable {
     package var told: [DeviceID]
     /// Whether the call is over and was not answered. While it is still offered, it is never reported (A20).
     package var isOver: Bool
+    /// Whether the store was told of it. While a call is offered whose journal says the same, it is not.
+    package var isStored: Bool
 
     package init(
-        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [DeviceID], told: [DeviceID] = [], isOver: Bool
+        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [DeviceID], told: [DeviceID] = [], isOver: Bool,
+        isStored: Bool = true
     ) {
+        self.isStored = isStored
         self.told = told
         self.callRef = callRef
         self.caller = caller
@@ -75,8 +79,14 @@ package struct MissedCallBucket: Sendable {
     // MARK: What happened
 
     /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
+    ///
+    /// - Parameters:
+    ///   - caller: see ``MissedCall/remoteURI``.
+    ///   - isJournalled: whether another run of the program would find the call without a row, so that there is one only when
+    ///     it is over and somebody has not learnt of it. Most calls are answered and never have one.
     package mutating func callOffered(
-        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], settings: BucketSettings
+        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], isJournalled: Bool = false,
+        settings: BucketSettings
     ) -> [BucketChange] {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
@@ -84,12 +94,13 @@ package struct MissedCallBucket: Sendable {
             let added = devices.filter { !rows[index].concerns($0) }
             guard !added.isEmpty else { return changes }
             rows[index].devices += added
-            changes.append(.upsert(rows[index]))
+            changes.append(row(index))
         } else {
-            let entry = BucketEntry(callRef: callRef, caller: caller, date: date, devices: devices, isOver: false)
+            let entry = BucketEntry(
+                callRef: callRef, caller: caller, date: date, devices: devices, isOver: false, isStored: !isJournalled)
             let place = rows.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
             rows.insert(entry, at: place)
-            changes.append(.upsert(entry))
+            if !isJournalled { changes.append(.upsert(entry)) }
         }
         for device in devices { changes += dropSurplus(of: device, settings) }
         return changes
@@ -100,15 +111,22 @@ package struct MissedCallBucket: Sendable {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// The call, which an earlier run has begun to offer, is still offered.
-    package mutating func callResumed(_ callRef: CallRef) {
-        if let index = index(of: callRef) { rows[index].isOver = false }
+    /// The call, which an earlier run has begun to offer, is still offered. Where it has no row, the journal knows to whom.
+    package mutating func callResumed(
+        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], settings: BucketSettings
+    ) -> [BucketChange] {
+        guard let index = index(of: callRef) else {
+            return callOffered(
+                callRef, caller: caller, at: date, devices: devices, isJournalled: true, settings: settings)
+        }
+        rows[index].isOver = false
+        return []
     }
 
     /// Some device answered the call (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
-        guard let index = index(of: callRef) else { return [] }
-        return [remove(at: index)]
+        guard let index = index(of: callRef), let change = remove(at: index) else { return [] }
+        return [change]
     }
 
     /// The call is over and was not answered. From now on it may be reported.
@@ -117,7 +135,7 @@ package struct MissedCallBucket: Sendable {
             return []
         }
         rows[index].isOver = true
-        return [.upsert(rows[index])]
+        return [row(index)]
     }
 
     /// The device registered again. Returns the calls to tell it of now, oldest first (R22), without those that a list
@@ -175,8 +193,7 @@ package struct MissedCallBucket: Sendable {
         for entry in forgotten {
             guard let index = index(of: entry.callRef) else { continue }
             let isAsItWas = rows[index] == entry
-            let change = remove(at: index)
-            if !isAsItWas { changes.append(change) }
+            if let change = remove(at: index), !isAsItWas { changes.append(change) }
         }
         return changes
     }
@@ -193,10 +210,17 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    private mutating func remove(at index: Int) -> BucketChange {
+    /// As it is to be written.
+    private mutating func row(_ index: Int) -> BucketChange {
+        rows[index].isStored = true
+        return .upsert(rows[index])
+    }
+
+    /// Returns what deletes its row, if it has one.
+    private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
-        return .delete(entry.callRef)
+        return entry.isStored ? .delete(entry.callRef) : nil
     }
 
     /// Strikes the device off these calls, and removes a call when no device is left that has to learn of it.
@@ -212,7 +236,8 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        return .upsert(rows[index])
+        // Who has learnt of it stands in the journal as well; that a device is gone does not.
+        return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
     /// Drops the device's oldest calls beyond the limit. Calls that are still offered stay, however many they are.
@@ -226,7 +251,7 @@ package struct MissedCallBucket: Sendable {
     private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []
         while let index = rows.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {
-            changes.append(remove(at: index))
+            if let change = remove(at: index) { changes.append(change) }
         }
         return changes
     }
