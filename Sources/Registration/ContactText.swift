@@ -67,17 +67,14 @@ package enum ContactText {
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
     /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
-    /// section 16.6 item 2, section 19.1.5). What its push parameters say is found on the way.
-    static func requestURI(of contact: SIPURI, noting push: inout PushParameters.Triple.Found) -> ByteString {
+    /// section 16.6 item 2, section 19.1.5).
+    static func requestURI(of contact: SIPURI) -> ByteString {
         let parameters = contact.parameters
         return ByteString(capacity: contact.text.count) { out in
             out.append(contact.address)
             parameters.forEachPlace { bytes, place in
-                if place.isPush(in: bytes) {
-                    push.take(place, in: bytes, of: parameters.text, isOfField: false)
-                } else if !bytes.equalsIgnoringCase(place.name, "method") {
-                    out.append(place, of: parameters)
-                }
+                guard !place.isPush(in: bytes), !bytes.equalsIgnoringCase(place.name, "method") else { return }
+                out.append(place, of: parameters)
             }
         }
     }

@@ -17,14 +17,12 @@ package struct ForkTarget: Sendable {
     package let id: DeviceID
     /// The binding by which it is reached.
     package let binding: DeviceID
-    package let kind: Kind
-    /// The contact's URI without push parameters, `method` and headers.
-    package let requestURI: ByteString
+    /// The contact's URI, with its push parameters. Of these and of the rest one is wanted at a time: the token to wake the
+    /// device, the rest to call it.
+    fileprivate let contact: SIPURI
+    /// `nil` for an ordinary contact.
+    package let provider: PushProvider?
     package let flow: Flow
-    /// The port that the contact names.
-    package let port: UInt16
-    /// Whether the contact is a `sips:` URI.
-    package let isSecure: Bool
     /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
     package let path: [ByteString]
     /// The preference of the contact, in thousandths.
@@ -35,6 +33,23 @@ package struct ForkTarget: Sendable {
     package let isFresh: Bool
     /// It is a flow by which nothing came back when it was last tried.
     package let hasFailed: Bool
+
+    /// Whether it is a push contact.
+    package var canBeWoken: Bool { provider != nil }
+
+    /// What wakes the device; `nil` for an ordinary contact.
+    package var pushToken: PushToken? { provider.flatMap { PushToken($0, in: contact) } }
+
+    package var kind: Kind { pushToken.map(Kind.sleeping) ?? .ordinary }
+
+    /// The contact's URI without push parameters, `method` and headers.
+    package var requestURI: ByteString { ContactText.requestURI(of: contact) }
+
+    /// The port that the contact names.
+    package var port: UInt16 { contact.port ?? 5060 }
+
+    /// Whether the contact is a `sips:` URI.
+    package var isSecure: Bool { contact.scheme == .sips }
 }
 
 extension BindingTable {
@@ -84,9 +99,7 @@ extension BindingTable {
         guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
         }
-        var push = PushParameters.Triple.Found()
-        _ = ContactText.requestURI(of: uri, noting: &push)
-        return binding.token(push, in: uri)
+        return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
     /// The provider that a device asked for and that is switched off, so that it has an ordinary contact.
@@ -99,15 +112,10 @@ extension BindingTable {
         guard let uri = ContactText.uri(of: binding.contact), uri.scheme == .sip || uri.scheme == .sips else {
             return nil
         }
-        var push = PushParameters.Triple.Found()
-        let requestURI = ContactText.requestURI(of: uri, noting: &push)
-        let token = isPush(binding) ? binding.token(push, in: uri) : nil
         return ForkTarget(
-            id: device ?? binding.id, binding: binding.id, kind: token.map(ForkTarget.Kind.sleeping) ?? .ordinary,
-            requestURI: requestURI,
-            flow: binding.flow, port: uri.port ?? 5060,
-            isSecure: uri.scheme == .sips, path: binding.path, q: binding.q,
-            registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil,
+            id: device ?? binding.id, binding: binding.id, contact: uri,
+            provider: isPush(binding) ? PushProvider(number: binding.provider) : nil, flow: binding.flow,
+            path: binding.path, q: binding.q, registeredAt: binding.registeredAt, isFresh: now < binding.freshUntil,
             hasFailed: binding.marks.contains(.hasFailed))
     }
 }
@@ -131,11 +139,11 @@ extension ForkTarget {
     }
 }
 
-extension Binding {
-    /// The token in the contact's URI, whose provider was recognised when the device registered.
-    fileprivate func token(_ push: PushParameters.Triple.Found, in uri: SIPURI) -> PushToken? {
-        guard let provider = PushProvider(number: provider) else { return nil }
-        let triple = PushParameters.Triple(push, of: NameAddress(uri))
-        return triple.prid.map { PushToken(provider: provider, param: triple.param ?? .empty, prid: $0) }
+extension PushToken {
+    /// The token in the URI of a contact, whose provider was recognised when the device registered.
+    fileprivate init?(_ provider: PushProvider, in contact: SIPURI) {
+        let triple = PushParameters.Triple(uri: contact)
+        guard let prid = triple.prid else { return nil }
+        self.init(provider: provider, param: triple.param ?? .empty, prid: prid)
     }
 }

@@ -109,8 +109,15 @@ package enum PushParameters: Hashable, Sendable {
 
 extension PushParameters.Triple {
     /// Its values as they were found; the first of a name counts.
-    struct Found {
-        fileprivate var provider, singular, plural, prid: ByteString?
+    private struct Found {
+        var provider, singular, plural, prid: ByteString?
+
+        init(in uri: SIPURI) {
+            let parameters = uri.parameters
+            parameters.forEachPlace { bytes, place in
+                if place.isPush(in: bytes) { take(place, in: bytes, of: parameters.text, isOfField: false) }
+            }
+        }
 
         /// Looks at one of the push parameters of the field, whose values may be quoted, or of the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
@@ -135,20 +142,20 @@ extension PushParameters.Triple {
     }
 
     package init(contact: NameAddress) {
-        var found = Found()
         // Those of the URI come before those of the field.
-        let (uri, field) = (contact.uri.parameters, contact.parameters)
-        uri.forEachPlace { bytes, place in
-            if place.isPush(in: bytes) { found.take(place, in: bytes, of: uri.text, isOfField: false) }
-        }
+        var found = Found(in: contact.uri)
+        let field = contact.parameters
         field.forEachPlace { bytes, place in
             if place.isPush(in: bytes) { found.take(place, in: bytes, of: field.text, isOfField: true) }
         }
         self.init(found, of: contact)
     }
 
+    /// Those of the URI alone, as it is with contacts in the form of ``ContactText``.
+    init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
+
     /// What was found in the contact, which may have the set of before RFC 8599 instead.
-    init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
+    private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
         if provider == nil, prid == nil, let legacy = Self(legacyOf: contact()) {

@@ -90,7 +90,8 @@ struct MissedCallBucketTests {
         #expect(died.deviceDied(phone, heirs: [tablet]) == [.upsert(entry(first, to: [tablet], isOver: false))])
         var more = MissedCallBucket()
         _ = more.offerJournalled(first, to: [phone])
-        #expect(more.offerJournalled(first, to: [tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
+        #expect(
+            more.offerJournalled(first, to: [tablet]) == [.upsert(entry(first, to: [phone, tablet], isOver: false))])
     }
 
     @Test func `a call of an earlier run is offered again, with its row or without`() {

@@ -112,12 +112,4 @@ package struct ForkBranch: Sendable {
 extension ForkTarget {
     /// Stands for the way to the device: its flow, or the path that an edge proxy wrote, whose own flow says nothing.
     package var way: Int { path.isEmpty ? flow.hashValue : path.hashValue }
-
-    /// What wakes the device; `nil` for an ordinary contact.
-    package var pushToken: PushToken? {
-        switch kind {
-        case .ordinary: nil
-        case .sleeping(let token): token
-        }
-    }
 }

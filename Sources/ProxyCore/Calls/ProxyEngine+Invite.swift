@@ -89,8 +89,8 @@ extension ProxyEngine {
     private func omission(
         of target: ForkTarget, _ treatment: Treatment
     ) -> (TimelineRecord.Omission, app: String) {
-        if let token = target.pushToken {
-            return (treatment == .ring ? .justRegistered : .callerLimit, token.provider.rawValue)
+        if let provider = target.provider {
+            return (treatment == .ring ? .justRegistered : .callerLimit, provider.rawValue)
         }
         guard ledger.timeline.isOn, let provider = registrar.bindings.switchedOffProvider(of: target.id) else {
             return (.ordinaryContact, "")
@@ -110,7 +110,7 @@ extension ProxyEngine {
 
     /// A push contact is woken, unless it has just been here (reading A9).
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
-        guard target.pushToken != nil else { return .ring }
+        guard target.canBeWoken else { return .ring }
         guard isAwake(target), !target.hasFailed else { return .wake }
         if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
         return isLive(target, now: now) ? .ringAndWake : .wake

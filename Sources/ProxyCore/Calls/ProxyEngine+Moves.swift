@@ -185,7 +185,7 @@ extension ProxyEngine {
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
-        if target.pushToken == nil, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
+        if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
     }
@@ -216,7 +216,7 @@ extension ProxyEngine {
     /// A phone that can be woken is not there any more, as somebody says who knows.
     func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.offer != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
-            target.pushToken != nil
+            target.canBeWoken
         else { return false }
         leg.call.fork.recalled(leg.branch)
         waitAgain(leg.branch, of: leg.call, for: target, now: now)

@@ -125,7 +125,7 @@ extension ProxyEngine {
             !Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: false).isAnswered
         else { return }
         let devices = stored.branches.compactMap(\.device).filter {
-            registrar.bindings.forkTarget($0, now: now.instant)?.pushToken != nil
+            registrar.bindings.forkTarget($0, now: now.instant)?.canBeWoken == true
         }
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
         ledger.resumed(stored, offer, from: caller, devices: Set(devices), into: &actions)

@@ -21,7 +21,7 @@ extension ProxyEngine {
         let aor = aor.compacted()
         let awake = Set(
             targets.filter { $0.isFresh && isAwake($0) && !messages.isAsleep($0.id, of: aor) }.map(\.id))
-        let recipients = targets.filter { $0.pushToken != nil || awake.contains($0.id) }
+        let recipients = targets.filter { $0.canBeWoken || awake.contains($0.id) }
         guard !recipients.isEmpty else { return refuse(incoming, .temporarilyUnavailable, now: now) }
         if let same = messages.same(as: request, for: aor) {
             // It comes once more: the answer to it was lost with the last run, or it has come by another way.
@@ -43,7 +43,7 @@ extension ProxyEngine {
             wakes: MessageWords.wakesPhones(request),
             // What asks for protected hops must not wait for a phone whose way here is not known yet.
             mayBeStored: settings.messages.store && request.method == .message && request.uri.scheme != .sips
-                && life > .zero && recipients.contains { $0.pushToken != nil },
+                && life > .zero && recipients.contains { $0.canBeWoken },
             expiresAt: now.date + min(life, settings.messages.maximumAge),
             holdUntil: now.instant + max(min(life, settings.messages.wait), Self.patience), now: now.date)
         messages.add(message)
@@ -128,7 +128,7 @@ extension ProxyEngine {
         for recipient in message.recipients {
             guard recipient.delivery?.fork.branches.first?.wasHeard != true,
                 let target = registrar.bindings.forkTarget(recipient.device, now: now.instant),
-                target.pushToken != nil
+                target.canBeWoken
             else { continue }
             if let tried = messages.delivery(to: recipient.device, of: message.aor)?.call.delivery?.triedAt,
                 tried + Self.patience > now.instant, spare > .zero
@@ -326,7 +326,7 @@ extension ProxyEngine {
     /// Sends a device the oldest message that it has not got, unless one is on its way there.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target),
-            let message = messages.next(for: device, of: aor, inOrder: target.pushToken != nil),
+            let message = messages.next(for: device, of: aor, inOrder: target.canBeWoken),
             let incoming = revive(message)
         else { return }
         let call = calls.begin(incoming, nil, branches: [ForkBranch(device: device)])
@@ -395,7 +395,7 @@ extension ProxyEngine {
     /// It did not get there: the phone sleeps after all, or is gone.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
-        guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.pushToken != nil
+        guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
         else {
             if isEnough {
                 log.warning(
@@ -433,8 +433,8 @@ extension ProxyEngine {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target) else { return }
         if calls.devices.calls(of: device).isEmpty { calls.devices.unwatch(device) }
         let wasAsleep = messages.isAsleep(device, of: aor)
-        var changes = messages.returned(device, of: aor, isPush: target.pushToken != nil)
-        if target.pushToken == nil, registrar.bindings.hasReportedDevice(aor) {
+        var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
+        if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
             // Its user's phone was only reported with its token, and registers without.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false

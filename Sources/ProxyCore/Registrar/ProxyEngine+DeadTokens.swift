@@ -41,7 +41,7 @@ extension ProxyEngine {
         }
         if ledger.buckets.unread(device, of: aor) > 0 {
             let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
-                .filter { $0.pushToken != nil && $0.id != device }.map(\.id)
+                .filter { $0.canBeWoken && $0.id != device }.map(\.id)
             ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
         }
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)

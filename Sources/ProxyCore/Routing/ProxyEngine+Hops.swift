@@ -30,13 +30,13 @@ extension ProxyEngine {
         }
         guard !target.isSecure || target.flow.transport.isSecure else { return .unreachable }
         guard target.isReachable, !identity.isOurs(target.flow.transport, target.flow.remote) else {
-            return target.pushToken == nil ? .unreachable : .asleep
+            return target.canBeWoken ? .asleep : .unreachable
         }
         guard target.flow.transport.isReliable else { return .flow(target.flow, otherwise: nil) }
-        let otherwise = target.pushToken == nil ? returnHop(to: target, isOfTrusted: isOfTrusted) : nil
+        let otherwise = target.canBeWoken ? nil : returnHop(to: target, isOfTrusted: isOfTrusted)
         if target.flow.isConnection { return .flow(target.flow, otherwise: otherwise) }
         if let otherwise { return .connection(otherwise) }
-        return target.pushToken == nil ? .unreachable : .asleep
+        return target.canBeWoken ? .asleep : .unreachable
     }
 
     /// Requests can be sent to it now.
