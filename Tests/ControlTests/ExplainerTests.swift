@@ -126,7 +126,7 @@ private func makeStation(
     return Station.Kept(door: door, store: store, push: push, control: control)
 }
 
-@Suite("explain, over the control socket", .timeLimit(.minutes(1)))
+@Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
     @Test func `a call is told while it is under way and after`() async throws {
         try await withStation { station in

@@ -15,7 +15,7 @@ import Timekeeping
 @testable import HTTPServices
 @testable import ProxyRuntime
 
-@Suite("Keys over the control socket", .timeLimit(.minutes(1)))
+@Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
     /// - `@unchecked Sendable` because the loop alone uses it.
     private struct Kept: @unchecked Sendable {

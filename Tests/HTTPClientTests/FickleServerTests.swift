@@ -5,7 +5,7 @@ import Reactor
 import TestSupport
 import Testing
 
-@Suite("HTTP/2 against a server that often changes its mind", .timeLimit(.minutes(1)))
+@Suite("HTTP/2 against a server that often changes its mind", .timeLimit(.minutes(10)))
 struct FickleServerTests {
     /// What the server has done with each request.
     private struct Record: Sendable {

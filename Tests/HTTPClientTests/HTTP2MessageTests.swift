@@ -7,7 +7,7 @@ import ProviderTesting
 import Reactor
 import Testing
 
-@Suite("HTTP/2 messages and handshakes", .timeLimit(.minutes(1)))
+@Suite("HTTP/2 messages and handshakes", .timeLimit(.minutes(10)))
 struct HTTP2MessageTests {
     @Test func `a request arrives as it was meant and the answer comes back`() async throws {
         try await HTTP2Fixture.with { fixture in

@@ -88,7 +88,7 @@ struct TestIdentity {
     func remove() { folder.remove() }
 }
 
-@Suite("HTTP/2 connections of an origin", .timeLimit(.minutes(1)))
+@Suite("HTTP/2 connections of an origin", .timeLimit(.minutes(10)))
 struct HTTP2OriginTests {
     // MARK: Streams
 

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Against `nghttpd`, where it is installed.
-@Suite("HTTP session, HTTP/2", .timeLimit(.minutes(1)), .enabled(if: NGHTTPD.isInstalled))
+@Suite("HTTP session, HTTP/2", .timeLimit(.minutes(10)), .enabled(if: NGHTTPD.isInstalled))
 struct HTTP2Tests {
     private func with(
         limits: HTTPSession.Limits = .init(), _ body: (HTTPSession, HTTPClientRequest) async throws -> Void

@@ -9,7 +9,7 @@ import Reactor
 import TestSupport
 import Testing
 
-@Suite("HTTP session, HTTP/1.1", .timeLimit(.minutes(1)))
+@Suite("HTTP session, HTTP/1.1", .timeLimit(.minutes(10)))
 struct HTTPSessionTests {
     /// A scripted server and a session, each on a loop of its own.
     private func with(

@@ -11,7 +11,7 @@ import Timekeeping
 
 @testable import HTTPServer
 
-@Suite("HTTP listener", .timeLimit(.minutes(1)))
+@Suite("HTTP listener", .timeLimit(.minutes(10)))
 struct HTTPListenerTests {
     /// Nobody has to wait for a connection that lingers.
     private static let limits: HTTPListener.Limits = {

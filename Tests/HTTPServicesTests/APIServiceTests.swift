@@ -15,7 +15,7 @@ import Timekeeping
 @testable import HTTPServices
 @testable import ProxyRuntime
 
-@Suite("HTTP API", .timeLimit(.minutes(1)))
+@Suite("HTTP API", .timeLimit(.minutes(10)))
 struct APIServiceTests {
     /// An API with some routes and two keys, on a port of its own.
     private final class Fixture: Sendable {

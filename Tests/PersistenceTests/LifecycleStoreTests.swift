@@ -19,7 +19,7 @@ private func record(
     .sample(number, device: device, kind: kind, at: date, change)
 }
 
-@Suite("Marks in the store", .timeLimit(.minutes(1)))
+@Suite("Marks in the store", .timeLimit(.minutes(10)))
 struct LifecycleStoreTests {
     private let folder: StoreFolder
 

@@ -16,7 +16,7 @@ import Timekeeping
 @testable import Persistence
 
 /// What ``ProxyStore`` promises, kept by SQLite.
-@Suite("Store, as others see it", .timeLimit(.minutes(1)))
+@Suite("Store, as others see it", .timeLimit(.minutes(10)))
 struct SQLiteStoreTests {
     private let folder: StoreFolder
 

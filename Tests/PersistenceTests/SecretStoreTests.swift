@@ -8,7 +8,7 @@ import Timekeeping
 @testable import Persistence
 
 /// Keys that outlive the process, and dialogs whose lives were renewed.
-@Suite("Store, secrets and dialogs", .timeLimit(.minutes(1)))
+@Suite("Store, secrets and dialogs", .timeLimit(.minutes(10)))
 struct SecretStoreTests {
     private let folder: StoreFolder
 

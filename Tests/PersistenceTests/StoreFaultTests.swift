@@ -12,7 +12,7 @@ import Timekeeping
 
 @testable import Persistence
 
-@Suite("Store, faults", .timeLimit(.minutes(5)), .serialized)
+@Suite("Store, faults", .timeLimit(.minutes(10)), .serialized)
 struct StoreFaultTests {
     private let folder: StoreFolder
 

@@ -13,7 +13,7 @@ import Timekeeping
 
 @testable import Persistence
 
-@Suite("Store", .timeLimit(.minutes(5)))
+@Suite("Store", .timeLimit(.minutes(10)))
 struct StoreWriterTests {
     private let folder: StoreFolder
 
@@ -261,7 +261,7 @@ struct StoreWriterTests {
     }
 }
 
-@Suite("Store, lazy rows", .timeLimit(.minutes(5)))
+@Suite("Store, lazy rows", .timeLimit(.minutes(10)))
 struct StoreLazyTests {
     private let folder: StoreFolder
 

@@ -13,7 +13,7 @@ import Timekeeping
 
 @testable import Persistence
 
-@Suite("The timeline in the store", .timeLimit(.minutes(1)))
+@Suite("The timeline in the store", .timeLimit(.minutes(10)))
 struct TimelineStoreTests {
     private let folder: StoreFolder
 

@@ -9,7 +9,7 @@ import Timekeeping
 
 @testable import ProxyDaemon
 
-@Suite("Limits of connections", .timeLimit(.minutes(1)))
+@Suite("Limits of connections", .timeLimit(.minutes(10)))
 struct ConnectionLimitTests {
     private func withDaemon(
         _ change: (inout DaemonSettings) -> Void = { _ in },

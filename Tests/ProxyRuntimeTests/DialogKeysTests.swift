@@ -10,7 +10,7 @@ import Timekeeping
 @testable import ProxyRuntime
 
 /// The keys that seal dialog tokens, in the store (T20.6).
-@Suite("Keys of dialog tokens", .timeLimit(.minutes(1)))
+@Suite("Keys of dialog tokens", .timeLimit(.minutes(10)))
 struct DialogKeysTests {
     private let folder: StoreFolder
     private static let start = UnixTime(seconds: 1_790_000_000)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ProxyRuntime
 
-@Suite("Next hops", .timeLimit(.minutes(1)))
+@Suite("Next hops", .timeLimit(.minutes(10)))
 struct HopResolverTests {
     /// The resolver of a daemon that speaks UDP and TCP, and what it answered.
     ///

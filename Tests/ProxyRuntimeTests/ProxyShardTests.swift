@@ -18,7 +18,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-@Suite("Shard", .timeLimit(.minutes(1)))
+@Suite("Shard", .timeLimit(.minutes(10)))
 struct ProxyShardTests {
     private func cancel(_ invite: [UInt8]) throws -> [UInt8] {
         guard case .request(let request) = MessageReader().read(invite.span, isStream: false) else {

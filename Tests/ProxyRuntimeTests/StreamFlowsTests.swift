@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-@Suite("Stream flows", .timeLimit(.minutes(1)))
+@Suite("Stream flows", .timeLimit(.minutes(10)))
 struct StreamFlowsTests {
     private func figure(_ counter: Counter, _ scene: ShardScene) async -> UInt64 {
         await scene.bench.run { _ in scene.streams.figures[counter] }

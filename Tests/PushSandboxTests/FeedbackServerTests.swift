@@ -62,7 +62,7 @@ private actor FeedbackBench {
     }
 }
 
-@Suite("Apple's feedback service", .timeLimit(.minutes(1)))
+@Suite("Apple's feedback service", .timeLimit(.minutes(10)))
 struct FeedbackServerTests {
     private static let token = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     private static let list =

@@ -120,7 +120,7 @@ private enum Curl {
 }
 
 @Suite(
-    "Sandbox server", .timeLimit(.minutes(1)),
+    "Sandbox server", .timeLimit(.minutes(10)),
     .enabled(if: Curl.isInstalled, "curl is not installed: nothing to ask with"))
 struct SandboxServerTests {
     @Test(arguments: [

@@ -74,7 +74,7 @@ private actor SettingsBench {
     }
 }
 
-@Suite("Streams of a connection", .timeLimit(.minutes(1)))
+@Suite("Streams of a connection", .timeLimit(.minutes(10)))
 struct StreamLimitTests {
     private func with(
         _ streams: StreamLimits, _ body: (SettingsBench, Mailbox<Int>) async throws -> Void

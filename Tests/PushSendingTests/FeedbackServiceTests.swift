@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import PushSending
 
-@Suite("Feedback service", .timeLimit(.minutes(1)))
+@Suite("Feedback service", .timeLimit(.minutes(10)))
 struct FeedbackServiceTests {
     /// A server that asks for our certificate, sends what it has in slices, and closes.
     private final class Server: @unchecked Sendable {

@@ -31,7 +31,7 @@ private func gatewaySettings(_ url: String, _ keys: String = "") throws -> HTTPP
     return try HTTPPushSettings(yaml: Array(yaml.utf8), file: "http.yaml")
 }
 
-@Suite("Pushes through Acrobits' mediator, over TLS", .timeLimit(.minutes(1)))
+@Suite("Pushes through Acrobits' mediator, over TLS", .timeLimit(.minutes(10)))
 struct AcrobitsServiceTests {
     @Test func `it takes calls and lists of missed calls`() async throws {
         try await withAllProviders { (bench, providers) async throws in
@@ -61,7 +61,7 @@ struct AcrobitsServiceTests {
     }
 }
 
-@Suite("Pushes to servers of the operator's own, over TLS", .timeLimit(.minutes(1)))
+@Suite("Pushes to servers of the operator's own, over TLS", .timeLimit(.minutes(10)))
 struct GatewayServiceTests {
     @Test func `they get what the template says, signed with both secrets`() async throws {
         for secret in ["new", "old"] {

@@ -6,7 +6,7 @@ import Telemetry
 import Testing
 
 /// Notifications beside calls, at a provider without TLS: 32 requests at a time, of which notifications get eight.
-@Suite("Delivery of notifications", .timeLimit(.minutes(1)))
+@Suite("Delivery of notifications", .timeLimit(.minutes(10)))
 struct NotificationDeliveryTests {
     private func withService(
         reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply,

@@ -17,7 +17,7 @@ private func apple(_ number: Int, param: String = "T.com.example.phone") -> Push
         prid: ByteString(String(repeating: "0", count: 64 - hex.utf8.count) + hex))
 }
 
-@Suite("Push service when providers fail, over HTTP/2 and TLS", .timeLimit(.minutes(1)))
+@Suite("Push service when providers fail, over HTTP/2 and TLS", .timeLimit(.minutes(10)))
 struct PushFaultTests {
     @Test(arguments: ["goaway", "reset"])
     func `nothing is lost or doubled when connections end under load`(fault: String) async throws {

@@ -12,7 +12,7 @@ import Timekeeping
 
 private let phone = String(repeating: "0a", count: 32)
 
-@Suite("Push service over HTTP/2 and TLS", .timeLimit(.minutes(1)))
+@Suite("Push service over HTTP/2 and TLS", .timeLimit(.minutes(10)))
 struct PushOverTLSTests {
     @Test func `providers that check as Apple and Google do take our pushes`() async throws {
         try await withProviders { (bench, providers) async throws in

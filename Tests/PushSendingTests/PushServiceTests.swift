@@ -37,7 +37,7 @@ private func isToken(_ request: FakeProvider.Request) -> Bool { request.path == 
 
 private let grant = #"{"access_token":"ya29.x","expires_in":3599,"token_type":"Bearer"}"#
 
-@Suite("Push service", .timeLimit(.minutes(1)))
+@Suite("Push service", .timeLimit(.minutes(10)))
 struct PushServiceTests {
     // MARK: Providers
 

@@ -17,7 +17,7 @@ private func device(_ subscription: Providers.Subscription, keyed: Bool = true) 
         provider: .webPush, param: ByteString(keyed ? subscription.keys : ""), prid: ByteString(subscription.url))
 }
 
-@Suite("Web pushes over TLS", .timeLimit(.minutes(1)))
+@Suite("Web pushes over TLS", .timeLimit(.minutes(10)))
 struct WebPushServiceTests {
     @Test func `only the device can read them, and our key signs them`() async throws {
         try await withAllProviders { (bench, providers) async throws in

@@ -6,7 +6,7 @@ import Testing
 
 /// What keeps thousands of connections that come, speak or go in the same moment from holding up datagrams, and a flood of
 /// datagrams from holding up connections.
-@Suite("Turns of connections", .timeLimit(.minutes(1)))
+@Suite("Turns of connections", .timeLimit(.minutes(10)))
 struct ConnectionTurnsTests {
     /// Phones on connections, and a socket for datagrams, on one loop.
     actor Crowd {

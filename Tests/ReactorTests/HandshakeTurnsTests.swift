@@ -6,7 +6,7 @@ import Reactor
 import Testing
 
 /// What keeps thousands of handshakes that are done in the same moment from holding up datagrams.
-@Suite("Turns of handshakes", .timeLimit(.minutes(1)))
+@Suite("Turns of handshakes", .timeLimit(.minutes(10)))
 struct HandshakeTurnsTests {
     static let phoneCount = 20
 

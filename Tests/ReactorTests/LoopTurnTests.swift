@@ -4,7 +4,7 @@ import LoopTesting
 import Reactor
 import Testing
 
-@Suite("Turns of the loop", .timeLimit(.minutes(1)))
+@Suite("Turns of the loop", .timeLimit(.minutes(10)))
 struct LoopTurnTests {
     /// A socket on whose datagrams the handler orders something, and a timer of each kind that does it.
     actor Receiver {

@@ -6,7 +6,7 @@ import Reactor
 import Testing
 
 /// What needs a process of its own: signals, limits and traps.
-@Suite("Loop and process", .timeLimit(.minutes(1)))
+@Suite("Loop and process", .timeLimit(.minutes(10)))
 struct ProcessTests {
     @Test func `signals come as events`() async {
         await #expect(processExitsWith: .success) {

@@ -6,7 +6,7 @@ import Reactor
 import Testing
 
 /// Sockets that somebody else has opened for this process.
-@Suite("Sockets handed over", .timeLimit(.minutes(1)), .serialized)
+@Suite("Sockets handed over", .timeLimit(.minutes(10)), .serialized)
 struct SocketHandoverTests {
     /// Copies of a socket's descriptor at numbers that follow each other, as they are handed over.
     private func inARow(_ descriptors: [Int32]) -> Int32 {

@@ -5,7 +5,7 @@ import Reactor
 import TestSupport
 import Testing
 
-@Suite("Stream connection", .timeLimit(.minutes(1)))
+@Suite("Stream connection", .timeLimit(.minutes(10)))
 struct StreamConnectionTests {
     private func withBench(_ body: (StreamBench) async throws -> Void) async throws {
         try await StreamBench.with(body)

@@ -5,7 +5,7 @@ import LoopTesting
 import Reactor
 import Testing
 
-@Suite("TLS connection", .timeLimit(.minutes(1)))
+@Suite("TLS connection", .timeLimit(.minutes(10)))
 struct TLSConnectionTests {
     private static func identity(_ hosts: [String] = ["127.0.0.1", "sip.example"]) throws -> SelfSignedCertificate {
         try SelfSignedCertificate(hosts: hosts)

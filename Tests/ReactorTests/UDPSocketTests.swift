@@ -3,7 +3,7 @@ import LoopTesting
 import Reactor
 import Testing
 
-@Suite("UDP socket", .timeLimit(.minutes(1)))
+@Suite("UDP socket", .timeLimit(.minutes(10)))
 struct UDPSocketTests {
     struct Datagram: Sendable, Equatable {
         let bytes: [UInt8]

@@ -5,7 +5,7 @@ import Resolver
 import TestSupport
 import Testing
 
-@Suite("DNS resolver", .timeLimit(.minutes(1)))
+@Suite("DNS resolver", .timeLimit(.minutes(10)))
 struct DNSResolverTests {
     private func with(
         _ zones: [String: FakeNameServer.Zone], timeout: Duration = .seconds(5),

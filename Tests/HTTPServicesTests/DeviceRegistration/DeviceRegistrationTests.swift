@@ -10,7 +10,7 @@ import Testing
 
 @testable import HTTPServices
 
-@Suite("Device registration over HTTP", .timeLimit(.minutes(1)))
+@Suite("Device registration over HTTP", .timeLimit(.minutes(10)))
 struct DeviceRegistrationTests {
     // MARK: What is accepted
 

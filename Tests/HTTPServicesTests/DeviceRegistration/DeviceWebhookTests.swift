@@ -13,7 +13,7 @@ import TestSupport
 @testable import HTTPServices
 @testable import ProxyRuntime
 
-@Suite("Webhooks of device registration", .timeLimit(.minutes(1)))
+@Suite("Webhooks of device registration", .timeLimit(.minutes(10)))
 struct DeviceWebhookTests {
     private func withReceiver(
         _ reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply = { _, _ in .answer(202) },

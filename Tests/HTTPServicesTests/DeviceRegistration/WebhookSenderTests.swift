@@ -71,7 +71,7 @@ private actor WebhookBench {
     }
 }
 
-@Suite("Sending webhooks", .timeLimit(.minutes(1)))
+@Suite("Sending webhooks", .timeLimit(.minutes(10)))
 struct WebhookSenderTests {
     private func withSender(
         timeout: Duration = .seconds(10), reply: FakeProvider.Reply = .answer(202),

@@ -23,7 +23,7 @@ private func record(
     .sample(number, device: device, kind: kind, app: app, at: date, change)
 }
 
-@Suite("Statistics of pushes", .timeLimit(.minutes(1)))
+@Suite("Statistics of pushes", .timeLimit(.minutes(10)))
 struct PushStatisticsTests {
     private let folder: StoreFolder
 

@@ -16,7 +16,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-@Suite("Dead tokens over HTTP", .timeLimit(.minutes(1)))
+@Suite("Dead tokens over HTTP", .timeLimit(.minutes(10)))
 struct DeadTokenServiceTests {
     private struct Page: Decodable {
         struct Token: Decodable {

@@ -18,7 +18,7 @@ import Testing
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-@Suite("Admin API", .timeLimit(.minutes(1)))
+@Suite("Admin API", .timeLimit(.minutes(10)))
 struct AdminAPITests {
     private func withAdmin(
         _ change: @escaping (inout DaemonSettings) -> Void = { _ in }, _ body: (RunningDaemon) async throws -> Void

@@ -9,7 +9,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Threats T7 and T8.
-    @Suite("Wrong passwords and keys", .timeLimit(.minutes(1)))
+    @Suite("Wrong passwords and keys", .timeLimit(.minutes(10)))
     struct LoginLimitTests {
         private let right = "se%20cret%2B1"
 

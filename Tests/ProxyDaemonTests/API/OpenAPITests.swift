@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-@Suite("OpenAPI document", .timeLimit(.minutes(1)))
+@Suite("OpenAPI document", .timeLimit(.minutes(10)))
 struct OpenAPITests {
     private func document(_ add: (inout ServiceRouter) -> Void) throws -> JSONValue {
         var router = ServiceRouter()

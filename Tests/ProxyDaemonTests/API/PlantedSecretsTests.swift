@@ -15,7 +15,7 @@ import TestSupport
 extension RunningDaemonSuites {
     /// Threat T18: whatever goes well or wrong in a run, no password, key or token is in the log, in what operators read, or
     /// in an answer.
-    @Suite("Secrets of a whole run", .timeLimit(.minutes(1)))
+    @Suite("Secrets of a whole run", .timeLimit(.minutes(10)))
     struct PlantedSecretsTests {
         /// Long, and nowhere else.
         private static func planted(_ name: String) -> String { "planted-\(name)-0123456789" }

@@ -37,7 +37,7 @@ extension UInt8 {
 @Suite(.serialized) enum RunningDaemonSuites {}
 
 extension RunningDaemonSuites {
-    @Suite("Push Token Reporter", .timeLimit(.minutes(3)))
+    @Suite("Push Token Reporter", .timeLimit(.minutes(10)))
     struct PushTokenServiceTests {
         private static let names = [
             ("token_calls", "appid_calls", "token_msgs", "appid_msgs"),

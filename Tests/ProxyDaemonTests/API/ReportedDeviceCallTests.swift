@@ -59,7 +59,7 @@ actor Outside {
 }
 
 extension RunningDaemonSuites {
-    @Suite("Calls to reported devices", .timeLimit(.minutes(1)))
+    @Suite("Calls to reported devices", .timeLimit(.minutes(10)))
     struct ReportedDeviceCallTests {
         private func withOutside(_ body: (RunningDaemon, Outside) async throws -> Void) async throws {
             try await withLoop { loop in

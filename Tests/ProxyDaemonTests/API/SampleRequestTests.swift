@@ -3,7 +3,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Requests as the vendors' documents and clients in the field write them, byte for byte.
-    @Suite("Sample requests", .timeLimit(.minutes(1)))
+    @Suite("Sample requests", .timeLimit(.minutes(10)))
     struct SampleRequestTests {
         private static let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
         private static let messages = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"

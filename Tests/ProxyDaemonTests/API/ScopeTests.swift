@@ -12,7 +12,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Every route of both APIs against keys of every scope.
-    @Suite("Scopes", .timeLimit(.minutes(2)))
+    @Suite("Scopes", .timeLimit(.minutes(10)))
     struct ScopeTests {
         /// What the routes that begin like that are for; the longest beginning counts.
         private static let scopes: [(prefix: String, scope: APIScope?)] = [

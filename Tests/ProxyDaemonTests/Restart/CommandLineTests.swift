@@ -10,7 +10,7 @@ import Testing
 
 /// Commands as operators type them: status 0 for done, 64 for a command line that is wrong, 1 for what did not work, and a
 /// sentence for it.
-@Suite("The command line", .timeLimit(.minutes(3)), .serialized)
+@Suite("The command line", .timeLimit(.minutes(10)), .serialized)
 struct CommandLineTests {
     private let folder: StoreFolder
     private var file: String { folder.folder + "/commands.yaml" }

@@ -7,7 +7,7 @@ import StoreTesting
 import Testing
 
 /// What an operator is told when something is not as it should be.
-@Suite("Diagnoses", .timeLimit(.minutes(1)))
+@Suite("Diagnoses", .timeLimit(.minutes(10)))
 struct DiagnosisTests {
     private let folder: StoreFolder
 

@@ -13,7 +13,7 @@ import Timekeeping
 @testable import HTTPServices
 
 /// Rule 1 and fault F1 for the whole program: what was answered with success is there after `kill -9`, without a hand.
-@Suite("Restarts after kill -9", .timeLimit(.minutes(5)), .serialized)
+@Suite("Restarts after kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledDaemonTests {
     /// What was acknowledged; kills the daemon with the last that is waited for.
     private actor Journal {
@@ -121,7 +121,7 @@ struct KilledDaemonTests {
         #expect(try folder.integrityProblems().isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {
+    @Test(.timeLimit(.minutes(10))) func `SIGTERM ends it although its parent had blocked all signals`() async throws {
         let daemon = try await DaemonProgram(settings: settings, in: folder)
         daemon.terminate()
         #expect(try await daemon.ended() == 0)

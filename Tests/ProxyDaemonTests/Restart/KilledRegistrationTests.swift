@@ -8,7 +8,7 @@ import StoreTesting
 import Testing
 
 /// Device registration by the real program over `kill -9`, for an app that was added with a command.
-@Suite("Device registration over kill -9", .timeLimit(.minutes(5)), .serialized)
+@Suite("Device registration over kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledRegistrationTests {
     /// Ids of tracked registrations that were accepted, by their users; kills the daemon with the last that is waited for.
     private actor Journal {

@@ -6,7 +6,7 @@ import StoreTesting
 import Testing
 
 /// SIGHUP, to the whole program.
-@Suite("Reading certificates again", .timeLimit(.minutes(1)))
+@Suite("Reading certificates again", .timeLimit(.minutes(10)))
 struct ReloadTests {
     private let folder: StoreFolder
 

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// The store of the whole program, and what others do to its files.
-@Suite("The program's store", .timeLimit(.minutes(3)), .serialized)
+@Suite("The program's store", .timeLimit(.minutes(10)), .serialized)
 struct StoreProgramTests {
     private let folder: StoreFolder
 

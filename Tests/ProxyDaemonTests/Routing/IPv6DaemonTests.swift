@@ -15,7 +15,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// A daemon, a PBX, a phone and a push service that have IPv6 alone.
-    @Suite("A call over IPv6", .timeLimit(.minutes(2)))
+    @Suite("A call over IPv6", .timeLimit(.minutes(10)))
     struct IPv6DaemonTests {
         private static let loopback = IPAddress(high: 0, low: 1)
 

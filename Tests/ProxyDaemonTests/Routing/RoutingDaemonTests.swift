@@ -14,7 +14,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// The rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md on the wire.
-    @Suite("Where a daemon sends to", .timeLimit(.minutes(2)))
+    @Suite("Where a daemon sends to", .timeLimit(.minutes(10)))
     struct RoutingDaemonTests {
         private struct Scene {
             let daemon: RunningDaemon

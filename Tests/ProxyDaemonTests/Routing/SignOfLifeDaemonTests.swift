@@ -11,7 +11,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// The rule T22.1 of docs/Trust.md on the wire: what an awake phone sends in place of a REGISTER.
-    @Suite("Signs of life", .timeLimit(.minutes(2)))
+    @Suite("Signs of life", .timeLimit(.minutes(10)))
     struct SignOfLifeDaemonTests {
         private struct Scene {
             let daemon: RunningDaemon

@@ -4,7 +4,7 @@ import StoreTesting
 import Testing
 
 /// Threat T14: a body of many small chunks costs no more memory than a body may have.
-@Suite("Memory of small chunks", .timeLimit(.minutes(1)))
+@Suite("Memory of small chunks", .timeLimit(.minutes(10)))
 struct ChunkMemoryTests {
     /// Sanitizers keep what was freed.
     private static var isSanitized: Bool {

@@ -8,7 +8,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Threat T12 from outside: callback URLs that lead inside, to a server that listens there.
-    @Suite("Callback URLs that lead inside", .timeLimit(.minutes(1)))
+    @Suite("Callback URLs that lead inside", .timeLimit(.minutes(10)))
     struct InsideURLTests {
         /// `{port}` is where a server on 127.0.0.1 would answer, `{own}` the API's own port.
         private static let urls = [

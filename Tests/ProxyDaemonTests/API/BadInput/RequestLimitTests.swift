@@ -7,7 +7,7 @@ import Testing
 extension RunningDaemonSuites {
     /// Each limit minus one, at it, and plus one, as a client outside meets it. Fields of token reports and batches have
     /// theirs in the suites of their services.
-    @Suite("Limits of requests", .timeLimit(.minutes(1)))
+    @Suite("Limits of requests", .timeLimit(.minutes(10)))
     struct RequestLimitTests {
         private struct Row: Sendable {
             let name: String

@@ -4,7 +4,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Threat T14: requests inside requests, against a whole daemon; the reader's own table has more of them.
-    @Suite("Smuggled requests", .timeLimit(.minutes(1)))
+    @Suite("Smuggled requests", .timeLimit(.minutes(10)))
     struct SmugglingTests {
         /// A request that changes something, where it is read as one.
         private static func inner(_ key: String) -> String {

@@ -12,7 +12,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-@Suite("Mobile apps in the store", .timeLimit(.minutes(1)))
+@Suite("Mobile apps in the store", .timeLimit(.minutes(10)))
 struct MobileAppTests {
     private static let id = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 

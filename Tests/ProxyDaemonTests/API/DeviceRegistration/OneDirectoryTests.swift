@@ -14,7 +14,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Device registration in a whole daemon: with the SIP side's directory, and with what stands in for the providers.
-    @Suite("Device registration beside SIP", .timeLimit(.minutes(1)))
+    @Suite("Device registration beside SIP", .timeLimit(.minutes(10)))
     struct OneDirectoryTests {
         private static let apple = String(repeating: "0a", count: 32)
         private static let deadApple = String(repeating: "0b", count: 32)

@@ -14,7 +14,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Threat T8 for the tokens that stand in bodies: wrong ones are answered like right ones, and counted all the same.
-    @Suite("Wrong API tokens", .timeLimit(.minutes(1)))
+    @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
 

@@ -11,7 +11,7 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    @Suite("Notifications", .timeLimit(.minutes(2)))
+    @Suite("Notifications", .timeLimit(.minutes(10)))
     struct NotificationServiceTests {
         private let paths = ["/api/v1/notifications", "/api/v1/notifications/", "/pnm2/send", "/pnm2"]
 
@@ -265,7 +265,7 @@ extension RunningDaemonSuites {
         }
     }
 
-    @Suite("Messages in the mediator's form", .timeLimit(.minutes(2)))
+    @Suite("Messages in the mediator's form", .timeLimit(.minutes(10)))
     struct MediatorRoutesTests {
         private func message(
             _ verb: String = "NotifyTextMessage", app: String = "app", token: String = "TXNn/+8=",

@@ -122,7 +122,7 @@ extension JSONValue {
 }
 
 extension RunningDaemonSuites {
-    @Suite("The lifecycle of pushes in a whole daemon", .timeLimit(.minutes(2)))
+    @Suite("The lifecycle of pushes in a whole daemon", .timeLimit(.minutes(10)))
     struct LifecycleTests {
         @Test func `each mark in each form`() async throws {
             try await Story.with { story in
