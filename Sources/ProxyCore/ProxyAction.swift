@@ -19,7 +19,7 @@ package enum ProxyAction: Sendable {
     case commit([EngineChange], CommitTicket)
     /// Write this before any other of the actions that are returned together is performed, so that the end of the process does
     /// not take it away; a power failure may.
-    indirect case journal(CallChange)
+    case journal(CallChange)
     /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
     case record([EngineChange])
     /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.

@@ -84,11 +84,12 @@ extension ByteSink {
 
 extension ByteSink {
     mutating func append(_ call: StoredCall) {
+        let (sender, offer) = (call.sender, call.offer)
         append(call.receivedAt)
-        append(JournalFlags(call.isTrusted, call.sender != nil, call.offer != nil, call.offer?.mayPush == true))
+        append(JournalFlags(call.isTrusted, sender != nil, offer != nil, offer?.mayPush == true))
         append(call.source)
-        if let sender = call.sender { append(sender) }
-        if let offer = call.offer { append(offer) }
+        if let sender { append(sender) }
+        if let offer { append(offer) }
         append(counted: call.request)
         append(counted: call.final)
         append(call.branches) { $0.append($1) }
@@ -130,11 +131,12 @@ extension JournalReader {
 
 extension ByteSink {
     mutating func append(_ branch: StoredCall.Branch) {
+        let sent = branch.sent
         append(branch.stage.code)
         append(
             JournalFlags(
                 branch.wasPushed, branch.wasWoken, branch.deviceKnows, branch.hasMoved, branch.device != nil,
-                branch.contact != nil, branch.code != nil, branch.sent != nil))
+                branch.contact != nil, branch.code != nil, sent != nil))
         if let device = branch.device { append(big: device.rawValue) }
         if let contact = branch.contact { append(big: contact.rawValue) }
         if let code = branch.code {
@@ -144,7 +146,7 @@ extension ByteSink {
         let (end, status) = branch.end.map(\.code) ?? (0, nil)
         append(end)
         append(big: UInt64(status?.code ?? 0), count: 2)
-        if let sent = branch.sent { append(sent) }
+        if let sent { append(sent) }
         append(branch.former) { $0.append(counted: $1) }
     }
 

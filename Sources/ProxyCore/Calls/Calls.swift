@@ -40,6 +40,8 @@ final class Call {
     var callerReasons: [ByteString] = []
     /// The bucket was told of the answer.
     var wasAnswered = false
+    /// The bucket was told of so many devices that know of it.
+    var toldKnowing = 0
     /// Whether the store has it.
     var journalling = Journalling.off
     /// It came from a trusted peer.
@@ -244,9 +246,9 @@ struct Calls: ~Copyable {
     /// Branches that are over are not looked for any more.
     mutating func unlistEnded(_ call: Call) {
         for index in call.fork.branches.indices {
-            let branch = call.fork.branches[index]
-            guard branch.isEnded, branch.isListed else { continue }
+            guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
             call.fork.listed(index, false)
+            let branch = call.fork.branches[index]
             for case let device? in [branch.device, branch.contact]
             where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
                 devices.remove(call, of: device)

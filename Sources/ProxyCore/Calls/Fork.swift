@@ -124,6 +124,9 @@ package struct Fork: Sendable {
     /// A branch waits for its device.
     package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
 
+    /// How many branches are of devices that know of the call.
+    package var knowingDevices: Int { branches.count(where: \.deviceKnows) }
+
     // MARK: On the way to the device
 
     /// One more branch: the device turned up while the call was offered.
@@ -198,7 +201,10 @@ package struct Fork: Sendable {
     }
 
     /// The store has it as it is now.
-    package mutating func journalled(_ branch: Int) { branches[branch].journalled = branches[branch].journalState }
+    package mutating func journalled(_ branch: Int) { branches[branch].wasJournalled() }
+
+    /// Whether the store has it as it was.
+    func hasNews(_ branch: Int) -> Bool { branches[branch].journalState != branches[branch].journalled }
 
     package mutating func listed(_ branch: Int, _ isListed: Bool) { branches[branch].isListed = isListed }
 

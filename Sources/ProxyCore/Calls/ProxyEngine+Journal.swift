@@ -41,19 +41,16 @@ extension ProxyEngine {
     ///   - place: where among the actions that is written; at their end without it.
     func journal(_ call: Call, at place: Int? = nil) {
         guard call.journalling != .off else { return }
-        for index in call.fork.branches.indices
-        where call.fork.branches[index].journalState != call.fork.branches[index].journalled {
-            note(index, of: call, nil, at: place)
-        }
+        for index in call.fork.branches.indices where call.fork.hasNews(index) { note(index, of: call, nil, at: place) }
     }
 
     private func note(_ index: Int, of call: Call, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
+        call.fork.journalled(index)
         let branch = call.fork.branches[index]
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
-        call.fork.journalled(index)
-        let change = StoredCall.Branch(branch, code: code, sent: sent)
-        actions.insert(
-            .journal(.branch(call: call.id.rawValue, number: index, change)), at: place ?? actions.count)
+        let change = CallChange.branch(
+            call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))
+        if let place { actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
     }
 
     /// The caller gets a refusal.
@@ -105,6 +102,8 @@ extension ProxyEngine {
 }
 
 extension ForkBranch {
+    mutating func wasJournalled() { journalled = journalState }
+
     /// Whatever of it changes what is written, in a few bits.
     var journalState: UInt8 {
         let stage: UInt8 =

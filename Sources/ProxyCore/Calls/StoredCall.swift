@@ -130,7 +130,7 @@ package struct StoredOffer: Hashable, Sendable {
 }
 
 /// What is to be written of a call, by the call's number.
-package enum CallChange: Sendable {
+package indirect enum CallChange: Sendable {
     case begun(StoredCall)
     /// A branch is new, or has changed; what it has sent stays as it is unless it comes with it.
     case branch(call: UInt64, number: Int, StoredCall.Branch)

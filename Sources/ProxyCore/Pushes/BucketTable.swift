@@ -73,17 +73,28 @@ package struct BucketTable: Sendable {
     ) -> [EngineChange] {
         let changes: [BucketChange]
         if let place = buckets.place(of: aor) {
-            let count = buckets[place].count
-            changes = event(&buckets[place], settings)
-            entryCount += buckets[place].count - count
-            if buckets[place].isEmpty { buckets.remove(at: place) }
+            let (made, added, isEmpty) = Self.tell(&buckets[place], event, settings)
+            changes = made
+            entryCount += added
+            if isEmpty { buckets.remove(at: place) }
         } else {
             // Most events mean nothing to a user who has missed no call, so that there is a place for what has come of it.
             var bucket = MissedCallBucket()
-            changes = event(&bucket, settings)
-            entryCount += bucket.count
-            if !bucket.isEmpty { buckets[buckets.madePlace(of: aor)] = bucket }
+            let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
+            changes = made
+            entryCount += added
+            if !isEmpty { buckets[buckets.madePlace(of: aor)] = bucket }
         }
         return changes.isEmpty ? [] : changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
+    }
+
+    /// In one place, as whoever asks a bucket in a table of something copies it.
+    private static func tell(
+        _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
+        _ settings: BucketSettings
+    ) -> (changes: [BucketChange], added: Int, isEmpty: Bool) {
+        let count = bucket.count
+        let changes = event(&bucket, settings)
+        return (changes, bucket.count - count, bucket.isEmpty)
     }
 }

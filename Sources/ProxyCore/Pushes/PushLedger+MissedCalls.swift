@@ -20,19 +20,20 @@ extension PushLedger {
     /// What a call's state means for the user's missed calls (R20, R21, A21).
     mutating func tellBucket(of call: Call, into actions: inout [ProxyAction]) {
         guard let offer = call.offer, !call.wasAnswered else { return }
-        let fork = call.fork
-        if fork.isAnswered {
+        if call.fork.isAnswered {
             call.wasAnswered = true
             tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callAnswered(offer.ref) }
             return
         }
-        guard fork.phase == .ended || fork.branches.contains(where: \.deviceKnows) else { return }
+        let (isOver, knowing) = (call.fork.phase == .ended, call.fork.knowingDevices)
+        guard isOver || knowing > call.toldKnowing else { return }
+        call.toldKnowing = knowing
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in
             var changes: [BucketChange] = []
-            for branch in fork.branches where branch.deviceKnows {
+            for branch in call.fork.branches where branch.deviceKnows {
                 if let device = branch.device { changes += bucket.deviceReached(offer.ref, device) }
             }
-            return fork.phase == .ended ? changes + bucket.callEnded(offer.ref) : changes
+            return isOver ? changes + bucket.callEnded(offer.ref) : changes
         }
     }
 

@@ -133,13 +133,12 @@ extension PushLedger {
     /// After something happened to a fork: what it means for the records of its branches.
     mutating func changed(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
         for index in call.fork.branches.indices {
-            let branch = call.fork.branches[index]
-            guard let id = branch.record else { continue }
-            if branch.isEnded {
+            guard let id = call.fork.branches[index].record else { continue }
+            if call.fork.branches[index].isEnded {
                 _ = call.fork.takeRecord(index)
-                let (end, status) = Self.end(of: branch)
+                let (end, status) = Self.end(of: call.fork.branches[index])
                 keep(timeline.ended(id, end, status: status, now: now.instant), into: &actions)
-            } else if branch.hasRung {
+            } else if call.fork.branches[index].hasRung {
                 timeline.rang(id, now: now.instant)
             }
         }
