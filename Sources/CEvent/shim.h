@@ -9,7 +9,6 @@
 #include <event2/listener.h>
 #include <event2/thread.h>
 #include <linux/sockios.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>

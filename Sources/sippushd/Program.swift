@@ -10,7 +10,6 @@ struct Program {
     /// Waits for the command on the main thread. Were it asynchronous itself, that thread would end at the first wait, and
     /// `ps`, debuggers and valgrind would take the process for dead.
     static func main() {
-        ProcessMemory.useOneHeap()
         let done = DispatchSemaphore(value: 0)
         Task.detached {
             await runCommand()
