@@ -2,7 +2,8 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-@Suite("Whole days in a simulated network")
+/// One after the other: each keeps a thread busy for seconds, and the tests beside it wait for real time.
+@Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])
     func `nothing that must not happen happens on a random day`(seed: UInt64) {
