@@ -67,7 +67,7 @@ let package = Package(
         // Layer 1: values
         module("Addressing", ["Collections"]),
         module("Bytes"),
-        module("SIPGrammar", ["Bytes", "Addressing"]),
+        module("SIPGrammar", ["Bytes", "Collections", "Addressing"]),
         module("JSON", ["Bytes"]),
         module("Timekeeping"),
         module("Collections"),
@@ -75,7 +75,7 @@ let package = Package(
         module("Settings", ["CYAML"]),
 
         // Layer 2: the outside world
-        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Addressing"]),
+        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
         module("Crypto", ["COpenSSL", "Bytes", "Timekeeping"]),
         module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),

@@ -11,19 +11,26 @@ package enum Base64: Sendable {
 
     /// Appends the text of the bytes.
     package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
-        text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { text in
-            var index = 0
-            while index < bytes.count {
-                let rest = bytes.count - index
-                let second = rest > 1 ? bytes[index + 1] : 0
-                let third = rest > 2 ? bytes[index + 2] : 0
-                text.append(character(bytes[index] >> 2))
-                text.append(character((bytes[index] & 3) << 4 | second >> 4))
-                if rest > 1 { text.append(character((second & 15) << 2 | third >> 6)) } else { pad(&text) }
-                if rest > 2 { text.append(character(third & 63)) } else { pad(&text) }
-                index += 3
-            }
+        text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
+    }
+
+    /// Appends the text of the bytes, for which there must be room.
+    package func encode(_ bytes: Span<UInt8>, into text: inout OutputSpan<UInt8>) {
+        var index = 0
+        while index < bytes.count - 2 {
+            let (first, second, third) = (bytes[index], bytes[index + 1], bytes[index + 2])
+            text.append(character(first >> 2))
+            text.append(character((first & 3) << 4 | second >> 4))
+            text.append(character((second & 15) << 2 | third >> 6))
+            text.append(character(third & 63))
+            index += 3
         }
+        guard index < bytes.count else { return }
+        let (first, second) = (bytes[index], index + 1 < bytes.count ? bytes[index + 1] : 0)
+        text.append(character(first >> 2))
+        text.append(character((first & 3) << 4 | second >> 4))
+        if index + 1 < bytes.count { text.append(character((second & 15) << 2)) } else { pad(&text) }
+        pad(&text)
     }
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
@@ -80,13 +87,11 @@ package enum Base64: Sendable {
     }
 
     private func character(_ value: UInt8) -> UInt8 {
-        switch value {
-        case 0..<26: UInt8(ascii: "A") + value
-        case 26..<52: UInt8(ascii: "a") + value - 26
-        case 52..<62: UInt8(ascii: "0") + value - 52
-        case 62: self == .url ? UInt8(ascii: "-") : UInt8(ascii: "+")
-        default: self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
-        }
+        if value < 26 { return UInt8(ascii: "A") &+ value }
+        if value < 52 { return UInt8(ascii: "a") &+ value &- 26 }
+        if value < 62 { return UInt8(ascii: "0") &+ value &- 52 }
+        if value == 62 { return self == .url ? UInt8(ascii: "-") : UInt8(ascii: "+") }
+        return self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
     }
 
     /// The six bits that a character stands for; `nil` for one that is not in the alphabet.

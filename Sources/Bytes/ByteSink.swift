@@ -57,11 +57,18 @@ package struct ByteSink: ~Copyable {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// A copy of some of the bytes that were appended there; `nil` when there was no room for them.
-    package func copy(of range: Range<Int>, _ place: (Span<UInt8>) -> Range<Int>?) -> ByteString? {
-        guard range.upperBound <= min(count, capacity) else { return nil }
-        let bytes = unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count)
-        return place(bytes).map { ByteString(copying: bytes.extracting($0)) }
+    /// Shows some of the bytes that were appended; `nil` when there was no room for them.
+    package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
+        guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
+        return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
+    }
+
+    /// Appends some of the bytes once more.
+    package mutating func append(again range: Range<Int>) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
+        let end = count + range.count
+        if end <= capacity { unsafe (base + count).initialize(from: base + range.lowerBound, count: range.count) }
+        count = end
     }
 
     /// Appends a number in decimal digits.

@@ -30,6 +30,18 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 
+    /// A value that ``store(_:at:)`` has put there.
+    @unsafe @inlinable
+    package func value<Value: BitwiseCopyable>(_ type: Value.Type, at place: Int) -> Value {
+        unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
+    }
+
+    /// Puts a value among the bytes, before any slice of the storage exists.
+    package func store<Value: BitwiseCopyable>(_ value: Value, at place: Int) {
+        precondition(place >= 0 && place <= capacityInBytes - MemoryLayout<Value>.size, "a value outside its storage")
+        unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
+    }
+
     /// The raw memory, for the module that lets a C parser allocate in it; valid as long as the storage is held.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {

@@ -60,11 +60,6 @@ extension UInt64 {
     }
 }
 
-extension ByteString {
-    /// The sixteen digits of a number.
-    package init(hex number: UInt64) { self.init(copying: number.hexDigits.span) }
-}
-
 extension UInt8 {
     fileprivate var hexDigit: UInt8 { self < 10 ? UInt8(ascii: "0") + self : UInt8(ascii: "a") + self - 10 }
     fileprivate var upperHexDigit: UInt8 { self < 10 ? hexDigit : hexDigit & ~0x20 }

@@ -22,6 +22,11 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
     @inlinable package var startIndex: Int { 0 }
     @inlinable package var endIndex: Int { head == nil ? 0 : rest.count + 1 }
 
+    // Written out, since what Swift makes of these for all collections goes through tables of witnesses.
+    @inlinable package var count: Int { endIndex }
+    @inlinable package var isEmpty: Bool { head == nil }
+    @inlinable package var first: Element? { head }
+
     @inlinable
     package subscript(index: Int) -> Element {
         get {

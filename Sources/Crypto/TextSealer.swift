@@ -81,15 +81,17 @@ package final class TextSealer: @unchecked Sendable {
     /// Seals sixteen bytes, which must carry what tells that they are genuine.
     ///
     /// - Precondition: it has a key.
-    package func seal(_ high: UInt64, _ low: UInt64) -> [UInt8] {
+    package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
         guard let key = keys.first else { preconditionFailure("nothing is sealed before there is a key") }
-        var bytes = takeScratch()
-        defer { scratch = bytes }
-        bytes.append(key.number)
         let sealed = key.blocks.sealed(high, low)
-        bytes.append(big: sealed.high)
-        bytes.append(big: sealed.low)
-        return Base64.url.encode(bytes.span)
+        let bytes: [17 of UInt8] = .init { place in
+            switch place {
+            case 0: key.number
+            case 1...8: UInt8(truncatingIfNeeded: sealed.high >> UInt64(64 - 8 * place))
+            default: UInt8(truncatingIfNeeded: sealed.low >> UInt64(128 - 8 * place))
+            }
+        }
+        return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
     /// The sixteen bytes, genuine or not; `nil` for what has another form, or another key than those here.

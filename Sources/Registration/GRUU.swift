@@ -45,22 +45,22 @@ package enum GRUU {
         return nil
     }
 
-    /// Appends `pub-gruu` of the AOR's device.
-    static func appendPublic(of aor: AddressOfRecord, instance: ByteString, to out: inout ByteSink) {
+    /// Appends `pub-gruu` of the AOR's device, whose instance has been appended there before.
+    static func appendPublic(of aor: AddressOfRecord, instanceAt place: Range<Int>, to out: inout ByteSink) {
         out.append(";pub-gruu=\"sip:")
         out.append(asParameter: aor.user)
         out.append("@")
         out.append(aor.host)
         out.append(";gr=")
-        out.append(asParameter: instance)
+        out.append(asParameter: place)
         out.append("\"")
     }
 
-    /// Appends `temp-gruu` with what was sealed.
-    static func appendTemporary(_ sealed: [UInt8], at host: ByteString, to out: inout ByteSink) {
+    /// Appends `temp-gruu` with what `seal` appends.
+    static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
-        out.append(sealed.span)
+        seal(&out)
         out.append("@")
         out.append(host)
         out.append(";gr\"")
@@ -110,18 +110,30 @@ extension BindingTable {
 extension ByteSink {
     /// Appends bytes as the value of a URI parameter; nearly always as they are.
     fileprivate mutating func append(asParameter value: ByteString) {
-        let isPlain = value.withSpan { bytes in
-            let other = bytes.firstPlace(in: 0..<bytes.count) { block in
-                // Letters of both cases; digits, and what stands around them in ASCII: - . / :
-                let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
-                let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
-                return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))
-            }
-            return other == bytes.count
-        }
-        if isPlain { return append(value) }
+        if value.withSpan(Self.isPlain) { return append(value) }
+        append(escapingParameter: value)
+    }
+
+    /// The same for bytes that were appended before.
+    fileprivate mutating func append(asParameter place: Range<Int>) {
+        guard let isPlain = withBytes(place, Self.isPlain) else { return }
+        if isPlain { return append(again: place) }
+        if let value = withBytes(place, { ByteString(copying: $0) }) { append(escapingParameter: value) }
+    }
+
+    private mutating func append(escapingParameter value: ByteString) {
         var escaped: [UInt8] = []
         escaped.append(escapingParameter: value)
         append(escaped.span)
+    }
+
+    private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
+        let other = bytes.firstPlace(in: 0..<bytes.count) { block in
+            // Letters of both cases; digits, and what stands around them in ASCII: - . / :
+            let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
+            let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
+            return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))
+        }
+        return other == bytes.count
     }
 }

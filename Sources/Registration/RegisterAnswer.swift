@@ -14,10 +14,10 @@ extension BindingTable {
     ///   - date: the Date row.
     ///   - now: both clocks.
     ///   - out: where the rows go.
-    ///   - seal: seals what only we can read.
+    ///   - seal: appends a text that only we can read.
     package func appendOKFields(
         for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink,
-        seal: (SealedName) -> [UInt8]
+        seal: (SealedName, inout ByteSink) -> Void
     ) {
         // Nothing has happened since the plan was made when nothing had to be written first.
         let known = plan.persist.isEmpty ? plan.touch?.first : nil
@@ -52,7 +52,7 @@ extension BindingTable {
             out.append("Feature-Caps: ")
             out.append(value)
             out.append(";+sip.pnspurr=\"")
-            out.append(seal(.purr(device)).span)
+            seal(.purr(device), &out)
             out.append("\"\r\n")
         }
         out.append(date)
@@ -62,12 +62,14 @@ extension BindingTable {
     /// has just been written.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, to out: inout ByteSink,
-        _ seal: (SealedName) -> [UInt8]
+        _ seal: (SealedName, inout ByteSink) -> Void
     ) {
-        guard let instance = out.copy(of: contact, { GRUU.instance(in: $0) }) else { return }
-        GRUU.appendPublic(of: aor, instance: instance, to: &out)
-        let sealed = seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot)))
-        GRUU.appendTemporary(sealed, at: aor.host, to: &out)
+        guard let instance = out.withBytes(contact, { GRUU.instance(in: $0) }) ?? nil else { return }
+        let place = contact.lowerBound + instance.lowerBound..<contact.lowerBound + instance.upperBound
+        GRUU.appendPublic(of: aor, instanceAt: place, to: &out)
+        GRUU.appendTemporary(at: aor.host, to: &out) { out in
+            seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot)), &out)
+        }
     }
 
     /// The contact with its remaining seconds.

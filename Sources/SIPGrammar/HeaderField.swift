@@ -2,7 +2,7 @@ package import Bytes
 
 /// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
 @usableFromInline
-package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
+package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
     case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
@@ -26,7 +26,7 @@ package enum HeaderName: UInt8, Hashable, Sendable, CaseIterable {
 /// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value;
 /// of all other fields one entry stands for the whole row.
 @usableFromInline
-package struct HeaderField: Hashable, Sendable {
+package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
     // A message has dozens of these, and is kept for as long as a call is held. So each place has only four bytes.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32

@@ -15,7 +15,7 @@ extension MessageFrame {
     ///   - added: Further fields, before Content-Length.
     /// - Returns: The whole message, ready to be sent.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
+        _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         var size = 0
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
@@ -27,11 +27,11 @@ extension MessageFrame {
     /// As ``response(_:toTag:viaAddition:fields:)``, where `appendFields` writes the further fields, as whole rows, for
     /// which it needs about `size` bytes.
     package func response(
-        _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
+        _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
         let phrase = status.reasonPhrase
-        var size = size + 64 + phrase.utf8CodeUnitCount + ViaAddition.longest + (toTag?.count ?? 0)
+        var size = size + 64 + phrase.utf8CodeUnitCount + ViaAddition.longest + (toTag == nil ? 0 : ToTag.size)
         for field in fields where field.name.isRepeated(in: status) { size += field.row.count }
         return [UInt8](capacity: size) { out in
             appendResponse(status, phrase, toTag: toTag, viaAddition: viaAddition, to: &out)
@@ -42,7 +42,7 @@ extension MessageFrame {
 
     /// Appends status line and the rows that are the request's.
     private func appendResponse(
-        _ status: Status, _ phrase: StaticString, toTag: ByteString?, viaAddition: ViaAddition, to out: inout ByteSink
+        _ status: Status, _ phrase: StaticString, toTag: ToTag?, viaAddition: ViaAddition, to out: inout ByteSink
     ) {
         out.append("SIP/2.0 ")
         out.append(decimal: status.code)
@@ -59,8 +59,7 @@ extension MessageFrame {
             case .to where isFirst && toTag != nil:
                 rows.append(field.row.lowerBound..<field.value.upperBound, to: &out)
                 rows.end(&out)
-                out.append(";tag=")
-                if let toTag { out.append(toTag) }
+                if let toTag { toTag.append(to: &out) }
                 rows.append(field.value.upperBound..<field.row.upperBound, to: &out)
             default: if isFirst { rows.append(field.row, to: &out) }
             }
@@ -81,18 +80,33 @@ extension MessageFrame {
 extension SIPRequest {
     /// A response to this request. The tag is left out if To has one.
     package func response(
-        _ status: Status, toTag: ByteString? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
+        _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
     /// The same, with fields that are written in place.
     package func response(
-        _ status: Status, toTag: ByteString?, viaAddition: ViaAddition, reserving size: Int,
+        _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
         frame.response(
             status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, reserving: size, appendFields)
+    }
+}
+
+/// The tag of a response of ours (RFC 3261 section 19.3): a number, which is written as sixteen hexadecimal digits.
+package struct ToTag: Sendable {
+    package let number: UInt64
+
+    package init(_ number: UInt64) { self.number = number }
+
+    /// How many bytes the parameter has.
+    fileprivate static let size = 21
+
+    fileprivate func append(to out: inout ByteSink) {
+        out.append(";tag=")
+        out.append(number.hexDigits.span)
     }
 }
 

@@ -1,4 +1,5 @@
 package import Bytes
+package import Collections
 
 /// What a request and a response have in common: the bytes as received, and where each header field stands in them.
 ///
@@ -8,7 +9,7 @@ package struct MessageFrame: Sendable {
     /// The whole message, start line to the end of the body, without any surplus the datagram had.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
-    package let fields: [HeaderField]
+    package let fields: HeaderFields
     /// Where the start line's CRLF ends.
     package let headersStart: Int
     /// Where the body begins; equal to `bytes.count` when there is none.
@@ -16,7 +17,7 @@ package struct MessageFrame: Sendable {
     /// Which names there are, a bit for each: most questions are for fields that are missing.
     private let names: UInt64
 
-    package init(bytes: ByteString, fields: [HeaderField], headersStart: Int, bodyStart: Int) {
+    package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
         self.bytes = bytes
         self.fields = fields
         self.headersStart = headersStart
@@ -73,7 +74,7 @@ package final class SIPRequest: Sendable {
     package let routes: [NameAddress]
     /// Contact values of a REGISTER; empty when the field is missing or is `*`, and for other methods, whose Contact a
     /// proxy passes on unread.
-    package let contacts: [NameAddress]
+    package let contacts: ShortList<NameAddress>
     /// `Contact: *`.
     package let contactIsStar: Bool
     /// Path values of a REGISTER (RFC 3327).
@@ -90,7 +91,7 @@ package final class SIPRequest: Sendable {
 
     package init(
         frame: MessageFrame, method: Method, uri: SIPURI, via: Via, from: NameAddress, to: NameAddress,
-        callID: ByteString, cseq: CSeq, maxForwards: UInt8?, routes: [NameAddress], contacts: [NameAddress],
+        callID: ByteString, cseq: CSeq, maxForwards: UInt8?, routes: [NameAddress], contacts: ShortList<NameAddress>,
         contactIsStar: Bool, path: [NameAddress], expires: UInt32?,
         authorization: [DigestCredentials], proxyAuthorization: [DigestCredentials]
     ) {

@@ -12,7 +12,6 @@ struct HeadIndex {
     }
 
     private(set) var startLine = StartLine.none
-    private(set) var fields: [HeaderField] = []
     private(set) var headersStart = 0
     /// Behind the empty line, or behind the last row that could be read.
     private(set) var bodyStart = 0
@@ -24,7 +23,7 @@ struct HeadIndex {
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// Places in `fields`, by the raw value of the name.
+    /// Places among the fields, by the raw value of the name.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -34,22 +33,15 @@ struct HeadIndex {
         let status: Status
     }
 
-    /// The first value of that name.
-    func first(_ name: HeaderName) -> HeaderField? {
+    /// Which of the fields is the first of that name.
+    func place(of name: HeaderName) -> Int? {
         let place = Int(firstPlaces[Int(name.rawValue)])
-        return place >= 0 && place < fields.count ? fields[place] : nil
+        return place >= 0 ? place : nil
     }
 
     var hasCredentials: Bool { contains(.authorization) || contains(.proxyAuthorization) }
 
     func contains(_ name: HeaderName) -> Bool { firstPlaces[Int(name.rawValue)] >= 0 }
-
-    /// Whether the name stands in more than one row or value.
-    func isRepeated(_ name: HeaderName) -> Bool {
-        var count = 0
-        for field in fields where field.name == name { count += 1 }
-        return count > 1
-    }
 
     mutating func fail(_ reason: UnusableMessage.Reason, _ status: Status = .badRequest) {
         if fault == nil { fault = Fault(reason: reason, status: status) }
@@ -57,10 +49,9 @@ struct HeadIndex {
 
     // MARK: Scanning
 
-    /// Reads start line and rows of `bytes`, which begin with the start line.
-    init(_ bytes: Span<UInt8>, _ limits: ReaderLimits) {
+    /// Reads start line and rows of `bytes`, which begin with the start line. The fields are appended to an empty list.
+    init(_ bytes: Span<UInt8>, _ limits: ReaderLimits, _ fields: inout FieldList) {
         self.limits = limits
-        fields.reserveCapacity(24)
         let end = min(bytes.count, limits.head)
         guard let lineEnd = rowEnd(bytes, from: 0, to: end, folding: false) else {
             bodyStart = end
@@ -89,7 +80,7 @@ struct HeadIndex {
                 break
             }
             bodyStart = valueEnd + 2
-            readRow(bytes, start..<bodyStart, valueEnd: valueEnd)
+            readRow(bytes, start..<bodyStart, valueEnd: valueEnd, &fields)
         }
         if hasForbiddenByte { fault = Fault(reason: .forbiddenByte, status: .badRequest) }
     }
@@ -114,7 +105,7 @@ struct HeadIndex {
         }
     }
 
-    private mutating func note(_ field: HeaderField) {
+    private mutating func note(_ field: HeaderField, _ fields: inout FieldList) {
         let place = Int(field.name.rawValue)
         if firstPlaces[place] < 0 {
             firstPlaces[place] = Int16(fields.count)
@@ -124,24 +115,28 @@ struct HeadIndex {
         fields.append(field)
     }
 
-    private mutating func readRow(_ bytes: Span<UInt8>, _ row: Range<Int>, valueEnd: Int) {
+    private mutating func readRow(
+        _ bytes: Span<UInt8>, _ row: Range<Int>, valueEnd: Int, _ fields: inout FieldList
+    ) {
         guard let (name, colon) = HeaderNames.read(bytes, row.lowerBound..<valueEnd) else {
             fail(.headerSyntax(.other))
             return
         }
         let value = bytes.fieldValue(from: colon + 1, to: valueEnd)
         guard name.isList else {
-            note(HeaderField(name: name, row: row, value: value))
+            note(HeaderField(name: name, row: row, value: value), &fields)
             return
         }
-        readList(bytes, name, row, value)
+        readList(bytes, name, row, value, &fields)
     }
 
     /// Splits at commas outside of quotes and angle brackets.
-    private mutating func readList(_ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
+    private mutating func readList(
+        _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
+    ) {
         // Most rows have one value, and most values no quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
-            noteListed(name, row, value)
+            noteListed(name, row, value, &fields)
             return
         }
         var start = value.lowerBound
@@ -155,7 +150,7 @@ struct HeadIndex {
             case UInt8(ascii: "\""):
                 guard let quoteEnd = bytes.quoteEnd(from: index + 1, to: value.upperBound) else {
                     fail(.headerSyntax(name))
-                    note(HeaderField(name: name, row: row, value: bytes.trimmed(start..<value.upperBound)))
+                    note(HeaderField(name: name, row: row, value: bytes.trimmed(start..<value.upperBound)), &fields)
                     return
                 }
                 index = quoteEnd
@@ -165,19 +160,21 @@ struct HeadIndex {
                 continue
             case UInt8(ascii: ","):
                 guard fields.count < limits.values else { return fail(.tooManyHeaders) }
-                noteListed(name, row, bytes.trimmed(start..<index))
+                noteListed(name, row, bytes.trimmed(start..<index), &fields)
                 row = row.lowerBound..<row.lowerBound
                 start = index + 1
             default: break
             }
             index += 1
         }
-        noteListed(name, row, bytes.trimmed(start..<value.upperBound))
+        noteListed(name, row, bytes.trimmed(start..<value.upperBound), &fields)
     }
 
-    private mutating func noteListed(_ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>) {
+    private mutating func noteListed(
+        _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
+    ) {
         if value.isEmpty { fail(.headerSyntax(name)) }
-        note(HeaderField(name: name, row: row, value: value))
+        note(HeaderField(name: name, row: row, value: value), &fields)
     }
 
     // MARK: Start line
@@ -233,12 +230,13 @@ struct HeadIndex {
     // MARK: Answering
 
     /// Whether a response can be made from the rows (RFC 3261 section 8.2.6.2), and may be: nobody answers an ACK.
-    func isAnswerable(_ bytes: Span<UInt8>) -> Bool {
+    func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
-            guard let row = first(name)?.row, !row.isEmpty, !holdsForbiddenByte(bytes, row) else { return false }
+            guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty, !holdsForbiddenByte(bytes, row)
+            else { return false }
         }
-        if let cseq = first(.cseq)?.value, cseq.count > 3 {
+        if let cseq = place(of: .cseq).map({ fields[$0].value }), cseq.count > 3 {
             return !bytes.equalsIgnoringCase(cseq.upperBound - 3..<cseq.upperBound, "ack")
         }
         return true

@@ -1,4 +1,5 @@
 package import Bytes
+import Collections
 package import SIPGrammar
 
 /// Bytes to messages. It keeps nothing between messages: any thread may use it.
@@ -22,13 +23,15 @@ package struct MessageReader: Sendable {
     /// - Returns: The message, or why it is none and what to answer.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
         let message = bytes.extracting(place(of: bytes))
-        return read(message, HeadIndex(message, limits), isStream: isStream)
+        var fields = FieldList()
+        let index = HeadIndex(message, limits, &fields)
+        return read(message, index, fields, isStream: isStream)
     }
 
     /// The same of a message whose head the framer may have read already.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
-        return read(bytes.extracting(place(of: bytes)), head.index, isStream: isStream)
+        return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
     /// Where the message stands in the bytes, as far as it is looked at.
@@ -42,11 +45,13 @@ package struct MessageReader: Sendable {
         return start..<end
     }
 
-    private func read(_ message: Span<UInt8>, _ index: HeadIndex, isStream: Bool) -> ReadMessage {
+    private func read(
+        _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
+    ) -> ReadMessage {
         // Few messages have a value that libosip2 has to read, and nearly all of those are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
-            let (result, missing) = ParserMemory.read(message, spare: spare) { memory in
+            let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
                 var attempt = ReadAttempt(memory, index, limits, isStream: isStream)
                 return attempt.message()
             }
@@ -93,13 +98,13 @@ private struct ReadAttempt {
 
     private var frame: MessageFrame {
         MessageFrame(
-            bytes: memory.slice(0..<end), fields: index.fields, headersStart: index.headersStart,
+            bytes: memory.slice(0..<end), fields: memory.fields, headersStart: index.headersStart,
             bodyStart: min(index.bodyStart, end))
     }
 
     private func unusable() -> ReadMessage {
         guard let fault = index.fault else { return .unusable(UnusableMessage(reason: .notSIP, answer: nil)) }
-        let isAnswerable = memory.withBytes { index.isAnswerable($0) }
+        let isAnswerable = memory.withBytes { index.isAnswerable($0, memory.fields) }
         return .unusable(
             UnusableMessage(reason: fault.reason, answer: isAnswerable ? (fault.status, frame) : nil))
     }
@@ -112,12 +117,12 @@ private struct ReadAttempt {
     /// Where the body ends; notes a Content-Length that is no number or does not fit the bytes.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
-        guard let field = index.first(.contentLength) else {
+        guard let value = first(.contentLength) else {
             if isStream { index.fail(.contentLength) }
             if available > limits.body { index.fail(.bodyTooLarge, 413) }
             return memory.count
         }
-        guard let length = memory.withBytes({ ContentLength.read($0, field.value) }) else {
+        guard let length = memory.withBytes({ ContentLength.read($0, value) }) else {
             index.fail(.contentLength)
             return memory.count
         }
@@ -164,10 +169,12 @@ private struct ReadAttempt {
         }
         let isRegister = method == .register
         let isStar = contactIsStar
-        guard let routes = addresses(.route) else { return refuse(.headerSyntax(.route)) }
-        guard let path = isRegister ? addresses(.path) : [] else { return refuse(.headerSyntax(.path)) }
-        guard let contacts = isRegister && !isStar ? addresses(.contact) : [] else {
-            return refuse(.headerSyntax(.contact))
+        var (routes, path): ([NameAddress], [NameAddress]) = ([], [])
+        var contacts = ShortList<NameAddress>()
+        guard readAll(.route, { routes.append($0) }) else { return refuse(.headerSyntax(.route)) }
+        if isRegister {
+            guard readAll(.path, { path.append($0) }) else { return refuse(.headerSyntax(.path)) }
+            guard isStar || readAll(.contact, { contacts.append($0) }) else { return refuse(.headerSyntax(.contact)) }
         }
         guard contacts.count <= limits.contacts else { return refuse(.tooManyHeaders) }
         return .request(
@@ -179,7 +186,7 @@ private struct ReadAttempt {
                 proxyAuthorization: isRegister ? [] : credentials(.proxyAuthorization)))
     }
 
-    private func first(_ name: HeaderName) -> Range<Int>? { index.first(name)?.value }
+    private func first(_ name: HeaderName) -> Range<Int>? { index.place(of: name).map { memory.fields[$0].value } }
 
     /// Reads From or To. A tag without a value is refused, because ours would be a second one.
     private func address(_ name: HeaderName) -> NameAddress? {
@@ -188,27 +195,30 @@ private struct ReadAttempt {
         return address
     }
 
-    /// All values of that name, or `nil` when one is malformed; stops behind the limit of contacts.
-    private func addresses(_ name: HeaderName) -> [NameAddress]? {
-        guard index.contains(name) else { return [] }
-        var addresses: [NameAddress] = []
-        for field in index.fields where field.name == name {
-            guard let address = values.nameAddress(field.value) else { return nil }
-            addresses.append(address)
-            if name == .contact, addresses.count > limits.contacts { break }
+    /// Reads all values of that name; stops behind the limit of contacts.
+    ///
+    /// - Returns: whether all are well-formed.
+    private func readAll(_ name: HeaderName, _ keep: (NameAddress) -> Void) -> Bool {
+        guard index.contains(name) else { return true }
+        var count = 0
+        for field in memory.fields where field.name == name {
+            guard let address = values.nameAddress(field.value) else { return false }
+            keep(address)
+            count += 1
+            if name == .contact, count > limits.contacts { break }
         }
-        return addresses
+        return true
     }
 
     /// A single `*` (RFC 3261 section 10.2.2); beside other contacts it is malformed, as the address it is not.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
-        return index.fields.count { $0.name == .contact } == 1
+        return memory.fields.count { $0.name == .contact } == 1
     }
 
     private func credentials(_ name: HeaderName) -> [DigestCredentials] {
         guard index.contains(name) else { return [] }
-        return index.fields.compactMap { $0.name == name ? values.credentials($0.value) : nil }
+        return memory.fields.compactMap { $0.name == name ? values.credentials($0.value) : nil }
     }
 
     // MARK: Responses
@@ -222,7 +232,7 @@ private struct ReadAttempt {
         return .response(
             SIPResponse(
                 frame: frame, status: Status(code: status), via: via,
-                viaCount: index.fields.count { $0.name == .via }, to: to, callID: memory.slice(callID), cseq: cseq))
+                viaCount: memory.fields.count { $0.name == .via }, to: to, callID: memory.slice(callID), cseq: cseq))
     }
 }
 

@@ -2,7 +2,8 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// The storage of one message while it is read: the message's bytes, and behind them what libosip2 allocates.
+/// The storage of one message while it is read: the message's bytes, behind them its header fields, and behind those what
+/// libosip2 allocates.
 ///
 /// Exists only inside `read`, which makes it the arena of the current thread.
 @safe
@@ -10,28 +11,33 @@ struct ParserMemory {
     let storage: ByteStorage
     /// How many bytes of the storage are the message.
     let count: Int
+    /// Its header fields, which stand behind it.
+    let fields: HeaderFields
     private let base: UnsafeMutablePointer<UInt8>
 
     private static let started: Void = cosip_start()
 
-    /// Copies `bytes` into new storage with `spare` bytes for the parser, and lets `body` read values there.
+    /// Copies `bytes` and where their header fields stand into new storage with `spare` bytes for the parser, and lets `body`
+    /// read values there.
     ///
     /// Returns how many bytes the parser would have needed beyond `spare`; then slices that `body` made are not valid,
     /// and it must be run again with as much more.
     static func read<Result>(
-        _ bytes: Span<UInt8>, spare: Int, _ body: (ParserMemory) -> Result
+        _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
         _ = started
-        let arenaStart = (bytes.count + 8) & ~7
-        let memory = ParserMemory(ByteStorage.make(capacity: arenaStart + spare), bytes)
+        let fieldsStart = (bytes.count + 4) & ~3
+        let arenaStart = (fieldsStart + HeaderFields.room(for: fields.count) + 7) & ~7
+        let memory = ParserMemory(ByteStorage.make(capacity: arenaStart + spare), bytes, fields, at: fieldsStart)
         unsafe cosip_arena_begin(memory.base + arenaStart, spare)
         let result = body(memory)
         return (result, cosip_arena_end())
     }
 
-    private init(_ storage: ByteStorage, _ bytes: Span<UInt8>) {
+    private init(_ storage: ByteStorage, _ bytes: Span<UInt8>, _ fields: FieldList, at fieldsStart: Int) {
         self.storage = storage
         count = bytes.count
+        self.fields = fields.store(in: storage, at: fieldsStart)
         unsafe base = storage.baseAddress
         storage.fill(from: bytes)
     }

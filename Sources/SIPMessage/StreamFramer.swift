@@ -36,8 +36,8 @@ package struct StreamFramer: Sendable {
         }
         // Nearly every head comes in one piece, and is found by reading it.
         if scanned == 0 {
-            let index = HeadIndex(bytes, limits)
-            if index.hasEnd { return headEnded(at: index.bodyStart, index, bytes, &head) }
+            let read = MessageHead(bytes, limits)
+            if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
         }
         let end = min(bytes.count, limits.head)
         while scanned < end {
@@ -48,19 +48,18 @@ package struct StreamFramer: Sendable {
                 if scanned == place { break }
                 continue
             }
-            let index = HeadIndex(bytes.extracting(0..<place + 4), limits)
-            return headEnded(at: place + 4, index, bytes, &head)
+            return headEnded(at: place + 4, MessageHead(bytes.extracting(0..<place + 4), limits), bytes, &head)
         }
         return bytes.count >= limits.head ? .broken : .incomplete
     }
 
     private mutating func headEnded(
-        at end: Int, _ index: HeadIndex, _ bytes: Span<UInt8>, _ head: inout MessageHead?
+        at end: Int, _ read: MessageHead, _ bytes: Span<UInt8>, _ head: inout MessageHead?
     ) -> Frame {
-        guard let body = bodyLength(bytes, index) else { return .broken }
+        guard let body = bodyLength(bytes, read) else { return .broken }
         let length = end + body
         self.length = length
-        if bytes.count >= length { head = MessageHead(index: index) }
+        if bytes.count >= length { head = read }
         return finish(length, bytes)
     }
 
@@ -86,9 +85,11 @@ package struct StreamFramer: Sendable {
     }
 
     /// The length that the head gives for its body; `nil` when it is missing or not to be trusted.
-    private func bodyLength(_ bytes: Span<UInt8>, _ index: HeadIndex) -> Int? {
-        guard !index.isRepeated(.contentLength), let value = index.first(.contentLength)?.value,
-            let length = ContentLength.read(bytes, value), length <= limits.body
+    private func bodyLength(_ bytes: Span<UInt8>, _ head: MessageHead) -> Int? {
+        guard !head.isRepeated(.contentLength), let place = head.index.place(of: .contentLength)
+        else { return nil }
+        let value = head.fields[place].value
+        guard let length = ContentLength.read(bytes, value), length <= limits.body
         else { return nil }
         return length
     }
@@ -97,4 +98,18 @@ package struct StreamFramer: Sendable {
 /// What ``StreamFramer`` has read of a message, so that ``MessageReader`` need not read it again.
 package struct MessageHead: Sendable {
     let index: HeadIndex
+    let fields: FieldList
+
+    init(_ bytes: Span<UInt8>, _ limits: ReaderLimits) {
+        var fields = FieldList()
+        index = HeadIndex(bytes, limits, &fields)
+        self.fields = fields
+    }
+
+    /// Whether the name stands in more than one row or value.
+    func isRepeated(_ name: HeaderName) -> Bool {
+        var count = 0
+        for place in 0..<fields.count where fields[place].name == name { count += 1 }
+        return count > 1
+    }
 }

@@ -19,7 +19,7 @@ import Timekeeping
         via: ByteString("SIP/2.0/UDP a;branch=z9hG4bK1"), requestURI: ByteString("sip:bob@192.0.2.1"),
         routes: [ByteString("<sip:edge;lr>"), ByteString("<sip:other;lr>")], flow: flow)
 
-    private static func branch(
+    static func branch(
         _ stage: StoredCall.Branch.Stage = .waiting, code: PushCode? = PushCode(high: 1, low: 2), woken: Bool = false,
         end: ForkBranch.End? = nil, sent: StoredCall.SentINVITE? = nil, former: [ByteString] = []
     ) -> StoredCall.Branch {
@@ -28,7 +28,7 @@ import Timekeeping
             deviceKnows: false, hasMoved: false, record: nil, code: code, end: end, sent: sent, former: former)
     }
 
-    private static func call(
+    static func call(
         _ id: UInt64, final: String = "", sender: AddressOfRecord? = nil, isOffered: Bool = true,
         _ branches: [StoredCall.Branch]
     ) -> StoredCall {

@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import Dispatch
+import Foundation
 import LoopTesting
 import ProxyCore
 import PushDelivery
@@ -65,6 +66,38 @@ struct SQLiteStoreTests {
             }
             #expect(try await service.next().isStored == false)
             #expect(try await engine.next() == "3 false")
+        }
+    }
+
+    @Test func `a call that could not be written is written as soon as it can be, though nothing else happens`()
+        async throws
+    {
+        try await withLoop { loop in
+            let calls = folder.folder + "/calls"
+            let lines = Mailbox<String>()
+            let log = Log(level: .info, sink: LineSink(lines: lines)) { UnixTime(milliseconds: 0) }
+            let store = try SQLiteStore(path: folder.path, callsFolder: calls, loop: loop, log: log)
+            try FileManager.default.removeItem(atPath: calls)
+            try Data().write(to: URL(filePath: calls))
+            let call = CallJournalTests.call(1, [CallJournalTests.branch()])
+            await Bench(loop).run { _ in
+                store.journal(.begun(call))
+                store.flushJournal()
+            }
+            while try await !lines.next().contains("calls cannot be written") {}
+            try FileManager.default.removeItem(atPath: calls)
+            while try await !lines.next().contains("calls are kept again") {}
+            #expect(CallJournal(folder: calls, log: .silent).calls(after: 0, limit: 9) == [call])
+            await Bench(loop).run { _ in store.close() }
+        }
+    }
+
+    private struct LineSink: LogSink {
+        let lines: Mailbox<String>
+
+        func write(_ line: [UInt8]) -> Bool {
+            lines.put(String(decoding: line, as: UTF8.self))
+            return true
         }
     }
 

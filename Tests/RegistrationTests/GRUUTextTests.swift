@@ -7,10 +7,17 @@ import Testing
 struct GRUUTextTests {
     private func publicGRUU(user: String, instance: String) -> String {
         let aor = AddressOfRecord(user: ByteString(user), host: ByteString("pn.test"))
+        return String(decoding: written(aor, instance: Array(instance.utf8)), as: UTF8.self)
+    }
+
+    /// What is written behind a contact that has the instance.
+    private func written(_ aor: AddressOfRecord, instance: [UInt8]) -> [UInt8] {
         let bytes = [UInt8](capacity: 16) { out in
-            GRUU.appendPublic(of: aor, instance: ByteString(instance), to: &out)
+            out.append("<")
+            out.append(instance.span)
+            GRUU.appendPublic(of: aor, instanceAt: 1..<1 + instance.count, to: &out)
         }
-        return String(decoding: bytes, as: UTF8.self)
+        return Array(bytes.dropFirst(1 + instance.count))
     }
 
     @Test func `an instance of letters, digits and colons stands as it is, however long`() {
@@ -27,7 +34,7 @@ struct GRUUTextTests {
             var instance = [UInt8](repeating: UInt8(ascii: "a"), count: 21)
             instance[place] = byte
             let aor = AddressOfRecord(user: ByteString("u"), host: ByteString("h"))
-            let text = [UInt8](capacity: 256) { GRUU.appendPublic(of: aor, instance: ByteString(instance), to: &$0) }
+            let text = self.written(aor, instance: instance)
             let plain = Set("[]/:&+$-_.!~*'()".utf8).contains(byte) || byte.isASCIILetter || byte.isASCIIDigit
             let hex = String(byte, radix: 16, uppercase: true)
             let written = plain ? [byte] : Array((byte < 16 ? "%0\(hex)" : "%\(hex)").utf8)

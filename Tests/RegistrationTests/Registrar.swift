@@ -38,8 +38,8 @@ struct Registrar: ~Copyable {
             let rows = [UInt8](capacity: 512) { rows in
                 table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows) {
                     switch $0 {
-                    case .temporaryGRUU(let device, let callID): Array("\(device.rawValue).\(callID)".utf8)
-                    case .purr(let device): Array("\(device.rawValue)".utf8)
+                    case .temporaryGRUU(let device, let callID): $1.append(text: "\(device.rawValue).\(callID)")
+                    case .purr(let device): $1.append(text: "\(device.rawValue)")
                     }
                 }
             }

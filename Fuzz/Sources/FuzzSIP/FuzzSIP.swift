@@ -55,7 +55,7 @@ private func check(_ request: SIPRequest) {
 }
 
 private func answer(_ frame: MessageFrame, tag: Bool, callID: ByteString, addition: ViaAddition) {
-    let bytes = frame.response(.ok, toTag: tag ? ByteString("ours") : nil, viaAddition: addition)
+    let bytes = frame.response(.ok, toTag: tag ? ToTag(7) : nil, viaAddition: addition)
     guard let message = reread(bytes) else { return }
     guard case .response(let response) = message else { fatalError("a response became a request") }
     precondition(response.callID == callID && response.to.tag != nil, "a response to another request")
@@ -77,7 +77,7 @@ private func check(_ response: SIPResponse) {
 private func check(_ unusable: UnusableMessage) {
     guard let answer = unusable.answer else { return }
     _ = answer.frame.response(
-        answer.status, toTag: ByteString("ours"), viaAddition: answer.frame.viaAddition(source: source))
+        answer.status, toTag: ToTag(7), viaAddition: answer.frame.viaAddition(source: source))
     precondition(answer.frame.values(of: .via).isEmpty == false, "an answer without Via")
 }
 

@@ -32,7 +32,8 @@ final class CallJournal {
     private var storedSerial: UInt64 = 0
     /// That missed calls are given up which the store does not have.
     private var hasWarned = false
-    private var retryAt: Instant?
+    /// When to write again what could not be written; `nil` when all is written.
+    private(set) var retryAt: Instant?
     private var failingSince: Instant?
     /// Called with a serial number, which is to come back to ``stored(_:)`` when the store has all that it was told before.
     var askStore: (UInt64) -> Void = { _ in }
@@ -125,7 +126,10 @@ final class CallJournal {
     /// Writes what was noted. To be called before anything leaves that follows from it.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
-        guard !pending.isEmpty else { return }
+        guard !pending.isEmpty else {
+            retryAt = nil
+            return
+        }
         if let retryAt, now < retryAt {
             if pending.count > settings.pendingLimit { keepEndsOnly() }
             return

@@ -27,6 +27,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let backups: StoreBackups
     private let timeline: TimelineWriting
     private let journal: CallJournal
+    /// Tries again what could not be written.
+    private var journalTimer: LoopTimer?
     /// Of a folder that has its own name, which two stores might share.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
@@ -129,7 +131,14 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func journal(_ change: CallChange) { journal.note(change) }
-    package func flushJournal() { journal.flush(now: loop.now) }
+
+    package func flushJournal() {
+        journal.flush(now: loop.now)
+        guard let retry = journal.retryAt else { return }
+        // Nothing else might happen for as long as a call waits.
+        if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
+        if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
+    }
 
     /// When the store has what it was told up to now, the journal need not keep the missed calls that it has noted up to there.
     private func mark(_ serial: UInt64) {
@@ -281,6 +290,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         reader.stop()
         backups.stop()
         writer.stop()
+        journalTimer?.disarm()
         journal.close(isStored: writer.failure == nil, now: loop.now)
         callsLock?.release()
         lock.release()

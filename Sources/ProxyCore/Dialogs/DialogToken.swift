@@ -202,13 +202,13 @@ package struct DialogSeal {
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
     /// The same for sixteen bytes, bound to nothing: what opens may be anything, so they carry their own check.
-    package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [UInt8]
+    package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
 
     package init(
         seal: @escaping (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8],
         open: @escaping (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?,
-        sealBlock: @escaping (_ high: UInt64, _ low: UInt64) -> [UInt8],
+        sealBlock: @escaping (_ high: UInt64, _ low: UInt64) -> [23 of UInt8],
         openBlock: @escaping (_ text: ByteString) -> (high: UInt64, low: UInt64)?
     ) {
         self.seal = seal

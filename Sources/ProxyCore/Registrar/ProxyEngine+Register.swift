@@ -1,4 +1,5 @@
 import Addressing
+import Bytes
 import PushDelivery
 package import Registration
 import SIPGrammar
@@ -140,8 +141,8 @@ extension ProxyEngine {
         if plan.flowTimer != nil { toldFlowTimer(plan.refreshed, on: incoming.flow, now: now) }
         if let server = incoming.server {
             let answer = incoming.response(.ok, toTag: tags.next(), reserving: 896) { out in
-                registrar.appendOKFields(for: plan, now: now, to: &out) { [functions] in
-                    functions.seal.seal($0)
+                registrar.appendOKFields(for: plan, now: now, to: &out) { [functions] name, out in
+                    out.append(functions.seal.seal(name).span)
                 }
             }
             respond(server, .ok, answer, now: now)

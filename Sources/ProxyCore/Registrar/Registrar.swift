@@ -80,7 +80,7 @@ package struct Registrar: ~Copyable {
 
     /// What the 200 to a REGISTER says of the bindings.
     mutating func appendOKFields(
-        for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName) -> [UInt8]
+        for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
         bindings.appendOKFields(
             for: plan, date: dateField.field(at: now.date), now: now, to: &out, seal: seal)

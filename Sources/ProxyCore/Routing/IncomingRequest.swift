@@ -48,13 +48,13 @@ struct IncomingRequest {
     /// How long an answer may be for which nobody has proved anything (T4.1).
     var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
-    func response(_ status: Status, toTag: ByteString?, fields: [AddedField]) -> [UInt8] {
+    func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {
         request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
     }
 
     /// The same, with fields that are written in place, for which about `size` bytes are reserved.
     func response(
-        _ status: Status, toTag: ByteString?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
+        _ status: Status, toTag: ToTag?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
         request.response(
             status, toTag: toTag, viaAddition: viaAddition, reserving: size, appendFields)

@@ -65,7 +65,7 @@ extension DialogSeal {
         case purr = 0x7075_7272
     }
 
-    func seal(_ name: SealedName) -> [UInt8] {
+    func seal(_ name: SealedName) -> [23 of UInt8] {
         switch name {
         case .temporaryGRUU(let device, let callID): seal(device, callID, .gruu)
         // The same for each refresh of a registration (RFC 8599 section 9.3).
@@ -73,7 +73,7 @@ extension DialogSeal {
         }
     }
 
-    private func seal(_ device: DeviceID, _ number: UInt32, _ purpose: Purpose) -> [UInt8] {
+    private func seal(_ device: DeviceID, _ number: UInt32, _ purpose: Purpose) -> [23 of UInt8] {
         sealBlock(device.rawValue, UInt64(number) << 32 | UInt64(purpose.rawValue))
     }
 

@@ -234,6 +234,10 @@ struct StoreProgramTests {
                 try empty(disk)
                 while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
+                // Within a second, by itself.
+                while try !holds("full@pbx", in: disk + "/store.db-calls") {
+                    try await Task.sleep(for: .milliseconds(50))
+                }
             }
             daemon.kill()
             _ = try await daemon.ended()
@@ -256,6 +260,12 @@ struct StoreProgramTests {
             }
             try empty(disk)
             while try full.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
+        }
+    }
+
+    private func holds(_ text: String, in folder: String) throws -> Bool {
+        try FileManager.default.contentsOfDirectory(atPath: folder).contains { name in
+            try Data(contentsOf: URL(filePath: "\(folder)/\(name)")).range(of: Data(text.utf8)) != nil
         }
     }
 

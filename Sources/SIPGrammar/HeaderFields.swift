@@ -1,0 +1,57 @@
+package import Bytes
+
+/// The header fields of a message, in their order.
+///
+/// They stand in the message's own storage, behind its bytes, so that a message needs no second block of memory for them.
+package struct HeaderFields: Sendable {
+    let storage: ByteStorage
+    /// Where the first of them stands in the storage.
+    let start: Int32
+    let size: Int32
+
+    /// How many bytes of a storage the fields take.
+    package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
+
+    /// Fields that were written to that place, one behind the other.
+    package init(in storage: ByteStorage, at start: Int, count: Int) {
+        precondition(
+            start >= 0 && count >= 0 && Self.room(for: count) <= storage.capacityInBytes - start,
+            "fields outside their storage")
+        self.storage = storage
+        self.start = Int32(truncatingIfNeeded: start)
+        size = Int32(truncatingIfNeeded: count)
+    }
+
+    /// A copy in storage of their own.
+    package init(_ fields: [HeaderField]) {
+        let storage = ByteStorage.make(capacity: Self.room(for: fields.count))
+        for (index, field) in fields.enumerated() { storage.store(field, at: Self.room(for: index)) }
+        self.init(in: storage, at: 0, count: fields.count)
+    }
+}
+
+extension HeaderFields: RandomAccessCollection {
+    package var startIndex: Int { 0 }
+    package var endIndex: Int { Int(size) }
+
+    package subscript(index: Int) -> HeaderField {
+        precondition(index >= 0 && index < endIndex, "no such field")
+        return unsafe storage.value(HeaderField.self, at: Int(start) &+ index &* MemoryLayout<HeaderField>.stride)
+    }
+
+    package func makeIterator() -> Iterator { Iterator(fields: self) }
+
+    /// Written out, since the one that Swift makes for all collections goes through a table of witnesses.
+    package struct Iterator: IteratorProtocol {
+        fileprivate let fields: HeaderFields
+        private var index = 0
+
+        fileprivate init(fields: HeaderFields) { self.fields = fields }
+
+        package mutating func next() -> HeaderField? {
+            guard index < fields.endIndex else { return nil }
+            defer { index &+= 1 }
+            return fields[index]
+        }
+    }
+}
