@@ -132,7 +132,8 @@ extension SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }
         let rest = MessageFrame(
-            bytes: frame.bytes, fields: HeaderFields(kept), headersStart: frame.headersStart, bodyStart: frame.bodyStart)
+            bytes: frame.bytes, fields: HeaderFields(kept), headersStart: frame.headersStart, bodyStart: frame.bodyStart
+        )
         return SIPResponse(
             frame: rest, status: status, via: via, viaCount: viaCount, to: to, callID: callID, cseq: cseq)
     }

@@ -124,6 +124,8 @@ package struct SimulatedCall {
     /// Who said only after that that it rings.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
+    /// How many of the answers of its phones have come to the daemon before one has come to the caller.
+    var answersHeard = 0
     /// A phone has declined for everybody.
     var wasDeclined = false
     /// A connection broke under an INVITE, which may have arrived all the same: what that phone answers comes too late.

@@ -111,6 +111,7 @@ extension SimulatedWorld {
         let isOver = calls[index].isOverForDaemon && !calls[index].wasAnswered
         if response.status.isSuccess, calls[index].finals.isEmpty && !isOver || calls[index].finals.contains(200) {
             calls[index].wasAnswered = true
+            calls[index].answersHeard += 1
         }
         if response.status.statusClass == 6 { calls[index].wasDeclined = true }
         if response.status.code >= 300 { phones[phone].refused.insert(response.callID.string) }
@@ -145,6 +146,8 @@ extension SimulatedWorld {
             let label = "\(call.callID) to \(call.user)"
             // A network that is interrupted again and again may have kept all of its INVITEs.
             if plan.partitions > 0, !call.sawProvisional, call.finals.isEmpty { continue }
+            // Of all the phone's answers it may have let the last one or two through, and those be lost behind the daemon.
+            if plan.partitions > 0, call.finals.isEmpty, 1...2 ~= call.answersHeard { continue }
             if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
                 violate("\(label) ended with \(call.finals.map(\.code))")
             }

@@ -45,7 +45,8 @@ struct ForkTests {
 
     private func response(_ status: Status) -> SIPResponse {
         SIPResponse(
-            frame: MessageFrame(bytes: ByteString("x"), fields: HeaderFields([]), headersStart: 1, bodyStart: 1), status: status,
+            frame: MessageFrame(bytes: ByteString("x"), fields: HeaderFields([]), headersStart: 1, bodyStart: 1),
+            status: status,
             via: via, viaCount: 2, to: to,
             callID: ByteString("c"),
             cseq: CSeq(number: 1, method: .invite))

@@ -11,7 +11,7 @@ public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }
-    let (_, missing) = ParserMemory.read(bytes.span, spare: 64 * bytes.count + 4096) { memory in
+    let (_, missing) = ParserMemory.read(bytes.span, FieldList(), spare: 64 * bytes.count + 4096) { memory in
         let reader = ValueReader(memory: memory)
         let range = 1..<bytes.count
         switch kind {

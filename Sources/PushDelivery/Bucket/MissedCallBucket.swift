@@ -80,10 +80,9 @@ package struct MissedCallBucket: Sendable {
 
     /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
     ///
-    /// - Parameters:
-    ///   - caller: see ``MissedCall/remoteURI``.
-    ///   - isJournalled: whether another run of the program would find the call without a row, so that there is one only when
-    ///     it is over and somebody has not learnt of it. Most calls are answered and never have one.
+    /// The caller is written as in ``MissedCall/remoteURI``. A call is journalled when another run of the program would find
+    /// it without a row: then there is a row only when it is over and somebody has not learnt of it. Most calls are answered
+    /// and never have one.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], isJournalled: Bool = false,
         settings: BucketSettings
