@@ -44,6 +44,15 @@ struct ReaderLimitTests {
         #expect(found == [nil, nil, 400])
     }
 
+    /// The first 32 are read into a list on the stack, the others into memory of their own.
+    @Test(arguments: [25, 26, 27, 80])
+    func `however many rows there are, each stands where it stood`(count: Int) throws {
+        let values = (0..<count).map { ByteString("<sip:p\($0)@192.0.2.9;lr>") }
+        let read = try request(Draft().changed { $0.more = values.map { "Record-Route: \($0)" } }.bytes)
+        #expect(read.frame.values(of: .recordRoute) == values)
+        #expect(read.frame.fields.count == count + 6 && read.frame.fields.last?.name == .contentLength)
+    }
+
     @Test func `values of list rows count too`() throws {
         let values = Array(repeating: "<sip:p@192.0.2.9;lr>", count: 300).joined(separator: ",")
         #expect(try unusable(Draft.with("Route: \(values)").bytes).reason == .tooManyHeaders)
