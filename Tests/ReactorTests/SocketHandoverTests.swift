@@ -8,13 +8,12 @@ import Testing
 /// Sockets that somebody else has opened for this process.
 @Suite("Sockets handed over", .timeLimit(.minutes(10)), .serialized)
 struct SocketHandoverTests {
-    /// Copies of a socket's descriptor at numbers that follow each other, as they are handed over.
-    private func inARow(_ descriptors: [Int32]) -> Int32 {
-        var first: Int32 = 700
-        while descriptors.indices.contains(where: { fcntl(first + Int32($0), F_GETFD) != -1 }) { first += 50 }
-        for (index, descriptor) in descriptors.enumerated() { _ = dup2(descriptor, first + Int32(index)) }
-        return first
-    }
+    /// A copy of a socket's descriptor, at a number that is told as the first of those handed over.
+    private func copy(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 700) }
+
+    /// An address that no other test uses, and a port that the kernel gives to nobody by itself: a test that binds one port
+    /// for UDP and TCP could not have it for both otherwise.
+    private var ownPlace: Endpoint { Endpoint(IPAddress(v4: 0x7f00_0a02), .random(in: 20_000..<32_000)) }
 
     private func environment(_ count: Int, for process: Int32 = getpid(), names: String = "") -> [String: String] {
         ["LISTEN_FDS": "\(count)", "LISTEN_PID": "\(process)", "LISTEN_FDNAMES": names]
@@ -26,7 +25,7 @@ struct SocketHandoverTests {
                 let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 let place = opened.local
                 let number = try #require(bench.loop.handover.opened.first?.descriptor)
-                let first = inARow([number])
+                let first = copy(number)
                 bench.loop.handover = SocketHandover(
                     environment: environment(1, names: "sip"), process: getpid(), first: first)
                 #expect(bench.loop.handover.unclaimed.map(\.place) == [.datagrams(place)])
@@ -43,9 +42,9 @@ struct SocketHandoverTests {
     @Test func `a socket of another kind is nobody's, and keeps its name`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
+                let opened = try UDPSocket(boundTo: ownPlace, on: bench.loop)
                 let number = try #require(bench.loop.handover.opened.first?.descriptor)
-                let first = inARow([number])
+                let first = copy(number)
                 bench.loop.handover = SocketHandover(
                     environment: environment(1, names: "stray"), process: getpid(), first: first)
                 let listener = try StreamListener(boundTo: opened.local, on: bench.loop, limit: 1) { _ in }
@@ -71,7 +70,7 @@ struct SocketHandoverTests {
                 let opened = try UDPSocket(boundTo: Endpoint(IPAddress(high: 0, low: 1), 0), on: bench.loop)
                 let socket = try #require(bench.loop.handover.opened.first)
                 #expect(socket.name == "sippushd-udp-[__1]_\(opened.local.port)")
-                let first = inARow([socket.descriptor])
+                let first = copy(socket.descriptor)
                 let handover = SocketHandover(
                     environment: environment(1, names: socket.name), process: getpid(), first: first)
                 #expect(handover.unclaimed.first?.isOwn == true)

@@ -70,7 +70,8 @@ extension RunningDaemonSuites {
         ) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
-                let pbx = try await places.udp("pbx")
+                // Some tests listen there for TCP as well.
+                let pbx = try await places.udp("pbx", at: places.freePort())
                 let tcp = try await places.freePort()
                 let result: Result<Void, any Error>
                 do {
