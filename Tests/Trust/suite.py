@@ -4,7 +4,6 @@ import concurrent.futures
 import itertools
 import os
 import random
-import socket
 import threading
 import time
 import traceback
@@ -83,6 +82,19 @@ class Test:
                 pass
 
 
+def used_ports():
+    """The local ports of all sockets, from the kernel's tables: the second word of a line is an address and a port in hex."""
+    used = set()
+    for table in ("udp", "udp6", "tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{table}") as file:
+                used |= {int(line.split(None, 2)[1].rsplit(":", 1)[1], 16) for line in file.readlines()[1:]}
+        except FileNotFoundError:
+            # A machine without IPv6.
+            continue
+    return used
+
+
 class Suite:
     def __init__(self, program, folder, stages, ports=None):
         self.program, self.folder, self.stages = program, folder, stages
@@ -95,20 +107,18 @@ class Suite:
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def free_port(self):
-        """A port that is free for UDP and TCP on all loopback addresses, and that nobody else was given."""
+        """A port that is free for UDP and TCP on all addresses of this machine, and that nobody else was given.
+
+        It is not bound to find out: a daemon that another probe is just starting would hold the socket for a moment, and the
+        port would be in use.
+        """
         with self.lock:
+            used = used_ports()
             while True:
                 port = next(self.ports) if self.ports else random.randrange(20000, 30000)
-                if port in self.given:
-                    continue
-                try:
-                    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
-                        udp.bind(("0.0.0.0", port))
-                        tcp.bind(("0.0.0.0", port))
-                        self.given.add(port)
-                        return port
-                except OSError:
-                    continue
+                if port not in self.given and port not in used:
+                    self.given.add(port)
+                    return port
 
     def address(self, trusted=False):
         number = next(self.addresses)
