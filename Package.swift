@@ -32,7 +32,7 @@ func program(_ name: String, _ dependencies: [Target.Dependency], libraries: [St
             + libraries.map { .linkedLibrary($0, .when(configuration: .release)) })
 }
 
-// A call takes memory 160 times, and gives it back. This library stands in for glibc's allocator, which needs twice as many
+// A call takes memory 140 times, and gives it back. This library stands in for glibc's allocator, which needs twice as many
 // instructions for both. Debug builds are without it, as the sanitizers bring their own.
 let allocator = (library: "mimalloc", debian: "libmimalloc-dev")
 
