@@ -55,6 +55,7 @@ let package = Package(
         library("CAres", pkgConfig: "libcares", debian: "libc-ares-dev"),
         library("CCurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
+        library("CLZ4", pkgConfig: "liblz4", debian: "liblz4-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
@@ -82,6 +83,7 @@ let package = Package(
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("WebSocket", ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", ["CSQLite"]),
+        module("Compression", ["CLZ4", "Bytes"]),
         module("HTTP2", ["CNGHTTP2"]),
         module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
         module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
@@ -122,8 +124,8 @@ let package = Package(
             "ProxyRuntime",
             [
                 "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry", "Settings",
+                "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
+                "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
             "HTTPServices",
@@ -168,12 +170,13 @@ let package = Package(
         module(
             "TestSupport",
             [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
+                "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BytesTests", ["Bytes"]),
         tests("CollectionsTests", ["Collections"]),
+        tests("CompressionTests", ["TestSupport", "Compression", "Bytes"]),
         tests("CryptoTests", ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2"]),
         tests(

@@ -33,6 +33,7 @@ let package = Package(
         library("CAres", pkgConfig: "libcares"),
         library("CCurl", pkgConfig: "libcurl"),
         library("CEvent", pkgConfig: "libevent_openssl"),
+        library("CLZ4", pkgConfig: "liblz4"),
         library("CNGHTTP2", pkgConfig: "libnghttp2"),
         library("COpenSSL", pkgConfig: "openssl"),
         .target(name: "COsip2", path: "Main/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
@@ -52,6 +53,7 @@ let package = Package(
         module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
         module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", ["CSQLite"]),
+        module("Compression", ["CLZ4", "Bytes"]),
         module("HTTP2", ["CNGHTTP2"]),
         module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
         module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
@@ -75,8 +77,8 @@ let package = Package(
         module(
             "TestSupport",
             [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
+                "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
 
         .target(

@@ -31,7 +31,7 @@ package final class ProxyEngine {
     var refusedRegisters = LogRateLimit(burst: 20)
     var challengedRegisters = LogRateLimit()
 
-    var calls = Calls()
+    var calls: Calls
     var legs = ClientLegs()
     /// Calls that were answered, until they need not be kept for another run of the program any more.
     var answered = AnsweredCalls()
@@ -113,6 +113,7 @@ package final class ProxyEngine {
         messages = HeldMessages(after: stored.messages.map(\.id).max() ?? 0)
         storedMessages = stored.messages
         tags = Tags(key: functions.random())
+        calls = Calls(packing: functions.packing)
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
         admission = Admission(limit: settings.limits.queueing)

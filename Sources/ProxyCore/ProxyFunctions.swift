@@ -9,16 +9,34 @@ package struct ProxyFunctions {
     package let random: () -> UInt64
     /// Reads a kept request again; its bytes were read before, so `nil` never comes from a peer.
     package let reread: (ByteString) -> SIPRequest?
+    package let packing: RequestPacking
     package let digest: DigestFunctions
 
     package init(
         seal: DialogSeal, random: @escaping () -> UInt64,
-        reread: @escaping (ByteString) -> SIPRequest?, digest: DigestFunctions
+        reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions
     ) {
         self.seal = seal
         self.random = random
         self.reread = reread
+        self.packing = packing
         self.digest = digest
+    }
+}
+
+/// Writes the bytes of a request in fewer ones, where they are like those of another one.
+package struct RequestPacking {
+    /// `nil` when that would take more than so many bytes.
+    package let pack: (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?
+    /// What was packed by that sample, which has so many bytes; `nil` never comes.
+    package let unpack: (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
+
+    package init(
+        pack: @escaping (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?,
+        unpack: @escaping (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
+    ) {
+        self.pack = pack
+        self.unpack = unpack
     }
 }
 

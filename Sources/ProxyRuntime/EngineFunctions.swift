@@ -1,4 +1,5 @@
 import Bytes
+import Compression
 package import Crypto
 package import ProxyCore
 import Registration
@@ -18,6 +19,7 @@ package enum EngineFunctions {
                 guard case .request(let request) = reader.read(bytes) else { return nil }
                 return request
             },
+            packing: packing,
             digest: DigestFunctions(
                 hash: { algorithm, bytes in
                     switch algorithm {
@@ -26,6 +28,13 @@ package enum EngineFunctions {
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
                 }, code: { codeKey.code(for: $0) }))
+    }
+
+    private static var packing: RequestPacking {
+        let compressor = SampleCompressor()
+        return RequestPacking(
+            pack: { compressor.block(of: $0, like: $1, limit: $2) },
+            unpack: { SampleCompressor.bytes(of: $0, count: $2, like: $1) })
     }
 
     private static func key() throws(StartError) -> KeyBox {

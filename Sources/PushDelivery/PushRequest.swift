@@ -15,8 +15,10 @@ package struct PushID: SerialID, Absentable, Sendable {
 }
 
 /// The `call_ref` of ECSS-10, which names one call for one user. It is never used again, not even after a restart.
-package struct CallRef: Hashable, Sendable, CustomStringConvertible {
+package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
+    /// Calls get random numbers, and none will ever get this one.
+    package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
     /// Sixteen hexadecimal digits.

@@ -9,8 +9,9 @@ extension TransactionID {
 }
 
 /// The number of a server transaction: given once by a table, never again.
-package struct ServerTransactionID: TransactionID, Sendable {
+package struct ServerTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
+    package static var absent: ServerTransactionID { ServerTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 

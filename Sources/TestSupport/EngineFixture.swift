@@ -44,7 +44,7 @@ package enum EngineFixture {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, digest: .forTests)
+            }, packing: .forTests, digest: .forTests)
         return ProxyEngine(
             settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
             startedAt: date)

@@ -1,6 +1,17 @@
+import Compression
 import Crypto
 package import ProxyCore
 package import Registration
+
+extension RequestPacking {
+    /// As the daemon has it.
+    package static var forTests: RequestPacking {
+        let compressor = SampleCompressor()
+        return RequestPacking(
+            pack: { compressor.block(of: $0, like: $1, limit: $2) },
+            unpack: { SampleCompressor.bytes(of: $0, count: $2, like: $1) })
+    }
+}
 
 extension DialogSeal {
     /// The functions of the daemon, but with a key that is the same in every run.

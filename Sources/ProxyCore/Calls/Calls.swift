@@ -7,65 +7,79 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// A request that is being proxied, with all that is kept of it: the response context of RFC 3261 section 16.7. What makes
-/// it a call is its ``offer``; a MESSAGE or a request inside a dialog has none.
+/// A request that is being proxied, with all that is kept of it: the response context of RFC 3261 section 16.7.
 ///
-/// A class, so that the engine's chapters change it in place. ``Calls`` owns it.
+/// A class, so that the engine's chapters change it in place. ``Calls`` owns it. Many are kept, so it is packed, and its properties
+/// stand in an order that leaves no gaps.
 final class Call {
+    /// What the request is beside others, and what follows from its end.
+    enum Matter {
+        /// A request that is only passed on.
+        case plain
+        /// An INVITE to one of our users.
+        case offer(Offer)
+        /// A message that was kept, on its way to one device.
+        case delivery(MessageDelivery)
+        /// A request inside a dialog whose phone can be woken.
+        case dialog(DialogRequest)
+    }
+
     let id: ForkID
     /// Where ``Calls`` has it.
     let place: UInt32
-    var fork: Fork
-    /// Who waits for the answer; `nil` for a message that was kept and is on its way to one device.
-    let server: ServerTransactionID?
-    /// What became of it is told to that message.
-    var delivery: MessageDelivery?
-    /// Set for a request inside a dialog whose phone can be woken.
-    var dialogRequest: DialogRequest?
-    /// Where the request came from.
-    let source: Flow
-    /// The user who has shown a password for it.
-    let sender: AddressOfRecord?
-    /// The request's bytes alone, for branches that start later and for our own final response; dropped with the final.
-    fileprivate(set) var request: ByteString
-    /// The request as it was read, of the calls that came last; the others are read again from their bytes.
-    fileprivate(set) var recent: SIPRequest?
-    /// Set for an INVITE to one of our users.
-    var offer: Offer?
     /// When the wait for devices ends.
-    var deadline: DeadlineID?
+    var deadline = DeadlineID.none
     /// What it counts for until its request is dropped.
     fileprivate(set) var claim = HeldShares.Claim()
-    /// What the caller's CANCEL gave as its Reason.
-    var callerReasons: [ByteString] = []
-    /// The bucket was told of the answer.
-    var wasAnswered = false
-    /// The bucket was told of so many devices that know of it.
-    var toldKnowing = 0
-    /// Whether the store has it.
-    var journalling = Journalling.off
     /// It came from a trusted peer.
     let isTrusted: Bool
-    /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
-    let breadth: UInt32
     /// The call is over, and what its last transactions say changes nothing any more.
     fileprivate(set) var isForgotten = false
+    var fork: Fork
+    /// Who waits for the answer; `nil` for a message that was kept and is on its way to one device.
+    @Packed private(set) var server: ServerTransactionID?
+    var matter: Matter
+    /// Where the request came from.
+    let source: Flow
+    /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
+    let breadth: UInt16
+    /// The bucket was told of so many devices that know of it.
+    var toldKnowing: UInt8 = 0
+    /// The bucket was told of the answer.
+    var wasAnswered = false
+    /// Whether the store has it.
+    var journalling = Journalling.off
+    private var shownUser = Rare<AddressOfRecord>()
+    /// The request's bytes, for branches that start later and for our own final response; dropped with the final.
+    fileprivate(set) var request: KeptRequest
+    /// The request as it was read, of the calls that came last; the others are read again from their bytes.
+    fileprivate(set) var recent: SIPRequest?
+    /// What the caller's CANCEL gave as its Reason.
+    var callerReasons: [ByteString] = []
 
     init(
         _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID?,
-        branches: [ForkBranch], offer: Offer?
+        branches: some Collection<ForkBranch>, matter: Matter
     ) {
         self.id = id
         self.place = place
-        self.server = server
-        self.offer = offer
+        self.matter = matter
         fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
         source = incoming.flow
         isTrusted = incoming.isTrusted
-        sender = incoming.sender?.compacted()
-        request = incoming.request.frame.bytes.compacted()
-        breadth = max(1, Breadth.share(of: incoming.request, among: branches.count))
+        request = KeptRequest(incoming.request.frame.bytes)
+        breadth = UInt16(clamping: max(1, Breadth.share(of: incoming.request, among: branches.count)))
+        self.server = server
+        if let sender = incoming.sender { shownUser.change(orNew: sender.compacted()) { _ in } }
     }
+
+    /// The user who has shown a password for it.
+    var sender: AddressOfRecord? { shownUser.value }
+
+    /// Set for an INVITE to one of our users.
+    var offer: Offer? { if case .offer(let offer) = matter { offer } else { nil } }
+    var delivery: MessageDelivery? { if case .delivery(let delivery) = matter { delivery } else { nil } }
+    var dialogRequest: DialogRequest? { if case .dialog(let request) = matter { request } else { nil } }
 }
 
 /// What the store has of a call, see ``CallJournal``.
@@ -143,9 +157,13 @@ struct Calls: ~Copyable {
     var ended = EndedCalls()
     private var lastID: UInt64 = 0
     /// The calls whose requests are kept as they were read. Most phones wake within a few seconds, and to read an INVITE
-    /// again costs nearly as much as to send it; but it takes nearly as much memory as all else of a waiting call.
+    /// again costs nearly as much as to send it; but it takes nearly as much memory as all else of a waiting call. So what
+    /// has waited longer is packed.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
+    private var packer: RequestPacker
+
+    init(packing: RequestPacking) { packer = RequestPacker(packing) }
 
     var count: Int { calls.count - vacant.count }
     /// INVITEs for our users without a final response.
@@ -177,23 +195,26 @@ struct Calls: ~Copyable {
         let last = lastID
         lastID = id &- 1
         defer { lastID = max(last, id) }
-        return begin(incoming, server, branches: [], offer: offer, accounts: accounts)
+        return begin(
+            incoming, server, branches: [], matter: offer.map { .offer($0) } ?? .plain, accounts: accounts)
     }
 
     /// Begins to keep a request.
     mutating func begin(
-        _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch], offer: Offer? = nil,
-        accounts: [HeldShares.Account] = []
+        _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: some Collection<ForkBranch>,
+        matter: Call.Matter = .plain, accounts: [HeldShares.Account] = []
     ) -> Call {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
-        let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, offer: offer)
+        let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, matter: matter)
         call.claim = shares.take(call.share, for: accounts)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
-        if let offer {
+        if let offer = call.offer {
             offers.insert(hash: offer.key.hash, slot: place)
             keepAsRead(incoming.request, of: call)
+        } else {
+            call.request.compact()
         }
         return call
     }
@@ -203,7 +224,9 @@ struct Calls: ~Copyable {
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
         // Its place may be another's by now.
-        if let call = calls[Int(oldest.place)], call.id == oldest.id { call.recent = nil }
+        guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
+        call.recent = nil
+        packer.pack(&call.request)
     }
 
     /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import SIPGrammar
 import SIPTransactions
 

@@ -8,7 +8,7 @@ import Timekeeping
 final class EndedCall {
     let offer: Offer
     /// The INVITE's bytes.
-    let request: ByteString
+    let request: KeptRequest
     let source: Flow
     let until: Instant
     /// The devices, with the Reason values of the CANCEL that each of them gets.
@@ -17,7 +17,7 @@ final class EndedCall {
     let rings: [DeviceID: [ClientTransactionID]]
 
     init(
-        offer: Offer, request: ByteString, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
+        offer: Offer, request: KeptRequest, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
         rings: [DeviceID: [ClientTransactionID]]
     ) {
         self.rings = rings

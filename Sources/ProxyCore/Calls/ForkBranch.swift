@@ -47,18 +47,43 @@ package struct ForkBranch: Sendable {
     package internal(set) var end: End?
     /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
     @Packed package private(set) var device: DeviceID?
-    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
-    @Packed package internal(set) var contact: DeviceID?
-    /// Where the device was registered when the request was sent last: it moves when it registers from elsewhere.
-    @Packed package internal(set) var way: Int?
     /// The push that is under way for it.
     @Packed package internal(set) var push: PushID?
     /// Its record in the timeline, until that knows the branch's end.
     @Packed package internal(set) var record: RecordID?
+    /// A branch that waits has sent nothing yet.
+    private var course = Rare<Course>()
+
+    private struct Course: Sendable {
+        var flow: Flow?
+        @Packed var contact: DeviceID?
+        @Packed var way: Int?
+        var former: [ClientTransactionID] = []
+    }
+
+    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
+    package internal(set) var contact: DeviceID? {
+        get { course.value?.contact }
+        set { if contact != newValue { course.change(orNew: Course()) { $0.contact = newValue } } }
+    }
+
+    /// Where the device was registered when the request was sent last: it moves when it registers from elsewhere.
+    package internal(set) var way: Int? {
+        get { course.value?.way }
+        set { if way != newValue { course.change(orNew: Course()) { $0.way = newValue } } }
+    }
+
     /// Transactions before the present one that may still speak: the device has moved since.
-    package internal(set) var former: [ClientTransactionID] = []
+    package internal(set) var former: [ClientTransactionID] {
+        get { course.value?.former ?? [] }
+        set { if former != newValue { course.change(orNew: Course()) { $0.former = newValue } } }
+    }
+
     /// Where the request was sent last.
-    package internal(set) var flow: Flow?
+    package internal(set) var flow: Flow? {
+        get { course.value?.flow }
+        set { if flow != newValue { course.change(orNew: Course()) { $0.flow = newValue } } }
+    }
 
     package enum End: Hashable, Sendable {
         case succeeded

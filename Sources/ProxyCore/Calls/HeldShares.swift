@@ -29,8 +29,8 @@ struct HeldShares: ~Copyable, Sendable {
 
     /// The places of the accounts that something counts for.
     struct Claim: Sendable {
-        fileprivate var first: UInt32?
-        fileprivate var second: UInt32?
+        @Packed fileprivate var first: Int32?
+        @Packed fileprivate var second: Int32?
     }
 
     /// INVITEs without a final response, and the bytes of all requests that are held.
@@ -50,7 +50,8 @@ struct HeldShares: ~Copyable, Sendable {
             let place = shares.madePlace(of: account)
             shares[place].calls += share.calls
             shares[place].bytes += share.bytes
-            if claim.first == nil { claim.first = place } else { claim.second = place }
+            let number = Int32(truncatingIfNeeded: place)
+            if claim.first == nil { claim.first = number } else { claim.second = number }
         }
         return claim
     }
@@ -62,8 +63,9 @@ struct HeldShares: ~Copyable, Sendable {
         giveBack(share, at: claim.second)
     }
 
-    private mutating func giveBack(_ share: Share, at place: UInt32?) {
-        guard let place else { return }
+    private mutating func giveBack(_ share: Share, at number: Int32?) {
+        guard let number else { return }
+        let place = UInt32(bitPattern: number)
         shares[place].calls -= share.calls
         shares[place].bytes -= share.bytes
         if shares[place].calls <= 0, shares[place].bytes <= 0 { shares.remove(at: place) }

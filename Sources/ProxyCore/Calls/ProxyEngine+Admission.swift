@@ -65,7 +65,8 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: [HeldShares.Account] = [], now: Moment
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
-        let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts)
+        let branches = devices.lazy.map { ForkBranch(device: $0) }
+        let call = calls.begin(incoming, server, branches: branches, accounts: accounts)
         if settings.call.journal, call.fork.isInvite {
             call.journalling = .open
             journalBegun(call, at: actions.count, now: now)

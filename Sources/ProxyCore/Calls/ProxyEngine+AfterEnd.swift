@@ -39,10 +39,12 @@ extension ProxyEngine {
             }
         }
         guard !reasons.isEmpty else { return }
+        var request = call.request
+        request.compact()
         if calls.ended.isEmpty { _ = timers.schedule(.endedCallDue, at: now.instant + Self.afterEndTime) }
         calls.ended.append(
             EndedCall(
-                offer: offer, request: call.request, source: call.source, until: now.instant + Self.afterEndTime,
+                offer: offer, request: request, source: call.source, until: now.instant + Self.afterEndTime,
                 reasons: reasons, rings: rings))
         for device in reasons.keys {
             if let target = registrar.bindings.forkTarget(device, now: now.instant) { watch(target) }
@@ -81,7 +83,7 @@ extension ProxyEngine {
                 for client in rings { takeBack(client, by: flow, reasons: reasons, now: now) }
                 continue
             }
-            guard let listener = identity.listener(for: flow), let request = functions.reread(ended.request),
+            guard let listener = identity.listener(for: flow), let request = reread(ended.request),
                 let client = transactions.makeClientTransaction()
             else { continue }
             let incoming = IncomingRequest(

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -10,7 +11,7 @@ extension ProxyEngine {
     /// Starts the clock of a call that waits for a device. The ring timeout, lowered by the INVITE's own Expires, counts from
     /// the INVITE; a phone that is lost later still has a little time to come back.
     func armHold(of call: Call, now: Moment) {
-        guard call.deadline == nil, let offer = call.offer else { return }
+        guard call.deadline == .none, let offer = call.offer else { return }
         let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
         call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
     }
@@ -72,7 +73,7 @@ extension ProxyEngine {
     }
 
     func holdDeadlineReached(_ call: Call, now: Moment) {
-        call.deadline = nil
+        call.deadline = .none
         guard call.fork.isWaiting else { return }
         counters.count(.heldTimedOut)
         if let offer = call.offer {

@@ -39,7 +39,7 @@ extension ProxyEngine {
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
-            incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, offer: offer,
+            incoming, server, branches: targets.lazy.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
             accounts: accounts(sender, aor))
         if settings.call.journal { call.journalling = .open }
         counters.count(.call)

@@ -18,7 +18,8 @@ extension ProxyEngine {
     ///   - now: both clocks.
     func journalBegun(_ call: Call, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
-        guard let stored = StoredCall(call, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
+        let request = call.request.unpacked(functions.packing)
+        guard let stored = StoredCall(call, request, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
             call.journalling = .off
             return
         }

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar

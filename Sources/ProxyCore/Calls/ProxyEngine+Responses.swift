@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -207,10 +208,8 @@ extension ProxyEngine {
 
     /// The final response is on its way: what only a call that is being offered needs can go.
     private func finish(_ call: Call, now: Moment) {
-        if let deadline = call.deadline {
-            timers.cancel(deadline)
-            call.deadline = nil
-        }
+        timers.cancel(call.deadline)
+        call.deadline = .none
         rememberEnded(call, now: now)
         calls.finish(call)
     }

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -92,8 +93,8 @@ extension ProxyEngine {
             ])
         if let offer = call.offer {
             resume(offer, of: call, stored, now: now)
-        } else {
-            call.dialogRequest = dialogRequest(incoming, stored, now: now)
+        } else if let request = dialogRequest(incoming, stored, now: now) {
+            call.matter = .dialog(request)
         }
         if !stored.final.isEmpty {
             // The caller may not have it.
@@ -251,7 +252,7 @@ extension ProxyEngine {
             requestURI: sent.requestURI, via: sent.via, maxForwards: maxForwards == 0 ? 0 : maxForwards &- 1)
         edits.routes = sent.routes
         edits.topViaAddition = incoming.viaAddition
-        edits.maxBreadth = call.breadth
+        edits.maxBreadth = UInt32(call.breadth)
         if call.offer == nil {
             edits.added = identity(of: incoming)
         } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
@@ -281,7 +282,7 @@ extension ProxyEngine {
                 registrar.bindings.forkTarget($0, now: now.instant)
             })
         else { return branchFailed(index, of: call, with: .temporarilyUnavailable, now: now) }
-        if call.deadline == nil {
+        if call.deadline == .none {
             call.deadline = timers.schedule(.holdDeadline(place: call.place), at: max(offer.holdUntil, now.instant))
         }
         if mayPushAgain(stored, offer), let token = target.pushToken {

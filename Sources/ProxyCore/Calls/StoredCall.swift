@@ -16,7 +16,7 @@ package struct StoredCall: Hashable, Sendable {
     package let isTrusted: Bool
     /// The user who has shown a password for it.
     package let sender: AddressOfRecord?
-    /// The INVITE's bytes.
+    /// The INVITE's bytes; operators see none.
     package let request: ByteString
     /// The final response other than 2xx that its caller got and has not acknowledged yet; empty while there is none.
     package var final: ByteString
@@ -146,15 +146,15 @@ extension StoredCall {
     /// For operators: `nil` for what is no call to a user of ours, or is over.
     init?(_ call: Call) {
         guard let offer = call.offer else { return nil }
-        self.init(call, receivedAt: offer.receivedAt) { _ in nil }
+        self.init(call, .empty, receivedAt: offer.receivedAt) { _ in nil }
     }
 
     /// For the journal, with the codes of its pushes: `nil` for a call that is over.
-    init?(_ call: Call, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
+    init?(_ call: Call, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
             id: call.id.rawValue, offer: call.offer.map(StoredOffer.init), receivedAt: receivedAt, source: call.source,
-            isTrusted: call.isTrusted, sender: call.sender, request: call.request,
+            isTrusted: call.isTrusted, sender: call.sender, request: request,
             branches: call.fork.branches.map { Branch($0, code: $0.push.flatMap(code)) })
     }
 }

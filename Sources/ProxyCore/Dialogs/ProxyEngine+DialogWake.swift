@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -45,7 +46,7 @@ extension ProxyEngine {
         }
         guard let (incoming, call) = proxied(incoming, to: [request.device], now: now) else { return }
         sendTrying(incoming, now: now)
-        call.dialogRequest = request
+        call.matter = .dialog(request)
         send(incoming, request, of: call, now: now)
     }
 
@@ -136,7 +137,7 @@ extension ProxyEngine {
         call.fork.waits(0)
         calls.list(0, of: call)
         watch(target)
-        if call.deadline == nil {
+        if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
             let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)
             call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)

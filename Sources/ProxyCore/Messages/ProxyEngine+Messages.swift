@@ -177,7 +177,7 @@ extension ProxyEngine {
 
     /// The request is not repeated any more, and its answer is of no interest.
     func stop(_ call: Call, now: Moment) {
-        call.delivery = nil
+        call.matter = .plain
         if case .calling(let client) = call.fork.branches.first?.state {
             legs.end(client)
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
@@ -330,7 +330,7 @@ extension ProxyEngine {
             let incoming = revive(message)
         else { return }
         let call = calls.begin(incoming, nil, branches: [ForkBranch(device: device)])
-        call.delivery = MessageDelivery(message: message.id, device: device, triedAt: now.instant)
+        call.matter = .delivery(MessageDelivery(message: message.id, device: device, triedAt: now.instant))
         messages.sent(message, to: device, as: call)
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }

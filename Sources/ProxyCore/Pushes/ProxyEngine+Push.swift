@@ -1,4 +1,5 @@
 package import Addressing
+import Collections
 package import PushDelivery
 package import Registration
 import SIPGrammar

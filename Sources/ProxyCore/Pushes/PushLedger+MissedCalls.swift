@@ -26,8 +26,8 @@ extension PushLedger {
             return
         }
         let (isOver, knowing) = (call.fork.phase == .ended, call.fork.knowingDevices)
-        guard isOver || knowing > call.toldKnowing else { return }
-        call.toldKnowing = knowing
+        guard isOver || knowing > Int(call.toldKnowing) else { return }
+        call.toldKnowing = UInt8(clamping: knowing)
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in
             var changes: [BucketChange] = []
             for branch in call.fork.branches where branch.deviceKnows {

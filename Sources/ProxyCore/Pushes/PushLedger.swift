@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 package import PushDelivery
 import Registration
 import Telemetry

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -140,7 +141,7 @@ extension ProxyEngine {
         edits.via = via(for: client, listener: listener, incoming, offersReuse: offersReuse)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
-        edits.maxBreadth = call.breadth
+        edits.maxBreadth = UInt32(call.breadth)
         strip(&edits, of: incoming)
         if makesDialog(request) {
             edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
@@ -243,12 +244,14 @@ extension ProxyEngine {
 
     /// The request of a call, which is read again from its bytes unless it came lately.
     func revive(_ call: Call) -> IncomingRequest? {
-        guard let request = call.recent ?? functions.reread(call.request) else { return nil }
+        guard let request = call.recent ?? reread(call.request) else { return nil }
         var incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted)
         if let server = call.server { incoming = incoming.matched(server) }
         incoming.sender = call.sender
         return incoming
     }
+
+    func reread(_ request: KeptRequest) -> SIPRequest? { functions.reread(request.unpacked(functions.packing)) }
 }
 
 extension ByteString {

@@ -118,11 +118,24 @@ package struct TimelineRecord: Hashable, Sendable {
     package let id: RecordID
     package let user: ByteString
     package let host: ByteString
+    /// The Call-ID; empty for a list of missed calls.
+    package let callID: ByteString
     /// 0 when no phone was to be called.
     package let device: DeviceID
     /// The call; of a list of missed calls the oldest one.
-    package let callRef: CallRef?
+    @Packed package private(set) var callRef: CallRef?
+    package let requestedAt: UnixTime
+    /// The code of the push; `nil` when no push was asked for.
+    @Packed package private(set) var code: PushCode?
+    /// The name of the app in logs and commands.
+    package var app: String
+    private var details = Rare<Details>()
+    package var steps = Steps()
     // What is small stands together: a call that waits keeps its records in memory.
+    private let callCount: Int32
+    @Packed private var httpStatus: Int32?
+    private var tryCount: UInt16 = 0
+    package var endStatus: UInt16?
     package let kind: Kind
     package let omission: Omission?
     package var delivery: Delivery
@@ -132,29 +145,52 @@ package struct TimelineRecord: Hashable, Sendable {
     package var end: End?
     /// Whether the store has it as a call under way, which has to be deleted there when the record is complete.
     package var hasOpening = false
-    package var endStatus: UInt16?
-    package var steps = Steps()
-    /// The Call-ID; empty for a list of missed calls.
-    package let callID: ByteString
-    /// How many calls are in the list of missed calls.
-    package let calls: Int
-    package let requestedAt: UnixTime
 
-    /// The name of the app in logs and commands.
-    package var app: String
-    /// The code of the push; `nil` when no push was asked for.
-    @Packed package private(set) var code: PushCode?
-    package var tries = 0
+    /// What is known of few pushes while their records are in memory.
+    private struct Details: Hashable, Sendable {
+        var reason = ""
+        var providerID = ByteString.empty
+        @Packed var deadSince: UnixTime?
+        var marks = PushMarks()
+    }
+
+    /// How many calls are in the list of missed calls.
+    package var calls: Int { Int(callCount) }
+
+    package var tries: Int {
+        get { Int(tryCount) }
+        set { tryCount = UInt16(clamping: newValue) }
+    }
+
     /// The HTTP status of the last answer.
-    @Packed package var status: Int?
+    package var status: Int? {
+        get { httpStatus.map { Int($0) } }
+        set { httpStatus = newValue.map { Int32(clamping: $0) } }
+    }
+
     /// What the provider or the HTTP client said to the last try that did not succeed.
-    package var reason = ""
+    package var reason: String {
+        get { details.value?.reason ?? "" }
+        set { if reason != newValue { details.change(orNew: Details()) { $0.reason = newValue } } }
+    }
+
     /// Since when the token is dead, by the provider's word.
-    @Packed package var deadSince: UnixTime?
+    package var deadSince: UnixTime? {
+        get { details.value?.deadSince }
+        set { if deadSince != newValue { details.change(orNew: Details()) { $0.deadSince = newValue } } }
+    }
+
     /// The provider's own name of the push.
-    package var providerID = ByteString.empty
+    package var providerID: ByteString {
+        get { details.value?.providerID ?? .empty }
+        set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
+    }
+
     /// What the app said of the push. That it was read may be known without the app, too.
-    package var marks = PushMarks()
+    package var marks: PushMarks {
+        get { details.value?.marks ?? PushMarks() }
+        set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
+    }
 
     /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
@@ -185,7 +221,7 @@ package struct TimelineRecord: Hashable, Sendable {
         self.device = device
         self.callRef = callRef
         self.callID = callID
-        self.calls = calls
+        callCount = Int32(clamping: calls)
         self.requestedAt = requestedAt
         self.omission = omission
         self.code = code

@@ -13,9 +13,9 @@ struct AnsweredCallsTests {
     private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
 
     private func call(_ journalling: Journalling = .open) throws -> Call {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let call = calls.begin(
-            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], offer: scene.offer())
+            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], matter: .offer(scene.offer()))
         call.journalling = journalling
         return call
     }

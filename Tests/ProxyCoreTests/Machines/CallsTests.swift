@@ -16,10 +16,10 @@ struct CallsTests {
     private let server = ServerTransactionID(rawValue: 1)
 
     @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let offer = scene.offer()
         let call = calls.begin(
-            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), offer: offer,
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
             accounts: [.callee(MachineScene.bob)])
         for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
@@ -34,9 +34,9 @@ struct CallsTests {
     func `after the final response its user may be called anew and its bytes are free; the call stays for its ACK`()
         throws
     {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let call = calls.begin(
-            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), offer: scene.offer())
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
         for branch in devices.indices { calls.list(branch, of: call) }
         _ = call.fork.cancelReceived()
         calls.unlistEnded(call)
@@ -48,50 +48,75 @@ struct CallsTests {
     }
 
     @Test func `the requests of the last thousand calls are kept as they were read, until the call is over`() throws {
-        var calls = Calls()
-        let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], offer: scene.offer("c0"))
-        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], offer: scene.offer("c1"))
+        var calls = Calls(packing: .forTests)
+        let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], matter: .offer(scene.offer("c0")))
+        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], matter: .offer(scene.offer("c1")))
         #expect(first.recent?.callID == ByteString("c0") && over.recent != nil)
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
         // It stands where that one was, and is not taken for it.
-        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], offer: scene.offer("c2"))
+        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], matter: .offer(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
             let name = "c\(number)"
-            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
         }
         #expect(first.recent == nil && !first.request.isEmpty)
         #expect(next.recent?.callID == ByteString("c2"))
         let name = "c1025"
-        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
         #expect(next.recent?.callID == ByteString("c2"))
     }
 
     @Test func `an INVITE that is not kept as it was read any more reaches its phone the same`() throws {
-        func delivered(after others: Int) throws -> [UInt8] {
+        func delivered(before first: Int = 0, after others: Int) throws -> [UInt8] {
             let bench = EngineBench.registered()
-            bench.invite()
-            for number in 0..<others {
-                let name = "other\(number)"
-                _ = bench.engine.calls.begin(
-                    try MachineScene.invite(name), nil, branches: [], offer: scene.offer(name))
+            func hold(_ count: Int, _ prefix: String) throws {
+                for number in 0..<count {
+                    let name = "\(prefix)\(number)"
+                    _ = bench.engine.calls.begin(
+                        try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+                }
             }
+            try hold(first, "before")
+            bench.invite()
+            try hold(others, "after")
             for action in bench.register(cseq: 2) {
                 if case .send(let bytes, _) = action, readRequest(bytes)?.method == .invite { return bytes }
             }
             throw MachineScene.Unreadable()
         }
-        #expect(try delivered(after: 0) == delivered(after: 1024))
+        let fresh = try delivered(after: 0)
+        // The first that is not kept as it was read is the sample; those that follow are packed by it.
+        #expect(try delivered(after: 1024) == fresh)
+        #expect(try delivered(before: 1, after: 1024) == fresh)
+        #expect(try delivered(before: 300, after: 1500) == fresh)
+    }
+
+    @Test func `of an INVITE that waits long only what differs from an earlier one is kept`() throws {
+        var calls = Calls(packing: .forTests)
+        let kept = try (0..<3000).map { number in
+            let name = "c\(number)"
+            return calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        }
+        let (sample, packed, late) = (kept[0].request, kept[1].request, kept[2999].request)
+        #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
+        #expect(packed.bytes.count < packed.count / 3)
+        #expect(packed.unpacked(.forTests) == (try MachineScene.invite("c1").request.frame.bytes))
+        // As many counts as its sender has sent, packed or not.
+        #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
+        #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
+        // Not all by one sample, which would be kept until the last of them is over.
+        #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
     }
 
     @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
-        var calls = Calls()
-        let before = calls.begin(try MachineScene.invite(), server, branches: [], offer: scene.offer())
+        var calls = Calls(packing: .forTests)
+        let before = calls.begin(try MachineScene.invite(), server, branches: [], matter: .offer(scene.offer()))
         calls.finish(before)
         let after = calls.begin(
-            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], offer: scene.offer())
+            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], matter: .offer(scene.offer()))
         calls.finish(before)
         #expect(calls.isOffered(scene.offer().key) && calls.offered == 1)
         calls.finish(after)
@@ -99,7 +124,7 @@ struct CallsTests {
     }
 
     @Test func `a call whose transaction is over stays while a phone has it`() throws {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let call = calls.begin(try MachineScene.invite(), server, branches: [ForkBranch(device: nil)])
         call.fork.sent(0, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         calls.serverEnded(server)
@@ -110,15 +135,15 @@ struct CallsTests {
     }
 
     @Test func `a call as a value says all that is kept of it, until it is over`() throws {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let invite = try MachineScene.invite()
-        let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), offer: scene.offer())
+        let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
         call.fork.waits(0)
         call.fork.pushLeft(0, true)
         call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         let stored = try #require(StoredCall(call))
         #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
-        #expect(stored.request == invite.request.frame.bytes && stored.source == MachineScene.pbx)
+        #expect(stored.source == MachineScene.pbx)
         #expect(stored.offer?.callID == ByteString("c1") && stored.offer?.holdUntil == scene.now.date + .seconds(30))
         #expect(stored.branches.map(\.wasPushed) == [true, false])
         call.fork.diverted(1, to: devices[0])
@@ -130,7 +155,7 @@ struct CallsTests {
     }
 
     @Test func `pages show the oldest calls first, each once`() throws {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         for number in 1...25 {
             let server = ServerTransactionID(rawValue: UInt64(number))
             _ = calls.begin(try MachineScene.invite("c\(number)"), server, branches: [ForkBranch(device: nil)])
@@ -151,7 +176,7 @@ struct ClientLegsTests {
     private let device = DeviceID(rawValue: 1)
 
     @Test func `a leg serves a branch until its transaction ends`() throws {
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         var legs = ClientLegs()
         let call = calls.begin(
             try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: device)])

@@ -1,9 +1,11 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPTransactions
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -30,11 +32,11 @@ struct PushLedgerTests {
             }, log: .silent)
         let registrar = try scene.registrar("t1")
         let target = try #require(registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
-        var calls = Calls()
+        var calls = Calls(packing: .forTests)
         let invite = try MachineScene.invite()
         let offer = scene.offer()
         let call = calls.begin(
-            invite, ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: target.id)], offer: offer)
+            invite, ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: target.id)], matter: .offer(offer))
         call.fork.waits(0)
         var actions: [ProxyAction] = []
         let caller = CallerIdentity(invite.request, format: .user)
@@ -115,10 +117,10 @@ struct PushLedgerTests {
                 registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
             let caller = CallerIdentity(try MachineScene.invite().request, format: .user)
             let offer = scene.offer("c2")
-            var calls = Calls()
+            var calls = Calls(packing: .forTests)
             let other = calls.begin(
                 try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2),
-                branches: [ForkBranch(device: target.id)], offer: offer)
+                branches: [ForkBranch(device: target.id)], matter: .offer(offer))
             ledger.wake(
                 target, try #require(target.pushToken), for: 0, of: other, offer, caller, now: scene.now,
                 into: &actions)

@@ -36,7 +36,7 @@ final class CountedEngine {
             reread: { bytes in
                 guard case .request(let request) = reader.read(bytes, isStream: false) else { return nil }
                 return request
-            }, digest: DigestFunctions(hash: { _, bytes in bytes }, code: { $0 }))
+            }, packing: .forTests, digest: DigestFunctions(hash: { _, bytes in bytes }, code: { $0 }))
         engine = ProxyEngine(
             settings: settings, identity: identity, functions: functions, log: .silent, startedAt: now.date)
     }

@@ -1,0 +1,81 @@
+package import Bytes
+import CLZ4
+
+/// Writes bytes in fewer ones where they are like those of a sample: an LZ4 block, for which the sample is the dictionary.
+///
+/// Whoever has the block needs the sample, to the byte, and the number of bytes that were written.
+@safe package final class SampleCompressor {
+    /// How much of a sample counts: its first bytes.
+    package static let sampleLimit = 4096
+
+    /// `nil` when there was no memory for it; nothing is compressed then.
+    private let stream: UnsafeMutablePointer<LZ4_stream_t>?
+    /// Blocks are written here, since it is known afterwards how long they are.
+    private var room: [UInt8] = []
+
+    package init() { unsafe stream = LZ4_createStream() }
+
+    deinit { unsafe LZ4_freeStream(stream) }
+
+    /// - Parameters:
+    ///   - bytes: what is to be written.
+    ///   - sample: may be empty.
+    ///   - limit: how long the block may be.
+    /// - Returns: `nil` when it would be longer.
+    package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {
+        guard let stream = unsafe stream, limit > 0, limit <= Int32.max, !bytes.isEmpty else { return nil }
+        if room.count < limit { room = [UInt8](repeating: 0, count: limit) }
+        let length = sample.withSpan { sample in
+            bytes.withSpan { bytes in
+                unsafe sample.withUnsafeBytes { sample in
+                    unsafe bytes.withUnsafeBytes { bytes in
+                        unsafe room.withUnsafeMutableBytes { room in
+                            // Forgets what it was used for before.
+                            unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
+                            return unsafe LZ4_compress_fast_continue(
+                                stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),
+                                Int32(clamping: bytes.count), Int32(clamping: limit), 1)
+                        }
+                    }
+                }
+            }
+        }
+        guard length > 0 else { return nil }
+        let written = room
+        return ByteString(copying: written.span.extracting(0..<Int(length)))
+    }
+
+    /// Reads a block.
+    ///
+    /// - Parameters:
+    ///   - block: what ``block(of:like:limit:)`` gave.
+    ///   - count: how many bytes were written.
+    ///   - sample: the same.
+    /// - Returns: `nil` for anything else than such a block.
+    package static func bytes(of block: ByteString, count: Int, like sample: ByteString) -> ByteString? {
+        guard count > 0, count <= Int32.max else { return nil }
+        let storage = ByteStorage.make(capacity: count)
+        let length = sample.withSpan { sample in
+            block.withSpan { block in
+                unsafe sample.withUnsafeBytes { sample in
+                    unsafe block.withUnsafeBytes { block in
+                        let bytes = unsafe UnsafeMutableRawPointer(storage.baseAddress)
+                        return unsafe LZ4_decompress_safe_usingDict(
+                            text(block), bytes.assumingMemoryBound(to: CChar.self),
+                            Int32(clamping: block.count), Int32(clamping: count), text(sample), used(sample))
+                    }
+                }
+            }
+        }
+        guard length == count else { return nil }
+        return ByteString(storage: storage, start: 0, count: count)
+    }
+
+    private static func text(_ bytes: UnsafeRawBufferPointer) -> UnsafePointer<CChar>? {
+        unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+    }
+
+    private static func used(_ sample: UnsafeRawBufferPointer) -> Int32 {
+        Int32(clamping: min(sample.count, sampleLimit))
+    }
+}
