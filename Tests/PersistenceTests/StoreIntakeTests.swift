@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Store, what waits to be written")
 struct StoreIntakeTests {
-    private var intake = StoreIntake()
+    private var intake = StoreIntake(companyLimit: 4)
 
     private func entry(_ ticket: UInt64, _ changes: [RowChange], isAwaited: Bool = true) -> StoreIntake.Entry {
         StoreIntake.Entry(ticket: isAwaited ? .service(ticket) : nil, changes: changes)
@@ -94,6 +94,36 @@ struct StoreIntakeTests {
         _ = intake.take(limit: 100, withLazyRows: false)
         let hasMoreAgain = intake.gatheringEnded()
         #expect(!hasMoreAgain)
+    }
+
+    @Test mutating func `the writer is called once more when as many wait as a commit had lately`() {
+        func call(_ ticket: UInt64, isAwaited: Bool = true) -> StoreIntake.Call {
+            intake.add(entry(ticket, notes(1), isAwaited: isAwaited), limit: 1000) ?? .none
+        }
+        func take() { _ = intake.take(limit: 1000, withLazyRows: false) }
+        // Nothing is known of others yet.
+        #expect([1, 2, 3, 4].map { call($0) } == [.now, .none, .none, .none])
+        take()
+        // Those that nobody waits for do not count.
+        #expect(call(5, isAwaited: false) == .soon)
+        #expect([6, 7, 8].map { call($0) } == [.now, .none, .none])
+        #expect(!intake.isInCompany)
+        #expect(call(9) == .atOnce && intake.isInCompany)
+        #expect(call(10) == .none)
+        take()
+        #expect(!intake.isInCompany)
+        // There were five. Fewer for once are no reason to expect fewer.
+        #expect(call(11) == .now)
+        take()
+        #expect([12, 13, 14].map { call($0) } == [.now, .none, .none])
+        #expect(call(15) == .atOnce)
+        for ticket in 16...40 {
+            take()
+            _ = call(UInt64(ticket))
+        }
+        // Where hardly anybody comes at the same time, there are no turns.
+        take()
+        #expect([41, 42, 43].map { call($0) } == [.now, .none, .none])
     }
 
     @Test mutating func `changes that nobody waits for gather until there are many`() {

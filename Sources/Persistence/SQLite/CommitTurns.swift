@@ -1,7 +1,7 @@
 import Timekeeping
 
 /// When commits may begin. Under load they have their turns, so that each carries more; a change that is alone is written
-/// at once.
+/// at once, and so are as many as a commit had lately (``StoreIntake/Call/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let company: Int

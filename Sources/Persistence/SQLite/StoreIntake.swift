@@ -23,6 +23,11 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
+    /// How many of them somebody waits for, and how many commits had of those lately.
+    private var awaited = 0
+    private var company = 0
+    /// See ``StoreWriterSettings/companyLimit``.
+    private let companyLimit: Int
     /// How many changes wait, without lazy ones.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
@@ -37,10 +42,18 @@ struct StoreIntake {
         case none
         /// There are entries, but nobody waits for them, so that more may gather.
         case soon
+        /// Somebody waits for them; under load the commit has its turn, see ``CommitTurns``.
         case now
+        /// As many wait as a commit had lately. Phones may be among them all that there are just now, so the commit need not
+        /// wait for its turn.
+        case atOnce
     }
 
+    init(companyLimit: Int) { self.companyLimit = companyLimit }
+
     var lazyCount: Int { lazyRows.count }
+    /// Somebody waits for as many as a commit had lately.
+    var isInCompany: Bool { company >= companyLimit && awaited >= company }
 
     /// - Parameters:
     ///   - entry: what is to be written.
@@ -53,7 +66,10 @@ struct StoreIntake {
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
-        let wanted: Call = entry.ticket != nil || count >= gatherLimit ? .now : isGathering ? .none : .soon
+        if entry.ticket != nil { awaited += 1 }
+        let wanted: Call =
+            entry.ticket != nil ? (isInCompany ? .atOnce : .now)
+            : count >= gatherLimit ? .now : isGathering ? .none : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted
         if wanted == .soon { isGathering = true }
@@ -97,6 +113,10 @@ struct StoreIntake {
             _ = entries.popFirst()
         }
         count -= taken
+        let tickets = batch.entries.count { $0.ticket != nil }
+        awaited -= tickets
+        // It grows at once and shrinks slowly: otherwise it would follow the small commits down.
+        company = max(tickets, company - (company + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
         while taken < limit, let (id, row) = lazyRows.first {

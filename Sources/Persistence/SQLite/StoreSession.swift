@@ -99,6 +99,12 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
+    /// As many changes wait as a commit had lately: no more are waited for.
+    func companyArrived() {
+        // A turn may have come since it was told.
+        if intake.withLock({ $0.isInCompany }) { writeNext() } else { changesArrived() }
+    }
+
     /// Writes one batch, and posts another call while there are more.
     private func writeNext() {
         turnTimer?.disarm()

@@ -11,7 +11,7 @@ package final class StoreWriter: Sendable {
     private let checkpointLoop: EventLoop
     private let session: StoreSession
     private let checkpointer: StoreCheckpointer
-    private let intake = Locked(StoreIntake())
+    private let intake: Locked<StoreIntake>
     private let counted = Locked(CounterSet())
     private let health = Locked(StoreHealth())
     private let settings: StoreWriterSettings
@@ -29,6 +29,7 @@ package final class StoreWriter: Sendable {
         onResults: @escaping @Sendable ([StoreResult]) -> Void
     ) throws(SQLiteFailure) {
         self.settings = settings
+        intake = Locked(StoreIntake(companyLimit: settings.companyLimit))
         _ = try Connection.openStore(path, mayCreate: true)
         do throws(SystemError) {
             loop = try EventLoop()
@@ -77,6 +78,7 @@ package final class StoreWriter: Sendable {
         case .none: break
         case .soon: loop.post { [session] in session.assumeIsolated { $0.changesGather() } }
         case .now: loop.post { [session] in session.assumeIsolated { $0.changesArrived() } }
+        case .atOnce: loop.post { [session] in session.assumeIsolated { $0.companyArrived() } }
         }
         return true
     }

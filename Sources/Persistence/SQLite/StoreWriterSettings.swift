@@ -8,7 +8,7 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
     /// How far apart commits begin under load, that is while at least as many as ``companyLimit`` have waited for the one
-    /// before.
+    /// before; the loop's clock makes it up to four milliseconds. When as many wait as a commit had lately, it begins at once.
     package var commitInterval: Duration = .microseconds(1500)
     package var companyLimit = 4
     /// How long lazy rows may wait.
