@@ -33,15 +33,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
             guard index == 0, let head else { return rest[index - 1] }
             return head
         }
-        // In place: an element is often changed, and may be large.
-        _modify {
-            guard index == 0, var first = head.take() else {
-                yield &rest[index - 1]
-                return
-            }
-            defer { head = first }
-            yield &first
-        }
+        set { if index == 0, head != nil { head = newValue } else { rest[index - 1] = newValue } }
     }
 
     @inlinable

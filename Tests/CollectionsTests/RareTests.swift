@@ -19,7 +19,7 @@ struct RareTests {
         #expect(record != before && record != copy)
     }
 
-    @Test func `elements of a short list are changed where they are`() {
+    @Test func `elements of a short list are changed in their places`() {
         var list = ShortList<[Int]>()
         list.append([0])
         list[0].append(1)

@@ -68,7 +68,8 @@ struct StoreIntake {
         count += entry.changes.count
         if entry.ticket != nil { awaited += 1 }
         let wanted: Call =
-            entry.ticket != nil ? (isInCompany ? .atOnce : .now)
+            entry.ticket != nil
+            ? (isInCompany ? .atOnce : .now)
             : count >= gatherLimit ? .now : isGathering ? .none : .soon
         guard wanted > announced else { return Call.none }
         announced = wanted

@@ -59,7 +59,7 @@ final class Call {
 
     init(
         _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID?,
-        branches: some Collection<ForkBranch>, matter: Matter
+        branches: [ForkBranch], matter: Matter
     ) {
         self.id = id
         self.place = place
@@ -190,7 +190,7 @@ struct Calls: ~Copyable {
     /// A call of an earlier run keeps its number; later ones get higher ones.
     mutating func begin(
         as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
-        accounts: [HeldShares.Account]
+        accounts: ShortList<HeldShares.Account>
     ) -> Call {
         let last = lastID
         lastID = id &- 1
@@ -201,8 +201,8 @@ struct Calls: ~Copyable {
 
     /// Begins to keep a request.
     mutating func begin(
-        _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: some Collection<ForkBranch>,
-        matter: Call.Matter = .plain, accounts: [HeldShares.Account] = []
+        _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
+        matter: Call.Matter = .plain, accounts: ShortList<HeldShares.Account> = ShortList()
     ) -> Call {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)

@@ -1,5 +1,4 @@
 import Addressing
-import Collections
 import SIPGrammar
 import SIPTransactions
 

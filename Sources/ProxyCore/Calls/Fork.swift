@@ -1,5 +1,5 @@
 package import Addressing
-package import Collections
+import Collections
 package import PushDelivery
 package import SIPGrammar
 package import SIPTransactions
@@ -59,13 +59,13 @@ package struct Fork: Sendable {
     package private(set) var wasAnswered = false
     /// The caller's CANCEL said that somebody else, whom we do not know, has the call.
     package private(set) var wasAnsweredElsewhere = false
-    package private(set) var branches: ShortList<ForkBranch>
+    package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
 
     /// A fork whose branches have not been sent.
-    package init(isInvite: Bool, branches: some Collection<ForkBranch>) {
+    package init(isInvite: Bool, branches: [ForkBranch]) {
         self.isInvite = isInvite
-        self.branches = ShortList(branches)
+        self.branches = branches
     }
 
     /// Goes on with the fork of an INVITE of an earlier run. Of responses their statuses are left.

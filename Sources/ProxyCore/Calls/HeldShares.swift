@@ -42,7 +42,7 @@ struct HeldShares: ~Copyable, Sendable {
     subscript(account: Account) -> Share { shares[account] ?? Share() }
 
     /// Of two accounts at most: whoever calls, and whoever is called.
-    mutating func take(_ share: Share, for accounts: [Account]) -> Claim {
+    mutating func take(_ share: Share, for accounts: ShortList<Account>) -> Claim {
         calls += share.calls
         bytes += share.bytes
         var claim = Claim()

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -45,8 +46,10 @@ extension ProxyEngine {
     }
 
     /// Whom a request counts for. The PBX answers for its callers itself.
-    func accounts(_ sender: Sender, _ callee: AddressOfRecord) -> [HeldShares.Account] {
-        sender == .peer ? [.callee(callee)] : [.callee(callee), .caller(sender)]
+    func accounts(_ sender: Sender, _ callee: AddressOfRecord) -> ShortList<HeldShares.Account> {
+        var accounts = ShortList(HeldShares.Account.callee(callee))
+        if sender != .peer { accounts.append(.caller(sender)) }
+        return accounts
     }
 
     /// Whether this caller may wake anybody now (T11.2). The PBX answers for its callers itself.
@@ -62,11 +65,10 @@ extension ProxyEngine {
     /// Begins to keep a request that is going to be sent on, with a transaction of its own. Where there is no room for one,
     /// it is answered, and the result is `nil`.
     func proxied(
-        _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: [HeldShares.Account] = [], now: Moment
+        _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: ShortList<HeldShares.Account> = ShortList(), now: Moment
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
-        let branches = devices.lazy.map { ForkBranch(device: $0) }
-        let call = calls.begin(incoming, server, branches: branches, accounts: accounts)
+        let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts)
         if settings.call.journal, call.fork.isInvite {
             call.journalling = .open
             journalBegun(call, at: actions.count, now: now)

@@ -1,6 +1,5 @@
 import Addressing
 import Bytes
-import Collections
 import PushDelivery
 import Registration
 import SIPGrammar

@@ -31,15 +31,14 @@ extension ProxyEngine {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
         let targets = life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
-        let treatments = targets.map { treatment(of: $0, now: now) }
-        let woken = zip(targets, treatments).compactMap { $1 == .ring ? nil : $0.id }
+        let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
         let offer = Offer(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
-            incoming, server, branches: targets.lazy.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
+            incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
             accounts: accounts(sender, aor))
         if settings.call.journal { call.journalling = .open }
         counters.count(.call)
@@ -58,7 +57,7 @@ extension ProxyEngine {
         }
         for (index, target) in targets.enumerated() {
             self.offer(
-                offer, to: target, treatments[index], branch: index, of: call, incoming, caller, now: now)
+                offer, to: target, treatment(of: target, now: now), branch: index, of: call, incoming, caller, now: now)
         }
         journalBegun(call, at: first, now: now)
     }

@@ -1,6 +1,5 @@
 package import Addressing
 import Bytes
-import Collections
 import PushDelivery
 import Registration
 import SIPGrammar

@@ -1,6 +1,5 @@
 import Addressing
 import Bytes
-import Collections
 import Registration
 import SIPGrammar
 import SIPTransactions

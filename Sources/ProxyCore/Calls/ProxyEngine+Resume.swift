@@ -57,7 +57,7 @@ extension ProxyEngine {
             mayPush: stored.mayPush)
     }
 
-    private func accounts(of stored: StoredCall, _ request: SIPRequest) -> [HeldShares.Account] {
+    private func accounts(of stored: StoredCall, _ request: SIPRequest) -> ShortList<HeldShares.Account> {
         let sender: Sender =
             if stored.isTrusted {
                 .peer
@@ -65,7 +65,7 @@ extension ProxyEngine {
                 stored.sender.map(Sender.user) ?? .unknown(at: stored.source.remote)
             }
         if let offer = stored.offer { return accounts(sender, offer.aor) }
-        return request.to.tag == nil ? [.caller(sender)] : []
+        return request.to.tag == nil ? ShortList(.caller(sender)) : ShortList()
     }
 
     /// Where the responses go until the caller shows itself. A trusted peer takes connections where its Via says; a phone's are

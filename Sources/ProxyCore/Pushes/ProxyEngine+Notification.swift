@@ -1,5 +1,4 @@
 package import Addressing
-import Collections
 package import PushDelivery
 package import Registration
 import SIPGrammar

@@ -1,5 +1,4 @@
 import Addressing
-import Collections
 package import PushDelivery
 import Registration
 import Telemetry

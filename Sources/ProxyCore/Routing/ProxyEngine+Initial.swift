@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 package import Registration
 import SIPGrammar
@@ -93,7 +94,7 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: nil, now: now) else { return }
-        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: [.caller(sender)], now: now) else { return }
+        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: ShortList(.caller(sender)), now: now) else { return }
         sendTrying(incoming, now: now)
         send(incoming, next, of: call, upstream: upstream, now: now)
     }

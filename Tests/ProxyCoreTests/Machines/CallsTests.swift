@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -20,7 +21,7 @@ struct CallsTests {
         let offer = scene.offer()
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
-            accounts: [.callee(MachineScene.bob)])
+            accounts: ShortList(.callee(MachineScene.bob)))
         for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
         #expect(calls.call(of: server) === call)
