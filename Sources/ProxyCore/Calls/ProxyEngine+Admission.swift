@@ -65,7 +65,8 @@ extension ProxyEngine {
     /// Begins to keep a request that is going to be sent on, with a transaction of its own. Where there is no room for one,
     /// it is answered, and the result is `nil`.
     func proxied(
-        _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: ShortList<HeldShares.Account> = ShortList(), now: Moment
+        _ incoming: IncomingRequest, to devices: [DeviceID?], accounts: ShortList<HeldShares.Account> = ShortList(),
+        now: Moment
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), accounts: accounts)

@@ -94,7 +94,9 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: nil, now: now) else { return }
-        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: ShortList(.caller(sender)), now: now) else { return }
+        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: ShortList(.caller(sender)), now: now) else {
+            return
+        }
         sendTrying(incoming, now: now)
         send(incoming, next, of: call, upstream: upstream, now: now)
     }
