@@ -18,7 +18,7 @@ struct KeptRequest {
 
     static let empty = KeptRequest(.empty)
 
-    /// Bytes as they stand in a message, of which they keep all in memory.
+    /// Bytes as they stand in a message. Until ``compact()`` they keep all of that message in memory.
     init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
@@ -55,7 +55,7 @@ struct RequestPacker {
     private var sample: RequestSample?
     private var uses = 0
 
-    /// How many requests are packed by one sample. Callers change, and those who come by another PBX are like others.
+    /// How many requests are packed by one sample. A later one is more like those that come then.
     static let usesOfSample = 1024
 
     init(_ packing: RequestPacking) { self.packing = packing }
