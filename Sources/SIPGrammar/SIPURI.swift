@@ -45,7 +45,8 @@ package struct SIPURI: Sendable {
 
     /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
     ///
-    /// - Returns: `nil` when there is no scheme, or no host in a `sip:` or `sips:` URI.
+    /// - Returns: `nil` when there is no scheme, no host in a `sip:` or `sips:` URI, or nothing before the parameters of
+    ///   another.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -86,6 +87,8 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
+                // Without its `pn-*` parameters nothing of such a URI would be left to forward.
+                guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
             scheme = .sips

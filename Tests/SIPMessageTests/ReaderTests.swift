@@ -27,7 +27,7 @@ struct ReaderTests {
         "OPTIONS <sip:bob@pn.test> SIP/2.0", "OPTIONS sip:bob@ SIP/2.0", "OPTIONS sip:bob@pn.test:x SIP/2.0",
         "OPTIONS sip:bob@pn.test:70000 SIP/2.0", "OPTIONS sip:bob@[::1 SIP/2.0", "OPTIONS sip:bob@p!n SIP/2.0",
         "OPTIONS sip:bob@pn.test;;lr SIP/2.0", "OPTIONS sip:bob@pn.test;=x SIP/2.0",
-        "OPTIONS sip:b\"ob@pn.test SIP/2.0",
+        "OPTIONS sip:b\"ob@pn.test SIP/2.0", "OPTIONS tel:;pn-prid=x SIP/2.0", "OPTIONS urn:;pn-prid=x SIP/2.0",
     ])
     func `a start line that is not exactly right makes no request`(line: String) throws {
         let unusable = try unusable(Draft().changed { $0.startLine = line }.bytes)
@@ -144,7 +144,7 @@ struct ReaderTests {
         "<sip:u@h> ;;a", "<sip:u@h>;=a", "<sip:u@h>;a=b c", "<sip:u@h>;a=\"b\"c", "<sip:u@h>;a=\"b", "<sip:u@ h>",
         "sip:u@h?a=b", "<sip:u@h>,", "*, <sip:u@h>", "<sip:u@h:123456>", "<sip:u@h:>", "<sip:u@[zz]>",
         "<sip:u@[1.2.3.4]>", "<sip:u@[::1]x>", "<sip:u@[::1]x:5060>", "<sip:u@x[::1]>", "<sip:u@::1>",
-        "<sip:u@h:1:2>", "**", "<sip:u@h;a=<b>>", "<\r\n sip:u@h>",
+        "<sip:u@h:1:2>", "**", "<sip:u@h;a=<b>>", "<\r\n sip:u@h>", "<tel:;pn-prid=x>", "<urn:;x>",
     ])
     func `malformed contacts are answered 400`(value: String) throws {
         #expect(try unusable(Draft.register("Contact: \(value)").bytes).answer?.status == .badRequest)
