@@ -46,7 +46,7 @@ struct ContactRegistration {
 
     /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
     mutating func decide(
-        _ plan: RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
+        _ plan: inout RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
         dropRepeated()
@@ -66,11 +66,11 @@ struct ContactRegistration {
                 nextID = DeviceID(rawValue: id.rawValue &+ 1)
                 added.append(id)
             }
-            install(contact, as: id, in: plan)
-            supersede(by: contact, id, in: plan)
-            announce(contact, id, in: plan, caps: caps)
+            install(contact, as: id, in: &plan)
+            supersede(by: contact, id, in: &plan)
+            announce(contact, id, in: &plan, caps: caps)
         }
-        for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
+        for contact in asked where contact.isSignOut { signOut(contact, in: &plan) }
 
         guard added.isEmpty || stored.count - plan.removed.count + added.count <= settings.maxContacts else {
             return .rejected(.forbidden, [])
@@ -79,14 +79,14 @@ struct ContactRegistration {
     }
 
     /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
-    mutating func announceAgain(_ plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
+    mutating func announceAgain(_ plan: inout RegisterPlan, caps: (PushProvider) -> ByteString) {
         guard readContacts(for: plan.aor, caps: caps) == nil else { return }
         dropRepeated()
         match()
         for contact in asked where !contact.isSignOut {
             guard let match = contact.match else { continue }
-            announceFlow(of: contact, in: plan)
-            announce(contact, stored[match].id, in: plan, caps: caps)
+            announceFlow(of: contact, in: &plan)
+            announce(contact, stored[match].id, in: &plan, caps: caps)
         }
     }
 
@@ -201,7 +201,7 @@ struct ContactRegistration {
 
     // MARK: Changes
 
-    private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
+    private func install(_ contact: AskedContact, as id: DeviceID, in plan: inout RegisterPlan) {
         let granted = min(contact.expires, limits.most)
         // A provider that is off keeps its number, so that the contact becomes a push contact when it is switched on.
         var provider: UInt8 = 0
@@ -218,25 +218,22 @@ struct ContactRegistration {
             marks: contact.address.marks(
                 needsReview: contact.notUsed != nil || contact.push != .none && provider == 0,
                 isFlow: contact.flow != nil))
-        plan.installs.append(RegisterPlan.Install(id: id, content: content))
+        let isBookkeeping = contact.match.map { self.isBookkeeping(content, on: stored[$0]) } ?? false
+        plan.install(content, as: id, writing: isBookkeeping ? nil : StoredBinding(id: id, content, now: now))
+        if isBookkeeping { plan.bookkeeping.append(id) }
         plan.refreshed.append(id)
         plan.echoed.append(id)
-        announceFlow(of: contact, in: plan)
-        if let match = contact.match, isBookkeeping(content, on: stored[match]) {
-            plan.bookkeeping.append(id)
-        } else {
-            plan.persist.append(.upsert(StoredBinding(id: id, content, now: now)))
-        }
+        announceFlow(of: contact, in: &plan)
 
         if let match = contact.match {
             if contact.token != nil, stored[match].isPush, stored[match].token != contact.token {
-                plan.facts.append(.tokenReplaced(id))
+                plan.add(.tokenReplaced(id))
             }
         } else {
-            plan.facts.append(.added(id, isPush: enabled.contains(number: provider)))
+            plan.add(.added(id, isPush: enabled.contains(number: provider)))
         }
-        if let reason = contact.notUsed { plan.facts.append(.pushNotUsed(id, reason)) }
-        if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
+        if let reason = contact.notUsed { plan.add(.pushNotUsed(id, reason)) }
+        if contact.triple.hasConflictingParams { plan.add(.conflictingParams(id)) }
     }
 
     /// Whether nothing changes that must survive a restart.
@@ -249,7 +246,7 @@ struct ContactRegistration {
 
     /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
     /// token or URI than the one it refreshes.
-    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
+    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
@@ -259,19 +256,19 @@ struct ContactRegistration {
             }
             taken[place] = true
             plan.remove(old.id)
-            plan.facts.append(.superseded(old.id, by: id))
+            plan.add(.superseded(old.id, by: id))
         }
     }
 
     /// Removes what an `expires=0` names (rule R8a, reading A7, rule P10).
-    private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
+    private mutating func signOut(_ contact: AskedContact, in plan: inout RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
             taken[place] = true
             plan.remove(stored[place].id)
-            plan.facts.append(.unregistered(stored[place].id))
+            plan.add(.unregistered(stored[place].id))
         }
-        if places.isEmpty, contact.triple.prid != nil { plan.facts.append(.unknownSignOut) }
+        if places.isEmpty, contact.triple.prid != nil { plan.add(.unknownSignOut) }
     }
 
     private func placesNamed(bySignOut contact: AskedContact) -> [Int] {
@@ -313,7 +310,7 @@ struct ContactRegistration {
 
     // MARK: Answer
 
-    private func announceFlow(of contact: AskedContact, in plan: RegisterPlan) {
+    private func announceFlow(of contact: AskedContact, in plan: inout RegisterPlan) {
         guard contact.flow != nil else { return }
         plan.isOutbound = true
         // Behind an edge it is the edge that hears the phone.
@@ -321,7 +318,7 @@ struct ContactRegistration {
     }
 
     private func announce(
-        _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString
+        _ contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan, caps: (PushProvider) -> ByteString
     ) {
         guard contact.notUsed == nil else { return }
         if settings.announcesPURR, contact.token != nil, plan.featureCaps.isEmpty {

@@ -11,12 +11,9 @@ import Timekeeping
 /// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:seal:)``. Each AOR has one plan
 /// at a time.
 ///
-/// A class because it goes through many hands, and a copy of the value would retain a dozen arrays.
-package final class RegisterPlan {
+/// What few have stands apart, so that the plan of a refresh, which nearly all are, takes no memory of its own.
+package struct RegisterPlan {
     package let aor: AddressOfRecord
-    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
-    /// push contact that was only refreshed comes back from its old row just as well.
-    package internal(set) var persist: [BindingChange] = []
     /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, which ``BindingTable/stored(_:now:)``
     /// gives, may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
@@ -24,15 +21,9 @@ package final class RegisterPlan {
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// Whether the only device in ``refreshed`` is known to have a push contact.
     package var isRefreshOfPush: Bool { touch?.isPush ?? false }
-    /// The devices that this REGISTER removes.
-    package internal(set) var removed: [DeviceID] = []
-    /// What the log says of it.
-    package internal(set) var facts: [RegistrationFact] = []
 
     /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
     var echoed = ShortList<DeviceID>()
-    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
-    var path: [ByteString] = []
     var featureCaps: [ByteString] = []
     /// A flow of RFC 5626 was registered.
     package internal(set) var isOutbound = false
@@ -44,7 +35,16 @@ package final class RegisterPlan {
     var wantsGRUU = false
 
     var touch: Touch?
-    var installs: [Install] = []
+    private var changes = Rare<Changes>()
+
+    /// What is more than a refresh.
+    struct Changes {
+        var persist: [BindingChange] = []
+        var removed: [DeviceID] = []
+        var facts: [RegistrationFact] = []
+        var path: [ByteString] = []
+        var installs: [Install] = []
+    }
 
     /// A refresh that leaves contact, flow, Call-ID and Path as they are.
     struct Touch: Sendable {
@@ -67,6 +67,36 @@ package final class RegisterPlan {
     }
 
     init(aor: AddressOfRecord) { self.aor = aor }
+
+    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
+    /// push contact that was only refreshed comes back from its old row just as well.
+    package var persist: [BindingChange] { changes.value?.persist ?? [] }
+    /// The devices that this REGISTER removes.
+    package var removed: [DeviceID] { changes.value?.removed ?? [] }
+    /// What the log says of it.
+    package var facts: [RegistrationFact] { changes.value?.facts ?? [] }
+    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
+    var path: [ByteString] { changes.value?.path ?? [] }
+    var installs: [Install] { changes.value?.installs ?? [] }
+
+    mutating func change(_ body: (inout Changes) -> Void) { changes.change(orNew: Changes(), body) }
+
+    mutating func add(_ fact: RegistrationFact) { change { $0.facts.append(fact) } }
+
+    mutating func remove(_ id: DeviceID) {
+        change {
+            $0.removed.append(id)
+            $0.persist.append(.delete(id))
+        }
+    }
+
+    /// Makes or replaces a record, and has it written first if a restart must not lose it.
+    mutating func install(_ content: Binding.Content, as id: DeviceID, writing row: StoredBinding?) {
+        change {
+            $0.installs.append(Install(id: id, content: content))
+            if let row { $0.persist.append(.upsert(row)) }
+        }
+    }
 }
 
 /// What happened to a device, for the log.

@@ -33,8 +33,9 @@ package struct RegisterProcessor: Sendable {
     ) -> RegisterDecision {
         if let plan = refresh(request, for: aor, on: flow, in: table, now: now) { return .accepted(plan) }
 
-        let plan = RegisterPlan(aor: aor)
-        plan.path = request.frame.values(of: .path)
+        var plan = RegisterPlan(aor: aor)
+        let path = request.frame.values(of: .path)
+        if !path.isEmpty { plan.change { $0.path = path } }
         plan.wantsGRUU = request.supports("gruu")
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
@@ -46,17 +47,17 @@ package struct RegisterProcessor: Sendable {
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
                 limits: limits, now: now)
-            registration.announceAgain(plan, caps: { caps(of: $0) })
-            plan.facts = [.retransmission]
+            registration.announceAgain(&plan, caps: { caps(of: $0) })
+            plan.add(.retransmission)
             return .accepted(plan)
         case .new: break
         }
-        if request.contactIsStar { return removeAll(stored, request, plan) }
+        if request.contactIsStar { return removeAll(stored, request, &plan) }
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
             request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
             now: now)
-        return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
+        return registration.decide(&plan, firstNewID: table.nextID, caps: { caps(of: $0) })
     }
 
     func caps(of provider: PushProvider) -> ByteString {
@@ -97,7 +98,7 @@ package struct RegisterProcessor: Sendable {
 
         let granted = min(expires, limits.most)
         let freshUntil = now.instant.adding(seconds: granted)
-        let plan = RegisterPlan(aor: aor)
+        var plan = RegisterPlan(aor: aor)
         plan.refreshed = ShortList(binding.id)
         plan.echoed = plan.refreshed
         plan.isOutbound = binding.marks.contains(.isFlow)
@@ -113,13 +114,11 @@ package struct RegisterProcessor: Sendable {
             let caps = binding.marks.contains(.refreshesItself) ? refreshCapsAlone : featureCapsAlone
             if caps.indices.contains(number) { plan.featureCaps = caps[number] }
         } else {
-            plan.persist = [
-                .upsert(
-                    StoredBinding(
-                        id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
-                        path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
-                        registeredAt: now.date, isPush: false))
-            ]
+            let row = StoredBinding(
+                id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
+                path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
+                registeredAt: now.date, isPush: false)
+            plan.change { $0.persist = [.upsert(row)] }
         }
         return plan
     }
@@ -149,21 +148,14 @@ package struct RegisterProcessor: Sendable {
 
     /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and no other contact.
     private func removeAll(
-        _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
+        _ stored: [StoredContact], _ request: SIPRequest, _ plan: inout RegisterPlan
     ) -> RegisterDecision {
         let values = request.frame.fields.count { $0.name == .contact }
         guard request.expires == 0, request.contacts.isEmpty, values <= 1 else { return .rejected(.badRequest, []) }
         for contact in stored {
             plan.remove(contact.id)
-            plan.facts.append(.unregistered(contact.id))
+            plan.add(.unregistered(contact.id))
         }
         return .accepted(plan)
-    }
-}
-
-extension RegisterPlan {
-    func remove(_ id: DeviceID) {
-        removed.append(id)
-        persist.append(.delete(id))
     }
 }
