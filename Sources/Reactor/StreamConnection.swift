@@ -3,27 +3,6 @@ package import Crypto
 import Synchronization
 import Timekeeping
 
-/// Why a connection ended without our asking for it.
-package enum StreamCloseReason: Hashable, Sendable {
-    case peerClosed
-    /// Connecting, reading or writing failed: refused, unreachable, reset.
-    case system(SystemError)
-    /// The handshake failed or a record was bad; the text is OpenSSL's.
-    case tls(String)
-    /// TCP or TLS was not established in time.
-    case openTimeout
-    /// Nothing arrived for the time allowed.
-    case idle
-    /// The peer takes no bytes any more.
-    case outputStalled
-    /// More bytes waited to be sent than allowed.
-    case outputOverflow
-    /// More bytes waited to be consumed than allowed, because the handler found no end of a message in them.
-    case inputOverflow
-    /// All is sent, after ``StreamConnection/finish()``.
-    case finished
-}
-
 /// A TCP, TLS or Unix-domain connection, accepted or made by us.
 ///
 /// Lives as long as somebody holds it; releasing it closes it. Handlers are called on the loop's thread, never from
@@ -31,53 +10,6 @@ package enum StreamCloseReason: Hashable, Sendable {
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
-    /// What happens on a connection. One value may serve many connections.
-    package struct Handlers {
-        /// The connection is open both ways, TLS included. It is called once, and first.
-        package var connected: (StreamConnection) -> Void
-        /// Lends all bytes that wait for the length of the call, and returns how many were used. The rest comes again
-        /// with what follows it.
-        package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// The connection has ended. It is called once, and last, but not after ``StreamConnection/close(flushing:)``.
-        package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// The peer has taken most of what was more than ``StreamConnection/outputMark``.
-        package var drained: (StreamConnection) -> Void
-
-        package init(
-            connected: @escaping (StreamConnection) -> Void,
-            received: @escaping (StreamConnection, Span<UInt8>) -> Int,
-            closed: @escaping (StreamConnection, StreamCloseReason) -> Void,
-            drained: @escaping (StreamConnection) -> Void = { _ in }
-        ) {
-            self.connected = connected
-            self.received = received
-            self.closed = closed
-            self.drained = drained
-        }
-    }
-
-    /// Limits of one connection.
-    package struct Limits: Hashable, Sendable {
-        /// How many bytes may wait for the handler to use them. It must be more than the longest message has.
-        package var input = 128 << 10
-        /// How many bytes may wait for the peer to take them.
-        package var output = 256 << 10
-        /// If more bytes than this wait for the peer, nothing is read from it until a quarter of them is left; `nil` if
-        /// output does not hold up input.
-        package var outputMark: Int?
-        /// Whether what waits is still sent to a peer that has ended its side.
-        package var answersAfterEnd = false
-        /// How long TCP and TLS together may take to open.
-        package var openTimeout: Duration = .seconds(10)
-        /// How long the peer may take no byte while some wait.
-        package var outputTimeout: Duration = .seconds(30)
-        /// When the connection's events are handled. In the turn of the connections also its beginning and its end wait until
-        /// those of others before it are done.
-        package var turn = LoopTurn.usual
-
-        package init() {}
-    }
-
     enum State {
         /// TCP is being established. Next: `handshaking`, `open`, `closed`.
         case connecting
@@ -114,6 +46,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var state: State
     private var handlers: Handlers?
     private var connecting: FileWatch?
+    private var proxyHeader: ProxyHeaderWait?
     private var pendingDescriptor: Descriptor?
     private var buffer: StreamBuffer?
     private var openTimer: LoopTimer?
@@ -201,45 +134,20 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Reads the PROXY header with which a load balancer begins, and takes the address of the one it speaks for; before
+    /// Waits for the PROXY header with which a load balancer begins, and takes the address of the one it speaks for; before
     /// ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop, with whether there was such a header in time.
     /// - Throws: when the system has nothing left to wait with.
-    func readProxyHeader(_ done: @escaping (Bool) -> Void) throws(SystemError) {
+    func readProxyHeader(_ done: @escaping (_ isGood: Bool) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
-        let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in
-            self?.proxyHeaderEnded(done, isGood: false)
+        proxyHeader = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout)
+        {
+            [weak self] end in
+            self?.proxyHeader = nil
+            if case .header(let source?) = end { self?.remote = source }
+            done(end != .none)
         }
-        timer.arm(at: SystemClock.now + limits.openTimeout)
-        openTimer = timer
-        let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] _ in
-            self?.proxyHeaderArrived(descriptor, done)
-        }
-        try watch.watch(for: .read)
-        connecting = watch
-    }
-
-    private func proxyHeaderArrived(_ descriptor: Int32, _ done: @escaping (Bool) -> Void) {
-        let room = unsafe loop.streams.room(upTo: ProxyHeader.longest)
-        guard let count = unsafe try? System.peek(descriptor, into: room), count > 0 else {
-            return proxyHeaderEnded(done, isGood: false)
-        }
-        switch unsafe ProxyHeader(Span(_unsafeElements: room).extracting(first: count)) {
-        case .incomplete: break
-        case .invalid: proxyHeaderEnded(done, isGood: false)
-        case .header(let length, let source):
-            let header = unsafe UnsafeMutableBufferPointer(rebasing: room[..<length])
-            let taken = unsafe try? System.receive(descriptor, into: header)
-            if let source { remote = source }
-            proxyHeaderEnded(done, isGood: taken == length)
-        }
-    }
-
-    private func proxyHeaderEnded(_ done: (Bool) -> Void, isGood: Bool) {
-        connecting = nil
-        openTimer = nil
-        done(isGood)
     }
 
     private func connectFinished() {
@@ -403,6 +311,7 @@ package final class StreamConnection: @unchecked Sendable {
         state = .closed
         handlers = nil
         connecting = nil
+        proxyHeader = nil
         openTimer = nil
         handshake = nil
         buffer = nil

@@ -1,6 +1,5 @@
 package import Addressing
 import Bytes
-import Collections
 import Crypto
 package import Reactor
 import SIPMessage
@@ -15,18 +14,17 @@ import WebSocket
 package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
-    private weak var shard: ProxyShard?
-    private var connections: [UInt64: Connected] = [:]
+    private(set) weak var shard: ProxyShard?
+    private(set) var connections: [UInt64: FlowConnection] = [:]
     /// The connections that the daemon has made, by what was asked for.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
-    private var admission: FlowAdmission
+    /// Who may stay, and for how long.
+    var admission: FlowAdmission
     /// Fires when the time of the next connection that has proved nothing is up.
     private var timer: LoopTimer?
-    /// The WebSockets, in the order in which they are asked whether they are there.
-    private var pings = Queue<(number: UInt64, due: Instant)>()
-    private var pingTimer: LoopTimer?
-    private let pingInterval: Duration
+    /// Asks WebSockets whether they are there.
+    private var pings: WebSocketPings?
     private var counters = CounterSet()
     /// Only trusted peers get connections.
     package var refusesStrangers = false
@@ -46,59 +44,19 @@ package final class StreamFlows: @unchecked Sendable {
         static let provedMark = 1 << 20
         static let provedLimit = 8 << 20
     }
-    /// How many messages of one connection are handled before the others have their turn.
-    private static let messagesInTurn = 16
-    /// How many connections are ended or pinged, because it is time, before the others have their turn.
+    /// How many connections are ended, because it is time, before the others have their turn.
     private static let timesInARow = 8
-
-    private final class Connected {
-        let stream: StreamConnection
-        let flow: Flow
-        let isOutgoing: Bool
-        var framer = StreamFramer()
-        /// What cuts the bytes in the framer's place; `nil` where no WebSocket is spoken.
-        let webSocket: WebSocketSession?
-        /// Whether something has come since the last ping.
-        var isAlive = true
-        var standing: FlowAdmission.Standing
-        /// What else it is asked for by, though its peer has opened it (RFC 5923).
-        var alias: Flow?
-
-        init(
-            stream: StreamConnection, flow: Flow, isOutgoing: Bool, standing: FlowAdmission.Standing,
-            webSocket: WebSocketSession? = nil
-        ) {
-            self.stream = stream
-            self.flow = flow
-            self.isOutgoing = isOutgoing
-            self.standing = standing
-            self.webSocket = webSocket
-        }
-
-        func send(_ bytes: [UInt8]) {
-            guard let webSocket else { return stream.send(bytes) }
-            webSocket.send(bytes)
-            flush()
-        }
-
-        /// Sends what the WebSocket has to say.
-        func flush() {
-            guard let bytes = webSocket?.takeOutput(), !bytes.isEmpty else { return }
-            stream.send(bytes)
-        }
-    }
 
     package init(
         loop: EventLoop, limits: FlowLimits = FlowLimits(), tls: TLSSetup = TLSSetup(),
         pingInterval: Duration = WebSocketSettings().pingInterval, log: Log
     ) throws(SystemError) {
-        self.pingInterval = pingInterval
         self.loop = loop
         self.log = log
         self.tls = tls
         admission = FlowAdmission(limits)
         timer = try LoopTimer(on: loop, turn: .connections) { [weak self] in self?.timeIsUp() }
-        pingTimer = try LoopTimer(on: loop, turn: .connections) { [weak self] in self?.pingsAreDue() }
+        pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
     package func start(for shard: ProxyShard) { self.shard = shard }
@@ -158,13 +116,12 @@ package final class StreamFlows: @unchecked Sendable {
         if connected.standing.isUnproved == false { trust(stream) }
         stream.handOver(to: handlers, unread: early)
         opened(stream)
-        pings.append((stream.id, loop.now + pingInterval))
-        armPings()
+        pings?.add(stream.id)
     }
 
     private func admitted(
         _ stream: StreamConnection, by listener: UInt16, _ transport: Transport
-    ) -> Connected? {
+    ) -> FlowConnection? {
         let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
         guard !refusesStrangers || isTrusted else {
             refuse(stream, .flowRefusedFull)
@@ -191,7 +148,7 @@ package final class StreamFlows: @unchecked Sendable {
         }
         stream.setIdleTimeout(Self.quiet)
         let webSocket = transport.isWebSocket ? WebSocketSession(messageLimit: Self.longestMessage) : nil
-        let connected = Connected(
+        let connected = FlowConnection(
             stream: stream, flow: flow, isOutgoing: false, standing: standing, webSocket: webSocket)
         add(connected)
         armTimer()
@@ -227,7 +184,7 @@ package final class StreamFlows: @unchecked Sendable {
                 to: flow.remote, on: loop, tls: session, limits: limits, handlers: handlers)
             let own = flow.on(connection: stream.id)
             stream.setIdleTimeout(Self.quiet)
-            add(Connected(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
+            add(FlowConnection(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
             outgoing[flow.wish] = stream.id
             stream.send(bytes)
             return true
@@ -237,7 +194,7 @@ package final class StreamFlows: @unchecked Sendable {
         }
     }
 
-    private func add(_ connected: Connected) {
+    private func add(_ connected: FlowConnection) {
         counters.count(.flowOpened)
         connections[connected.stream.id] = connected
     }
@@ -310,7 +267,7 @@ package final class StreamFlows: @unchecked Sendable {
         stream.close()
     }
 
-    private func drop(_ connected: Connected, _ reason: Counter) {
+    private func drop(_ connected: FlowConnection, _ reason: Counter) {
         note(reason, of: connected.stream)
         connected.webSocket?.close(.policyViolation)
         connected.flush()
@@ -363,125 +320,22 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Asks those whose turn it is whether they are there.
-    private func pingsAreDue() {
-        let now = loop.now
-        for _ in 0..<Self.timesInARow {
-            guard let (number, due) = pings.first, due <= now else { break }
-            _ = pings.popFirst()
-            guard let connected = connections[number] else { continue }
-            guard connected.isAlive else {
-                drop(connected, .flowIdle)
-                continue
-            }
-            connected.isAlive = false
-            connected.webSocket?.ping()
-            connected.flush()
-            pings.append((number, now + pingInterval))
+    /// Ends a WebSocket that has not answered the last ping, and sends another to one that has.
+    ///
+    /// - Returns: whether it is there.
+    private func ping(_ number: UInt64) -> Bool {
+        guard let connected = connections[number] else { return false }
+        guard connected.isAlive else {
+            drop(connected, .flowIdle)
+            return false
         }
-        armPings()
+        connected.isAlive = false
+        connected.webSocket?.ping()
+        connected.flush()
+        return true
     }
 
-    private func armPings() {
-        if let (_, due) = pings.first { pingTimer?.arm(at: due) } else { pingTimer?.disarm() }
-    }
-
-    // MARK: Input
-
-    private func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
-        guard let connected = connections[stream.id], let shard else { return bytes.count }
-        if let session = connected.webSocket { return received(bytes, by: session, of: connected) }
-        var used = 0
-        var left = Self.messagesInTurn
-        while used < bytes.count {
-            // What is read and not answered waits in the connection, until its peer has taken the answers so far, or until
-            // the others have had their turn.
-            if stream.isHeldUp { return used }
-            guard left > 0 else {
-                stream.endTurn()
-                return used
-            }
-            left -= 1
-            let rest = bytes.extracting(used..<bytes.count)
-            var head: MessageHead?
-            switch connected.framer.next(in: rest, head: &head) {
-            case .incomplete:
-                // One line end, which may be half a keep-alive: whoever sends it is there.
-                if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
-                    let flow = connected.flow
-                    shard.onLoop { $0.flowAlive(flow) }
-                }
-                return used
-            case .keepAlive(let length):
-                // RFC 5626 section 4.4.1: a double CRLF is answered by one.
-                used += length
-                if length == 4 { stream.send(Array("\r\n".utf8)) }
-                let flow = connected.flow
-                shard.onLoop { $0.flowAlive(flow) }
-            case .message(let length):
-                let message = rest.extracting(0..<length)
-                used += length
-                let flow = connected.flow
-                let kind = shard.onLoop { [head] in $0.streamMessageReceived(message, head: head, on: flow) }
-                switch kind {
-                case .request: admission.asked(&connected.standing)
-                case .other: break
-                case .fatal: return giveUp(connected, used: bytes.count)
-                }
-            case .broken:
-                // Where the next message begins is not known any more. Answer what can be answered, and close (T2).
-                let flow = connected.flow
-                shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
-                return giveUp(connected, used: bytes.count)
-            }
-        }
-        return used
-    }
-
-    /// Each message of a WebSocket is one of SIP (RFC 7118 section 5.2.4), or a keep-alive.
-    private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: Connected) -> Int {
-        connected.isAlive = true
-        var used = 0
-        var left = Self.messagesInTurn
-        while used < bytes.count {
-            if connected.stream.isHeldUp { return used }
-            guard left > 0 else {
-                connected.stream.endTurn()
-                return used
-            }
-            let taken = session.receive(bytes.extracting(used..<bytes.count))
-            used += taken
-            for message in session.takeMessages() {
-                left -= 1
-                received(message.span, of: connected)
-            }
-            connected.flush()
-            if session.isOver || taken == 0 { return giveUp(connected, used: bytes.count) }
-        }
-        return used
-    }
-
-    private func received(_ message: Span<UInt8>, of connected: Connected) {
-        guard let shard, connections[connected.stream.id] != nil else { return }
-        let flow = connected.flow
-        var isKeepAlive = true
-        for index in message.indices where message[index] != UInt8(ascii: "\r") && message[index] != UInt8(ascii: "\n")
-        {
-            isKeepAlive = false
-            break
-        }
-        guard !isKeepAlive else {
-            if message.count >= 4 { connected.send(Array("\r\n".utf8)) }
-            return shard.onLoop { $0.flowAlive(flow) }
-        }
-        let kind = shard.onLoop { $0.streamMessageReceived(message, isCut: true, on: flow) }
-        if case .request = kind { admission.asked(&connected.standing) }
-    }
-
-    private func giveUp(_ connected: Connected, used: Int) -> Int {
-        connected.stream.finish()
-        return used
-    }
+    // MARK: The end
 
     /// Forgets a connection that is gone, and tells the engine.
     private func ended(_ stream: StreamConnection) {

@@ -1,0 +1,109 @@
+import Addressing
+import Reactor
+import SIPMessage
+import WebSocket
+
+/// What connections bring: messages of SIP and keep-alives, cut by the framer or by the WebSocket.
+extension StreamFlows {
+    /// How many messages of one connection are handled before the others have their turn.
+    private static let messagesInTurn = 16
+
+    /// Reads what has come on a connection.
+    ///
+    /// - Returns: how many of the bytes were used.
+    func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
+        guard let connected = connections[stream.id], let shard else { return bytes.count }
+        if let session = connected.webSocket { return received(bytes, by: session, of: connected) }
+        var used = 0
+        var left = Self.messagesInTurn
+        while used < bytes.count {
+            // What is read and not answered waits in the connection, until its peer has taken the answers so far, or until
+            // the others have had their turn.
+            if stream.isHeldUp { return used }
+            guard left > 0 else {
+                stream.endTurn()
+                return used
+            }
+            left -= 1
+            let rest = bytes.extracting(used..<bytes.count)
+            var head: MessageHead?
+            switch connected.framer.next(in: rest, head: &head) {
+            case .incomplete:
+                // One line end, which may be half a keep-alive: whoever sends it is there.
+                if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
+                    let flow = connected.flow
+                    shard.onLoop { $0.flowAlive(flow) }
+                }
+                return used
+            case .keepAlive(let length):
+                // RFC 5626 section 4.4.1: a double CRLF is answered by one.
+                used += length
+                if length == 4 { stream.send(Array("\r\n".utf8)) }
+                let flow = connected.flow
+                shard.onLoop { $0.flowAlive(flow) }
+            case .message(let length):
+                let message = rest.extracting(0..<length)
+                used += length
+                let flow = connected.flow
+                let kind = shard.onLoop { [head] in $0.streamMessageReceived(message, head: head, on: flow) }
+                switch kind {
+                case .request: admission.asked(&connected.standing)
+                case .other: break
+                case .fatal: return giveUp(connected, used: bytes.count)
+                }
+            case .broken:
+                // Where the next message begins is not known any more. Answer what can be answered, and close (T2).
+                let flow = connected.flow
+                shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
+                return giveUp(connected, used: bytes.count)
+            }
+        }
+        return used
+    }
+
+    /// Each message of a WebSocket is one of SIP (RFC 7118 section 5.2.4), or a keep-alive.
+    private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: FlowConnection) -> Int {
+        connected.isAlive = true
+        var used = 0
+        var left = Self.messagesInTurn
+        while used < bytes.count {
+            if connected.stream.isHeldUp { return used }
+            guard left > 0 else {
+                connected.stream.endTurn()
+                return used
+            }
+            let taken = session.receive(bytes.extracting(used..<bytes.count))
+            used += taken
+            for message in session.takeMessages() {
+                left -= 1
+                received(message.span, of: connected)
+            }
+            connected.flush()
+            if session.isOver || taken == 0 { return giveUp(connected, used: bytes.count) }
+        }
+        return used
+    }
+
+    private func received(_ message: Span<UInt8>, of connected: FlowConnection) {
+        guard let shard, connections[connected.stream.id] != nil else { return }
+        let flow = connected.flow
+        var isKeepAlive = true
+        for index in message.indices where message[index] != UInt8(ascii: "\r") && message[index] != UInt8(ascii: "\n")
+        {
+            isKeepAlive = false
+            break
+        }
+        guard !isKeepAlive else {
+            if message.count >= 4 { connected.send(Array("\r\n".utf8)) }
+            return shard.onLoop { $0.flowAlive(flow) }
+        }
+        let kind = shard.onLoop { $0.streamMessageReceived(message, isCut: true, on: flow) }
+        if case .request = kind { admission.asked(&connected.standing) }
+    }
+
+    /// Nothing more is read, and the connection ends when the answers are sent.
+    private func giveUp(_ connected: FlowConnection, used: Int) -> Int {
+        connected.stream.finish()
+        return used
+    }
+}
