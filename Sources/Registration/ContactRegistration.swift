@@ -46,7 +46,7 @@ struct ContactRegistration {
 
     /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
     mutating func decide(
-        _ plan: inout RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
+        _ plan: RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
     ) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
         dropRepeated()
@@ -66,11 +66,11 @@ struct ContactRegistration {
                 nextID = DeviceID(rawValue: id.rawValue &+ 1)
                 added.append(id)
             }
-            install(contact, as: id, in: &plan)
-            supersede(by: contact, id, in: &plan)
-            announce(contact, id, in: &plan, caps: caps)
+            install(contact, as: id, in: plan)
+            supersede(by: contact, id, in: plan)
+            announce(contact, id, in: plan, caps: caps)
         }
-        for contact in asked where contact.isSignOut { signOut(contact, in: &plan) }
+        for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
 
         guard added.isEmpty || stored.count - plan.removed.count + added.count <= settings.maxContacts else {
             return .rejected(.forbidden, [])
@@ -79,14 +79,14 @@ struct ContactRegistration {
     }
 
     /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
-    mutating func announceAgain(_ plan: inout RegisterPlan, caps: (PushProvider) -> ByteString) {
+    mutating func announceAgain(_ plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
         guard readContacts(for: plan.aor, caps: caps) == nil else { return }
         dropRepeated()
         match()
         for contact in asked where !contact.isSignOut {
             guard let match = contact.match else { continue }
-            announceFlow(of: contact, in: &plan)
-            announce(contact, stored[match].id, in: &plan, caps: caps)
+            announceFlow(of: contact, in: plan)
+            announce(contact, stored[match].id, in: plan, caps: caps)
         }
     }
 
@@ -201,7 +201,7 @@ struct ContactRegistration {
 
     // MARK: Changes
 
-    private func install(_ contact: AskedContact, as id: DeviceID, in plan: inout RegisterPlan) {
+    private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = min(contact.expires, limits.most)
         // A provider that is off keeps its number, so that the contact becomes a push contact when it is switched on.
         var provider: UInt8 = 0
@@ -212,28 +212,31 @@ struct ContactRegistration {
             text = ContactText.marked(text, asReported: label) ?? text
         }
         let content = Binding.Content(
-            aor: plan.aor, contact: text, callID: request.callID, path: plan.path, flow: flow,
+            aor: plan.aor, contact: text, callID: request.callID, path: plan.announcement.path, flow: flow,
             cseq: request.cseq.number, granted: granted, freshUntil: now.instant.adding(seconds: granted),
             registeredAt: now.date, q: contact.address.q, provider: provider,
             marks: contact.address.marks(
                 needsReview: contact.notUsed != nil || contact.push != .none && provider == 0,
                 isFlow: contact.flow != nil))
-        let isBookkeeping = contact.match.map { self.isBookkeeping(content, on: stored[$0]) } ?? false
-        plan.install(content, as: id, writing: isBookkeeping ? nil : StoredBinding(id: id, content, now: now))
-        if isBookkeeping { plan.bookkeeping.append(id) }
+        plan.installs.append(RegisterPlan.Install(id: id, content: content))
         plan.refreshed.append(id)
-        plan.echoed.append(id)
-        announceFlow(of: contact, in: &plan)
+        plan.announcement.echoed.append(id)
+        announceFlow(of: contact, in: plan)
+        if let match = contact.match, isBookkeeping(content, on: stored[match]) {
+            plan.bookkeeping.append(id)
+        } else {
+            plan.persist.append(.upsert(StoredBinding(id: id, content, now: now)))
+        }
 
         if let match = contact.match {
             if contact.token != nil, stored[match].isPush, stored[match].token != contact.token {
-                plan.add(.tokenReplaced(id))
+                plan.facts.append(.tokenReplaced(id))
             }
         } else {
-            plan.add(.added(id, isPush: enabled.contains(number: provider)))
+            plan.facts.append(.added(id, isPush: enabled.contains(number: provider)))
         }
-        if let reason = contact.notUsed { plan.add(.pushNotUsed(id, reason)) }
-        if contact.triple.hasConflictingParams { plan.add(.conflictingParams(id)) }
+        if let reason = contact.notUsed { plan.facts.append(.pushNotUsed(id, reason)) }
+        if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
     /// Whether nothing changes that must survive a restart.
@@ -246,7 +249,7 @@ struct ContactRegistration {
 
     /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
     /// token or URI than the one it refreshes.
-    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan) {
+    private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
             let old = stored[place]
             let isSameDevice = contact.label != nil && contact.label == old.label
@@ -256,19 +259,19 @@ struct ContactRegistration {
             }
             taken[place] = true
             plan.remove(old.id)
-            plan.add(.superseded(old.id, by: id))
+            plan.facts.append(.superseded(old.id, by: id))
         }
     }
 
     /// Removes what an `expires=0` names (rule R8a, reading A7, rule P10).
-    private mutating func signOut(_ contact: AskedContact, in plan: inout RegisterPlan) {
+    private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
             taken[place] = true
             plan.remove(stored[place].id)
-            plan.add(.unregistered(stored[place].id))
+            plan.facts.append(.unregistered(stored[place].id))
         }
-        if places.isEmpty, contact.triple.prid != nil { plan.add(.unknownSignOut) }
+        if places.isEmpty, contact.triple.prid != nil { plan.facts.append(.unknownSignOut) }
     }
 
     private func placesNamed(bySignOut contact: AskedContact) -> [Int] {
@@ -310,19 +313,19 @@ struct ContactRegistration {
 
     // MARK: Answer
 
-    private func announceFlow(of contact: AskedContact, in plan: inout RegisterPlan) {
+    private func announceFlow(of contact: AskedContact, in plan: RegisterPlan) {
         guard contact.flow != nil else { return }
-        plan.isOutbound = true
+        plan.announcement.isOutbound = true
         // Behind an edge it is the edge that hears the phone.
-        if plan.path.isEmpty { plan.flowTimer = settings.flowTimerSeconds }
+        if plan.announcement.path.isEmpty { plan.announcement.flowTimer = settings.flowTimerSeconds }
     }
 
     private func announce(
-        _ contact: AskedContact, _ id: DeviceID, in plan: inout RegisterPlan, caps: (PushProvider) -> ByteString
+        _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString
     ) {
         guard contact.notUsed == nil else { return }
-        if settings.announcesPURR, contact.token != nil, plan.featureCaps.isEmpty {
-            plan.announcedPURR = id
+        if settings.announcesPURR, contact.token != nil, plan.announcement.featureCaps.isEmpty {
+            plan.announcement.purr = id
         }
         let providers: [PushProvider] =
             switch contact.push {
@@ -342,7 +345,7 @@ struct ContactRegistration {
             let value =
                 refresh.map { FeatureCaps.value(for: provider, refresh: $0, vapidKey: settings.push.vapidKey) }
                 ?? caps(provider)
-            if !plan.featureCaps.contains(value) { plan.featureCaps.append(value) }
+            if !plan.announcement.featureCaps.contains(value) { plan.announcement.featureCaps.append(value) }
         }
     }
 }

@@ -84,18 +84,19 @@ extension RegisterProcessor {
         case .none, .query, .unsupported, .invalid: return .rejected(.badRequest, [])
         }
         let known = stored.first { $0.token == token } ?? similar
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         let id = known?.id ?? table.nextID.following { id in stored.contains { id.hasSameName(as: $0.id) } }
         let label = device.label
         guard
             let content = known.map({ content(of: token, label, on: $0, now: now) })
                 ?? content(of: token, label, aor, now: now)
         else { return .rejected(.badRequest, []) }
-        plan.install(content, as: id, writing: StoredBinding(id: id, content, now: now))
+        plan.installs = [RegisterPlan.Install(id: id, content: content)]
+        plan.persist = [.upsert(StoredBinding(id: id, content, now: now))]
         if let known {
-            if known.token != token { plan.add(.tokenReplaced(id)) }
+            if known.token != token { plan.facts.append(.tokenReplaced(id)) }
         } else {
-            plan.add(.added(id, isPush: true))
+            plan.facts.append(.added(id, isPush: true))
         }
         // Other devices with the same token or installation are this one. Its further flows stay, and have the token as well.
         for other in stored where other.id != id {
@@ -103,13 +104,14 @@ extension RegisterProcessor {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
                     continue
                 }
-                plan.install(content, as: other.id, writing: StoredBinding(id: other.id, content, now: now))
+                plan.installs.append(RegisterPlan.Install(id: other.id, content: content))
+                plan.persist.append(.upsert(StoredBinding(id: other.id, content, now: now)))
                 continue
             }
             guard other.token == token || other.isReported(as: label) || other.token.map(device.shares) == true
             else { continue }
             plan.remove(other.id)
-            plan.add(.superseded(other.id, by: id))
+            plan.facts.append(.superseded(other.id, by: id))
         }
         guard known != nil || stored.count - plan.removed.count < settings.maxContacts else {
             return .rejected(.forbidden, [])
@@ -121,7 +123,7 @@ extension RegisterProcessor {
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
-        var plan = RegisterPlan(aor: aor)
+        let plan = RegisterPlan(aor: aor)
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         for contact in stored {
             let isMeant =
@@ -134,7 +136,7 @@ extension RegisterProcessor {
                 }
             guard isMeant else { continue }
             plan.remove(contact.id)
-            plan.add(.unregistered(contact.id))
+            plan.facts.append(.unregistered(contact.id))
         }
         return plan
     }

@@ -1,51 +1,70 @@
 import Addressing
 package import Bytes
+import Collections
 package import SIPGrammar
 package import Timekeeping
 
+/// What the 200 to a REGISTER says besides the contacts.
+package struct RegisterAnnouncement: Sendable {
+    /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
+    var echoed = ShortList<DeviceID>()
+    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
+    var path: [ByteString] = []
+    var featureCaps: [ByteString] = []
+    /// A flow of RFC 5626 was registered.
+    package internal(set) var isOutbound = false
+    /// How often the phone shall send something on that flow, in seconds.
+    package internal(set) var flowTimer: UInt32?
+    /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
+    var purr: DeviceID?
+    /// The client wants to know the GRUUs of its contacts (RFC 5627).
+    var wantsGRUU = false
+}
+
 /// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to an applied plan.
+    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to what was just carried out.
     ///
     /// Devices that were only reported are left out, since for SIP they are no contacts.
     ///
     /// - Parameters:
-    ///   - plan: what was applied.
+    ///   - aor: whose contacts they are.
+    ///   - announcement: what is said besides them.
+    ///   - refresh: what was carried out, if it was only that and nothing has happened since it was decided.
     ///   - date: the Date row.
     ///   - now: both clocks.
     ///   - out: where the rows go.
     ///   - seal: appends a text that only we can read.
     package func appendOKFields(
-        for plan: RegisterPlan, date: AddedField, now: Moment, to out: inout ByteSink,
-        seal: (SealedName, inout ByteSink) -> Void
+        for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
+        date: AddedField, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
-        // Nothing has happened since the plan was made when nothing had to be written first.
-        let known = plan.persist.isEmpty ? plan.touch?.first : nil
-        var slot = known ?? firstSlot(of: plan.aor) ?? Self.noSlot
+        var slot = refresh?.first ?? firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
             if isInForce(self[slot], now: now.instant), !self[slot].marks.contains(.isUnreachable) {
+                let isEchoed = announcement.echoed.contains(self[slot].id)
                 out.append("Contact: ")
                 let start = out.count
-                appendContact(slot: slot, plan, now: now.instant, to: &out)
-                if plan.wantsGRUU, plan.echoed.contains(self[slot].id) {
-                    appendGRUUs(slot: slot, plan.aor, contact: start..<out.count, to: &out, seal)
+                appendContact(slot: slot, isEchoed: isEchoed, now: now.instant, to: &out)
+                if isEchoed, announcement.wantsGRUU {
+                    appendGRUUs(slot: slot, aor, contact: start..<out.count, to: &out, seal)
                 }
                 out.append("\r\n")
             }
             slot = self[slot].next
         }
-        if !plan.path.isEmpty {
-            for value in plan.path { out.append("Path", value) }
+        if !announcement.path.isEmpty {
+            for value in announcement.path { out.append("Path", value) }
             out.append("Supported: path\r\n")
         }
-        if plan.isOutbound { out.append("Require: outbound\r\n") }
-        if let seconds = plan.flowTimer {
+        if announcement.isOutbound { out.append("Require: outbound\r\n") }
+        if let seconds = announcement.flowTimer {
             out.append("Flow-Timer: ")
             out.append(decimal: seconds)
             out.append("\r\n")
         }
-        for (index, value) in plan.featureCaps.enumerated() {
-            guard index == 0, let device = plan.announcedPURR else {
+        for (index, value) in announcement.featureCaps.enumerated() {
+            guard index == 0, let device = announcement.purr else {
                 out.append("Feature-Caps", value)
                 continue
             }
@@ -76,8 +95,7 @@ extension BindingTable {
     ///
     /// A device gets its own parameters back as it sent them (rule P7). Of the AOR's other devices it must not learn
     /// the tokens: they would let it wake them.
-    private func appendContact(slot: UInt32, _ plan: RegisterPlan, now: Instant, to out: inout ByteSink) {
-        let isEchoed = plan.echoed.contains(self[slot].id)
+    private func appendContact(slot: UInt32, isEchoed: Bool, now: Instant, to out: inout ByteSink) {
         if self[slot].marks.contains(.hasLabel) {
             let contact = binding(at: slot).contact
             var text = (isEchoed ? contact : contact.withoutPushParameters()).array

@@ -8,57 +8,28 @@ import Timekeeping
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` has something, ``BindingTable/begin(_:)``
 /// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
-/// store failed, and at last the 200 with the fields of ``BindingTable/appendOKFields(for:date:now:to:seal:)``. Each AOR has one plan
-/// at a time.
+/// store failed, and at last the 200 with its ``announcement``. Each AOR has one plan at a time.
 ///
-/// What few have stands apart, so that the plan of a refresh, which nearly all are, takes no memory of its own.
-package struct RegisterPlan {
+/// A class because it goes through many hands, and a copy of the value would retain a dozen arrays.
+package final class RegisterPlan {
     package let aor: AddressOfRecord
+    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
+    /// push contact that was only refreshed comes back from its old row just as well.
+    package internal(set) var persist: [BindingChange] = []
     /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, which ``BindingTable/stored(_:now:)``
     /// gives, may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
     /// The devices that registered. After the 200 their held calls go out, and their missed calls are reported.
     package internal(set) var refreshed = ShortList<DeviceID>()
-    /// Whether the only device in ``refreshed`` is known to have a push contact.
-    package var isRefreshOfPush: Bool { touch?.isPush ?? false }
+    /// The devices that this REGISTER removes.
+    package internal(set) var removed: [DeviceID] = []
+    /// What the log says of it.
+    package internal(set) var facts: [RegistrationFact] = []
 
-    /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
-    var echoed = ShortList<DeviceID>()
-    var featureCaps: [ByteString] = []
-    /// A flow of RFC 5626 was registered.
-    package internal(set) var isOutbound = false
-    /// How often the phone shall send something on that flow, in seconds.
-    package internal(set) var flowTimer: UInt32?
-    /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
-    var announcedPURR: DeviceID?
-    /// The client wants to know the GRUUs of its contacts (RFC 5627).
-    var wantsGRUU = false
-
-    var touch: Touch?
-    private var changes = Rare<Changes>()
-
-    /// What is more than a refresh.
-    struct Changes {
-        var persist: [BindingChange] = []
-        var removed: [DeviceID] = []
-        var facts: [RegistrationFact] = []
-        var path: [ByteString] = []
-        var installs: [Install] = []
-    }
-
-    /// A refresh that leaves contact, flow, Call-ID and Path as they are.
-    struct Touch: Sendable {
-        let id: DeviceID
-        /// Where the binding stood when the plan was made.
-        let slot: UInt32
-        /// Where the first binding of its AOR stood then.
-        let first: UInt32
-        let cseq: UInt32
-        let granted: UInt32
-        let freshUntil: Instant
-        let registeredAt: UnixTime
-        let isPush: Bool
-    }
+    package internal(set) var announcement = RegisterAnnouncement()
+    /// An ordinary contact that is refreshed, and nothing else.
+    var refresh: ContactRefresh?
+    var installs: [Install] = []
 
     /// A record to be made or replaced.
     struct Install: Sendable {
@@ -67,36 +38,6 @@ package struct RegisterPlan {
     }
 
     init(aor: AddressOfRecord) { self.aor = aor }
-
-    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
-    /// push contact that was only refreshed comes back from its old row just as well.
-    package var persist: [BindingChange] { changes.value?.persist ?? [] }
-    /// The devices that this REGISTER removes.
-    package var removed: [DeviceID] { changes.value?.removed ?? [] }
-    /// What the log says of it.
-    package var facts: [RegistrationFact] { changes.value?.facts ?? [] }
-    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
-    var path: [ByteString] { changes.value?.path ?? [] }
-    var installs: [Install] { changes.value?.installs ?? [] }
-
-    mutating func change(_ body: (inout Changes) -> Void) { changes.change(orNew: Changes(), body) }
-
-    mutating func add(_ fact: RegistrationFact) { change { $0.facts.append(fact) } }
-
-    mutating func remove(_ id: DeviceID) {
-        change {
-            $0.removed.append(id)
-            $0.persist.append(.delete(id))
-        }
-    }
-
-    /// Makes or replaces a record, and has it written first if a restart must not lose it.
-    mutating func install(_ content: Binding.Content, as id: DeviceID, writing row: StoredBinding?) {
-        change {
-            $0.installs.append(Install(id: id, content: content))
-            if let row { $0.persist.append(.upsert(row)) }
-        }
-    }
 }
 
 /// What happened to a device, for the log.
@@ -127,6 +68,8 @@ package enum RegistrationFact: Hashable, Sendable {
 /// The verdict on a REGISTER.
 package enum RegisterDecision {
     case accepted(RegisterPlan)
+    /// A push contact is refreshed, and nothing has to be written first.
+    case refreshed(ContactRefresh)
     /// Nothing changes, and the answer has this status and these further fields.
     case rejected(Status, [AddedField])
 }
@@ -140,8 +83,8 @@ extension BindingTable {
 
     /// Carries the plan out.
     package mutating func apply(_ plan: RegisterPlan) {
-        if let touch = plan.touch {
-            apply(touch)
+        if let refresh = plan.refresh {
+            apply(refresh)
             return
         }
         for id in plan.removed {
@@ -157,26 +100,8 @@ extension BindingTable {
         }
     }
 
-    private mutating func apply(_ touch: RegisterPlan.Touch) {
-        let slot: UInt32
-        if slots.contains(touch.slot), self[touch.slot].id == touch.id {
-            slot = touch.slot
-        } else if let found = self.slot(of: touch.id) {
-            slot = found
-        } else {
-            return
-        }
-        let isLater = touch.freshUntil >= self[slot].freshUntil
-        self[slot].cseq = touch.cseq
-        self[slot].granted = touch.granted
-        self[slot].freshUntil = touch.freshUntil
-        self[slot].registeredAt = touch.registeredAt
-        self[slot].marks.subtract([.isBusy, .hasFailed, .wasAskedToRefresh])
-        if !isLater { scheduleExpiry(of: slot) }
-    }
-
     private mutating func mark(_ plan: RegisterPlan, busy: Bool) {
-        for id in plan.removed + plan.installs.map(\.id) + [plan.touch?.id].compactMap({ $0 }) {
+        for id in plan.removed + plan.installs.map(\.id) + [plan.refresh?.id].compactMap({ $0 }) {
             if let slot = slot(of: id) {
                 if busy { self[slot].marks.insert(.isBusy) } else { self[slot].marks.remove(.isBusy) }
             } else if id >= nextID {

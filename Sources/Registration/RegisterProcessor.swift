@@ -31,33 +31,32 @@ package struct RegisterProcessor: Sendable {
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
-        if let plan = refresh(request, for: aor, on: flow, in: table, now: now) { return .accepted(plan) }
+        if let decision = refresh(request, for: aor, on: flow, in: table, now: now) { return decision }
 
-        var plan = RegisterPlan(aor: aor)
-        let path = request.frame.values(of: .path)
-        if !path.isEmpty { plan.change { $0.path = path } }
-        plan.wantsGRUU = request.supports("gruu")
+        let plan = RegisterPlan(aor: aor)
+        plan.announcement.path = request.frame.values(of: .path)
+        plan.announcement.wantsGRUU = request.supports("gruu")
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
             // A CSeq below the last one: a REGISTER that was overtaken, or a replay. RFC 3261 section 10.3 step 7.
             return .rejected(.serverError, [])
         case .repeated:
-            plan.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
+            plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
                 limits: limits, now: now)
-            registration.announceAgain(&plan, caps: { caps(of: $0) })
-            plan.add(.retransmission)
+            registration.announceAgain(plan, caps: { caps(of: $0) })
+            plan.facts = [.retransmission]
             return .accepted(plan)
         case .new: break
         }
-        if request.contactIsStar { return removeAll(stored, request, &plan) }
+        if request.contactIsStar { return removeAll(stored, request, plan) }
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
             request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
             now: now)
-        return registration.decide(&plan, firstNewID: table.nextID, caps: { caps(of: $0) })
+        return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
     }
 
     func caps(of provider: PushProvider) -> ByteString {
@@ -73,7 +72,7 @@ package struct RegisterProcessor: Sendable {
     /// Nearly all REGISTERs are that; everything else, and everything odd, is left to the long way.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
-    ) -> RegisterPlan? {
+    ) -> RegisterDecision? {
         let expires = request.expires ?? limits.standard
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
             expires >= limits.least, let contact = request.frame.firstValue(of: .contact),
@@ -97,30 +96,40 @@ package struct RegisterProcessor: Sendable {
         else { return nil }
 
         let granted = min(expires, limits.most)
-        let freshUntil = now.instant.adding(seconds: granted)
-        var plan = RegisterPlan(aor: aor)
-        plan.refreshed = ShortList(binding.id)
-        plan.echoed = plan.refreshed
-        plan.isOutbound = binding.marks.contains(.isFlow)
-        if plan.isOutbound { plan.flowTimer = settings.flowTimerSeconds }
-        plan.wantsGRUU = request.supports("gruu")
-        plan.touch = RegisterPlan.Touch(
+        let refresh = ContactRefresh(
             id: binding.id, slot: refreshed, first: first, cseq: request.cseq.number, granted: granted,
-            freshUntil: freshUntil, registeredAt: now.date, isPush: isPush)
-        if isPush {
-            plan.bookkeeping = plan.refreshed
-            if settings.announcesPURR { plan.announcedPURR = binding.id }
-            let number = Int(binding.provider)
-            let caps = binding.marks.contains(.refreshesItself) ? refreshCapsAlone : featureCapsAlone
-            if caps.indices.contains(number) { plan.featureCaps = caps[number] }
-        } else {
-            let row = StoredBinding(
-                id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
-                path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
-                registeredAt: now.date, isPush: false)
-            plan.change { $0.persist = [.upsert(row)] }
-        }
-        return plan
+            freshUntil: now.instant.adding(seconds: granted), registeredAt: now.date, provider: binding.provider,
+            refreshesItself: binding.marks.contains(.refreshesItself), isOutbound: binding.marks.contains(.isFlow),
+            wantsGRUU: request.supports("gruu"))
+        if isPush { return .refreshed(refresh) }
+
+        let plan = RegisterPlan(aor: aor)
+        plan.refreshed = ShortList(binding.id)
+        plan.announcement = announcement(of: refresh)
+        plan.refresh = refresh
+        plan.persist = [
+            .upsert(
+                StoredBinding(
+                    id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
+                    path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
+                    registeredAt: now.date, isPush: false))
+        ]
+        return .accepted(plan)
+    }
+
+    /// What the answer to a refresh says.
+    package func announcement(of refresh: ContactRefresh) -> RegisterAnnouncement {
+        var announcement = RegisterAnnouncement()
+        announcement.echoed = ShortList(refresh.id)
+        announcement.wantsGRUU = refresh.wantsGRUU
+        announcement.isOutbound = refresh.isOutbound
+        if refresh.isOutbound { announcement.flowTimer = settings.flowTimerSeconds }
+        guard refresh.provider != 0 else { return announcement }
+        if settings.announcesPURR { announcement.purr = refresh.id }
+        let number = Int(refresh.provider)
+        let caps = refresh.refreshesItself ? refreshCapsAlone : featureCapsAlone
+        if caps.indices.contains(number) { announcement.featureCaps = caps[number] }
+        return announcement
     }
 
     // MARK: Order
@@ -148,14 +157,21 @@ package struct RegisterProcessor: Sendable {
 
     /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and no other contact.
     private func removeAll(
-        _ stored: [StoredContact], _ request: SIPRequest, _ plan: inout RegisterPlan
+        _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
     ) -> RegisterDecision {
         let values = request.frame.fields.count { $0.name == .contact }
         guard request.expires == 0, request.contacts.isEmpty, values <= 1 else { return .rejected(.badRequest, []) }
         for contact in stored {
             plan.remove(contact.id)
-            plan.add(.unregistered(contact.id))
+            plan.facts.append(.unregistered(contact.id))
         }
         return .accepted(plan)
+    }
+}
+
+extension RegisterPlan {
+    func remove(_ id: DeviceID) {
+        removed.append(id)
+        persist.append(.delete(id))
     }
 }

@@ -31,21 +31,31 @@ struct Registrar: ~Copyable {
         let aor = try #require(AddressOfRecord(request.to.uri))
         switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
         case .rejected(let status, let fields):
-            return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" }, plan: nil)
+            return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" })
+        case .refreshed(let refresh):
+            table.apply(refresh)
+            let rows = rows(for: aor, processor.announcement(of: refresh), after: refresh)
+            return Reply(status: 200, rows: rows, refresh: refresh)
         case .accepted(let plan):
             if !plan.persist.isEmpty { table.begin(plan) }
             table.apply(plan)
-            let rows = [UInt8](capacity: 512) { rows in
-                table.appendOKFields(for: plan, date: AddedField("Date", ByteString("now")), now: now, to: &rows) {
-                    switch $0 {
-                    case .temporaryGRUU(let device, let callID): $1.append(text: "\(device.rawValue).\(callID)")
-                    case .purr(let device): $1.append(text: "\(device.rawValue)")
-                    }
+            return Reply(status: 200, rows: rows(for: aor, plan.announcement), plan: plan)
+        }
+    }
+
+    private func rows(
+        for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil
+    ) -> [String] {
+        let date = AddedField("Date", ByteString("now"))
+        let rows = [UInt8](capacity: 512) { rows in
+            table.appendOKFields(for: aor, announcement, after: refresh, date: date, now: now, to: &rows) {
+                switch $0 {
+                case .temporaryGRUU(let device, let callID): $1.append(text: "\(device.rawValue).\(callID)")
+                case .purr(let device): $1.append(text: "\(device.rawValue)")
                 }
             }
-            let text = String(decoding: rows, as: UTF8.self)
-            return Reply(status: 200, rows: text.split(separator: "\r\n").map(String.init), plan: plan)
         }
+        return String(decoding: rows, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
     /// What the request would change; nothing is done.
@@ -109,7 +119,8 @@ struct Reply {
     let status: Status
     /// The rows that the answer adds, without their line ends.
     let rows: [String]
-    let plan: RegisterPlan?
+    var plan: RegisterPlan?
+    var refresh: ContactRefresh?
 
     func values(_ name: String) -> [String] {
         rows.filter { $0.hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
@@ -117,8 +128,8 @@ struct Reply {
 
     var contacts: [String] { values("Contact") }
     var featureCaps: [String] { values("Feature-Caps") }
-    var refreshed: [DeviceID] { plan.map { Array($0.refreshed) } ?? [] }
-    var bookkeeping: [DeviceID]? { plan.map { Array($0.bookkeeping) } }
+    var refreshed: [DeviceID] { plan.map { Array($0.refreshed) } ?? refresh.map { [$0.id] } ?? [] }
+    var bookkeeping: [DeviceID]? { plan.map { Array($0.bookkeeping) } ?? refresh.map { [$0.id] } }
     var removed: [DeviceID] { plan?.removed ?? [] }
     var facts: [RegistrationFact] { plan?.facts ?? [] }
 

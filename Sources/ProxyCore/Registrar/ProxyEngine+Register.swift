@@ -69,19 +69,23 @@ extension ProxyEngine {
         case .queued: break
         case .busy: refuse(work, retryAfter: 5, now: now)
         case .rejected(let status, let fields): reject(work, of: aor, status, fields, now: now)
+        case .refreshed(let refresh):
+            guard case .register(let incoming) = work else { return }
+            noteReturn(of: CollectionOfOne(refresh.id), now: now)
+            completeRefresh(incoming, refresh, for: aor, now: now)
         case .planned(let plan):
-            noteReturn(by: work, plan, now: now)
+            if case .register = work { noteReturn(of: plan.refreshed, now: now) }
             complete(work, plan, for: aor, now: now)
         case .committing(let plan, let ticket):
-            noteReturn(by: work, plan, now: now)
+            if case .register = work { noteReturn(of: plan.refreshed, now: now) }
             act(.commit(plan.persist.map(EngineChange.binding), ticket))
         }
     }
 
     /// Devices have sent a REGISTER; what it changes is not written yet.
-    private func noteReturn(by work: RegistrarWork, _ plan: RegisterPlan, now: Moment) {
-        guard case .register = work, !calls.devices.isEmpty, ledger.timeline.isOn else { return }
-        for binding in plan.refreshed {
+    private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
+        guard !calls.devices.isEmpty, ledger.timeline.isOn else { return }
+        for binding in bindings {
             let device = registrar.bindings.device(of: binding)
             for call in calls.devices.calls(of: device) {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
@@ -131,35 +135,61 @@ extension ProxyEngine {
     private func completeRegister(
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
-        note(plan, for: aor, on: incoming.flow)
-        if registrar.noteRefreshed(plan.bookkeeping) {
+        note(plan.facts, for: aor, on: incoming.flow)
+        noteAccepted(incoming, toWriteLater: plan.bookkeeping, now: now)
+        if plan.announcement.flowTimer != nil { toldFlowTimer(plan.refreshed, on: incoming.flow, now: now) }
+        answerRegister(incoming, now: now) { [functions] out in
+            registrar.appendOKFields(for: plan, now: now, to: &out) { name, out in
+                out.append(functions.seal.seal(name).span)
+            }
+        }
+        for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
+        for binding in plan.refreshed { bindingReturned(binding, of: aor, isPush: nil, now: now) }
+    }
+
+    /// The same of a push contact that was only refreshed.
+    private func completeRefresh(
+        _ incoming: IncomingRequest, _ refresh: ContactRefresh, for aor: AddressOfRecord, now: Moment
+    ) {
+        registrar.complete(refresh)
+        note([], for: aor, on: incoming.flow)
+        noteAccepted(incoming, toWriteLater: CollectionOfOne(refresh.id), now: now)
+        if refresh.isOutbound, settings.registrar.flowTimer != .zero {
+            toldFlowTimer(CollectionOfOne(refresh.id), on: incoming.flow, now: now)
+        }
+        answerRegister(incoming, now: now) { [functions] out in
+            registrar.appendOKFields(for: aor, after: refresh, now: now, to: &out) { name, out in
+                out.append(functions.seal.seal(name).span)
+            }
+        }
+        bindingReturned(refresh.id, of: aor, isPush: true, now: now)
+    }
+
+    private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
+        if registrar.noteRefreshed(rows) {
             _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         counters.count(.registerAccepted)
         // Where nobody has to prove himself, a contact is all the proof there is.
         if !settings.authenticates { noteProved(incoming.flow) }
-        if plan.flowTimer != nil { toldFlowTimer(plan.refreshed, on: incoming.flow, now: now) }
-        if let server = incoming.server {
-            let answer = incoming.response(.ok, toTag: tags.next(), reserving: 896) { out in
-                registrar.appendOKFields(for: plan, now: now, to: &out) { [functions] name, out in
-                    out.append(functions.seal.seal(name).span)
-                }
-            }
-            respond(server, .ok, answer, now: now)
-            settle(now: now)
+    }
+
+    private func answerRegister(_ incoming: IncomingRequest, now: Moment, _ fields: (inout ByteSink) -> Void) {
+        guard let server = incoming.server else { return }
+        respond(server, .ok, incoming.response(.ok, toTag: tags.next(), reserving: 896, fields), now: now)
+        settle(now: now)
+    }
+
+    /// A device has registered through a binding, which is a push contact or not; `nil` when that is to be looked up.
+    private func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
+        let device = registrar.bindings.device(of: binding)
+        if !calls.devices.isEmpty || !calls.ended.isEmpty || !awayCallers.isEmpty {
+            deviceReturned(device, through: binding, now: now)
         }
-        for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
-        for binding in plan.refreshed {
-            let device = registrar.bindings.device(of: binding)
-            if !calls.devices.isEmpty || !calls.ended.isEmpty || !awayCallers.isEmpty {
-                deviceReturned(device, through: binding, now: now)
-            }
-            if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
-            if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
-            // A phone that was reported with its token, and registers without: nobody else knows which of the two it
-            // is.
-            if !plan.isRefreshOfPush, !registrar.bindings.isPush(device) { contactReturned(device, of: aor, now: now) }
-        }
+        if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
+        if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
+        // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
+        if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
     /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
@@ -168,12 +198,12 @@ extension ProxyEngine {
     }
 
     /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
-    private func note(_ plan: RegisterPlan, for aor: AddressOfRecord, on flow: Flow) {
+    private func note(_ facts: [RegistrationFact], for aor: AddressOfRecord, on flow: Flow) {
         guard log.isEnabled(.info) else { return }
-        if plan.facts.isEmpty {
+        if facts.isEmpty {
             log.debug("refreshed", [.aor: .described(aor), .source: .described(flow.remote)])
         }
-        for fact in plan.facts {
+        for fact in facts {
             let story: LogValue = .text("\(fact)")
             log.info(
                 "registration", [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])

@@ -43,6 +43,7 @@ package struct Registrar: ~Copyable {
     private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         switch decision(on: work, for: aor, now: now) {
         case .rejected(let status, let fields): return .rejected(status, fields)
+        case .refreshed(let refresh): return .refreshed(refresh)
         case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
         case .accepted(let plan):
             lastCommit &+= 1
@@ -75,15 +76,26 @@ package struct Registrar: ~Copyable {
         return (aor, queue)
     }
 
-    /// A plan takes effect.
+    /// What was decided takes effect.
     mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
+
+    mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
 
     /// What the 200 to a REGISTER says of the bindings.
     mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
         bindings.appendOKFields(
-            for: plan, date: dateField.field(at: now.date), now: now, to: &out, seal: seal)
+            for: plan.aor, plan.announcement, date: dateField.field(at: now.date), now: now, to: &out, seal: seal)
+    }
+
+    mutating func appendOKFields(
+        for aor: AddressOfRecord, after refresh: ContactRefresh, now: Moment, to out: inout ByteSink,
+        seal: (SealedName, inout ByteSink) -> Void
+    ) {
+        bindings.appendOKFields(
+            for: aor, processor.announcement(of: refresh), after: refresh, date: dateField.field(at: now.date),
+            now: now, to: &out, seal: seal)
     }
 
     // MARK: Bookkeeping
@@ -126,7 +138,9 @@ enum RegistrarStep {
     /// Too much waits already.
     case busy
     case rejected(Status, [AddedField])
-    /// Nothing has to be written first.
+    /// A push contact is refreshed; nothing has to be written first.
+    case refreshed(ContactRefresh)
+    /// The same of a plan.
     case planned(RegisterPlan)
     /// The changes of the plan go to the store with this ticket.
     case committing(RegisterPlan, CommitTicket)
