@@ -77,6 +77,12 @@ def tokens(t):
     ringing = caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3)
     check(ringing and token.encode() not in ringing.raw, f"the caller: {ringing}")
     caller.send(caller.cancel(request))
+    # Nor is a phone that only refreshes its contact, which gets its own token back.
+    third, own, call_id = t.phone(), fresh("own-token-"), fresh("refresh")
+    for number in (1, 11):
+        answer = third.register(name, password, params=pushed(own), call_id=call_id, cseq=number)
+        check(answer and answer.status == 200, f"control: {answer}")
+        check(own.encode() in answer.raw and token.encode() not in answer.raw, f"REGISTER {number} is answered with other tokens than its own")
     long = t.phone()
     user = t.daemon.user()
     answer = long.register(*user, params=pushed("x" * 5000))
