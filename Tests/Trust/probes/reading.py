@@ -36,6 +36,7 @@ def malformed(t):
         "no From": [("From", None)],
         "no Call-ID": [("Call-ID", None)],
         "From that is no address": [("From", "<sip:>>;tag=1")],
+        "To with nothing but a parameter": [("To", "<tel:;pn-prid=x>")],
         "Max-Forwards that is no number": [("Max-Forwards", "many")],
         "Max-Forwards below zero": [("Max-Forwards", "-1")],
         "Content-Length below zero": [("Content-Length", "-1")],
