@@ -21,9 +21,13 @@ final class EasyHandle {
     /// The request that the handle is used for now.
     var exchange: HTTPExchange?
 
+    /// The address that connections leave from; `nil` lets the kernel choose.
+    private let source: IPAddress?
+
     private static let keepAliveIdle = 60
 
-    init?() {
+    init?(from source: IPAddress?) {
+        self.source = source
         guard let url = unsafe curl_url() else { return nil }
         guard let raw = unsafe curl_easy_init() else {
             unsafe curl_url_cleanup(url)
@@ -61,7 +65,9 @@ final class EasyHandle {
             last = nil
             unsafe curl_easy_reset(raw)
             connectMilliseconds = 0
-            guard setCallbacks(), setFixedOptions(), set(request.method, hasBody: hasBody), set(request.route) else {
+            guard setCallbacks(), setFixedOptions(), setSource(), set(request.method, hasBody: hasBody),
+                set(request.route)
+            else {
                 return false
             }
         }
@@ -96,6 +102,12 @@ final class EasyHandle {
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
             // What the environment says about proxies is meant for interactive tools.
             && set(CURLOPT_NOPROXY, "*")
+    }
+
+    private func setSource() -> Bool {
+        guard let source else { return true }
+        return set(CURLOPT_INTERFACE, "host!\(source)")
+            && set(CURLOPT_IPRESOLVE, source.isV4 ? Int(CURL_IPRESOLVE_V4) : Int(CURL_IPRESOLVE_V6))
     }
 
     private func set(_ method: String, hasBody: Bool) -> Bool {
@@ -206,7 +218,7 @@ final class EasyHandle {
             CURLE_BAD_FUNCTION_ARGUMENT:
             .invalidRequest
         case CURLE_COULDNT_RESOLVE_HOST: .resolve
-        case CURLE_COULDNT_CONNECT: .connect
+        case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED: .connect
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR: .tls
         case CURLE_OPERATION_TIMEDOUT: .timeout
         case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE:

@@ -71,7 +71,7 @@ final class HTTP2Connection: @unchecked Sendable {
         // What is to be sent leaves before more to send is read.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
-            to: endpoint, on: loop, tls: tls, limits: streamLimits,
+            to: endpoint, from: limits.source, on: loop, tls: tls, limits: streamLimits,
             handlers: StreamConnection.Handlers(
                 connected: { [weak self] _ in self?.connected() },
                 received: { [weak self] _, bytes in

@@ -73,7 +73,8 @@ extension HTTP2Origin {
         guard self.opening === opening else { return }
         switch result {
         case .success(let candidates):
-            opening.candidates = candidates.prefix(Self.addressLimit).reversed()
+            let reachable = candidates.filter { $0.address.isV4 == (limits.source ?? $0.address).isV4 }
+            opening.candidates = reachable.prefix(Self.addressLimit).reversed()
             connectNext(opening, HTTPClientError(.resolve, detail: "no address"))
         case .failure(let error): failed(error)
         }

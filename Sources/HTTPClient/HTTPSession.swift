@@ -1,3 +1,4 @@
+package import Addressing
 package import Reactor
 
 /// HTTP requests from one loop: connections are kept, shared, and grouped as the requests say.
@@ -24,6 +25,8 @@ package final class HTTPSession: @unchecked Sendable {
         /// A connection that lasted for the longest pause is replaced at once.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
+        /// The address that connections leave from, to servers that have one of its family. Without it the kernel chooses.
+        package var source: IPAddress?
 
         package init() {}
     }

@@ -142,7 +142,7 @@ package final class Daemon: @unchecked Sendable {
 
     private func connect() async throws(StartError) {
         let (shard, door, loop) = (shard, door, loop)
-        streams.start(for: shard)
+        streams.start(for: shard, listeners: bound.listeners)
         api.wrongLogins.count(with: door)
         admin.wrongLogins.count(with: door)
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }

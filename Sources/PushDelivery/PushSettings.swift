@@ -1,3 +1,4 @@
+package import Addressing
 package import Settings
 
 /// The push providers, and what their messages have in common.
@@ -10,6 +11,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var payload = PayloadSettings()
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
+    package var sourceAddress: IPAddress?
 
     package init() {}
 
@@ -28,6 +30,10 @@ package struct PushSettings: SettingsGroup, Equatable {
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "How long a provider may take to answer one request."),
+        .value(
+            "source-address", \.sourceAddress, .address, example: "192.0.2.20",
+            "The address of this machine that pushes leave from, for a firewall or a provider that knows us by it. Providers are then reached over its family alone. Without it the system chooses."
+        ),
         .group(
             "timeline", \.timeline,
             "What was done for each phone and call, which `sippushd explain` tells: kept in the store."),
@@ -46,6 +52,18 @@ package struct PushSettings: SettingsGroup, Equatable {
 
     /// The providers that devices may register with now.
     package var enabledProviders: Set<PushProvider> { Set(PushProvider.allCases.filter { isEnabled($0) }) }
+}
+
+extension SettingType<IPAddress> {
+    /// An address that something can leave from.
+    package static let address = SettingType<IPAddress>.parsed("address") { text throws(SettingComplaint) in
+        guard let address = IPAddress(text), !address.isUnspecified else {
+            throw SettingComplaint("expected an address of this machine")
+        }
+        return address
+    } print: {
+        $0.description
+    }
 }
 
 /// How much is sent to one provider at a time. Other providers are not affected.

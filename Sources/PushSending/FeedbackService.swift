@@ -39,6 +39,7 @@ package final class FeedbackService: @unchecked Sendable {
     private let search: Search
     private let sources: [FeedbackSource]
     private let interval: Duration
+    private let address: IPAddress?
     private let resolver: DNSResolver
     private var timer: LoopTimer?
     private var round: Round?
@@ -65,6 +66,7 @@ package final class FeedbackService: @unchecked Sendable {
         sources = try FeedbackSource.all(in: settings.apns)
         guard let interval = sources.map(\.interval).min() else { return nil }
         self.interval = interval
+        address = settings.sourceAddress
         self.loop = loop
         self.log = log
         self.search = search
@@ -96,7 +98,7 @@ package final class FeedbackService: @unchecked Sendable {
 
     private func next(of round: Round) {
         guard let source = round.rest.popFirst() else { return end(round) }
-        let pull = FeedbackPull(source, loop: loop, resolver: resolver) { [weak self] result in
+        let pull = FeedbackPull(source, from: address, loop: loop, resolver: resolver) { [weak self] result in
             self?.pulled(result, from: source, in: round)
         }
         round.pull = pull
@@ -205,6 +207,7 @@ private final class FeedbackPull {
     }
 
     private let source: FeedbackSource
+    private let address: IPAddress?
     private let loop: EventLoop
     private let resolver: DNSResolver
     private let finished: (Result) -> Void
@@ -220,9 +223,11 @@ private final class FeedbackPull {
     private static let patience: Duration = .seconds(30)
 
     init(
-        _ source: FeedbackSource, loop: EventLoop, resolver: DNSResolver, finished: @escaping (Result) -> Void
+        _ source: FeedbackSource, from address: IPAddress?, loop: EventLoop, resolver: DNSResolver,
+        finished: @escaping (Result) -> Void
     ) {
         self.source = source
+        self.address = address
         self.loop = loop
         self.resolver = resolver
         self.finished = finished
@@ -239,7 +244,7 @@ private final class FeedbackPull {
     }
 
     private func found(_ endpoints: [Endpoint]) {
-        candidates = endpoints[...]
+        candidates = endpoints.filter { $0.address.isV4 == (address ?? $0.address).isV4 }[...]
         connect(after: "no address")
     }
 
@@ -254,7 +259,7 @@ private final class FeedbackPull {
         }
         do throws(SystemError) {
             connection = try StreamConnection.connect(
-                to: endpoint, on: loop, tls: session,
+                to: endpoint, from: address, on: loop, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
                         // From here on the server's list is being emptied: no other address is tried.

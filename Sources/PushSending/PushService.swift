@@ -53,6 +53,7 @@ package final class PushService: @unchecked Sendable {
         connections = ProviderConnections(directory)
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connectionLimit
+        limits.source = settings.sourceAddress
         limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 1
         http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
         makers = try CredentialMakers(

@@ -101,12 +101,15 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Opening
 
-    /// Starts to connect; success and failure come to the handlers, except what fails at once for lack of resources.
+    /// Starts to connect; success and failure come to the handlers, except what fails at once: for lack of resources, or
+    /// because the `source` is no address of this machine. Without a source, or with the unspecified address, the kernel
+    /// chooses one.
     package static func connect(
-        to target: Endpoint, on loop: EventLoop, tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
+        to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, tls: TLSSession? = nil,
+        limits: Limits = Limits(), handlers: Handlers
     ) throws(SystemError) -> StreamConnection {
         loop.checkThread()
-        let descriptor = try System.unboundSocket(for: target)
+        let descriptor = try System.connectingSocket(to: target, from: source)
         let failure = System.connect(descriptor.number, to: target)
         let connection = StreamConnection(descriptor, connectingTo: target, on: loop, tls: tls, limits: limits)
         try connection.start(handlers)

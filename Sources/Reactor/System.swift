@@ -69,10 +69,18 @@ extension System {
         }
     }
 
-    /// A stream socket for ``connect(_:to:)``.
-    static func unboundSocket(for endpoint: Endpoint) throws(SystemError) -> Descriptor {
+    /// A stream socket for ``connect(_:to:)``, which leaves from `source` if there is one, at a port of the kernel's choice.
+    static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
-        return Descriptor(try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) })
+        let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
+        let descriptor = Descriptor(number)
+        guard let source, !source.isUnspecified else { return descriptor }
+        // The port is chosen when the peer is known, so that connections to different peers may share one.
+        try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
+        _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
+            try check("bind") { unsafe bind(number, address, length) }
+        }
+        return descriptor
     }
 
     /// Begins to connect; gives a failure that is known at once.

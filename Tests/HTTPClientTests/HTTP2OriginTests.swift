@@ -136,6 +136,23 @@ struct HTTP2OriginTests {
         }
     }
 
+    @Test(arguments: [("127.0.0.2", nil), ("203.0.113.1", HTTPClientError.Code.connect), ("2001:db8::1", .resolve)])
+    func `connections leave from the source, or are not made`(
+        source: String, failure: HTTPClientError.Code?
+    ) async throws {
+        var limits = HTTPSession.Limits()
+        limits.source = IPAddress(source)
+        try await HTTP2Fixture.with(answersAll: true, limits: limits) { fixture in
+            fixture.send("0")
+            if let failure {
+                let error = try await fixture.failed()
+                #expect(error.code == failure)
+            } else {
+                try await fixture.answered()
+            }
+        }
+    }
+
     @Test func `only the request that a connection was made for says so`() async throws {
         try await HTTP2Fixture.with(answersAll: true) { fixture in
             fixture.send("0", "1")

@@ -180,6 +180,26 @@ struct HTTPSessionTests {
         }
     }
 
+    @Test(arguments: [
+        ("127.0.0.2", nil), ("203.0.113.1", HTTPClientError.Code.connect), ("2001:db8::1", .connect),
+    ])
+    func `requests leave from the source, or not at all`(source: String, failure: HTTPClientError.Code?) async throws {
+        try await with(.answer(200, "ok")) { session, _, url in
+            var limits = HTTPSession.Limits()
+            limits.source = IPAddress(source)
+            let bound = HTTPSession(on: session.loop, limits: limits)
+            if let failure {
+                let error = await #expect(throws: HTTPClientError.self) {
+                    try await bound.response(to: HTTPClientRequest(url: url))
+                }
+                #expect(error?.code == failure)
+            } else {
+                let response = try await bound.response(to: HTTPClientRequest(url: url))
+                #expect(response.status == 200)
+            }
+        }
+    }
+
     @Test func `a body of exactly the limit is taken`() async throws {
         try await with(.answer(200, "ok")) { session, _, url in
             var request = HTTPClientRequest(url: url)

@@ -392,6 +392,38 @@ struct DialogTrustTests {
         #expect(back == [EngineBench.udp(EngineBench.phone)])
     }
 
+    @Test func `the transport counts that the PBX has written into its Contact, and the datagram when it is refused`()
+        throws
+    {
+        let call = try Call(EngineBench())
+        let named = { (text: String) in
+            text.replacing("sip:103@10.0.0.2:5060 ", with: "sip:103@10.0.0.2:5060;transport=TCP ")
+        }
+        let tcp = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx)
+        #expect(call.bench.receive(call.fromPhone("INFO", 20, named)).flows == [tcp])
+        #expect(call.bench.receive(call.fromPhone("ACK", 20, named)).flows == [tcp])
+        call.bench.engine.sendFailed(on: tcp, now: call.bench.now)
+        #expect(call.bench.take().flows == [EngineBench.pbxFlow])
+        #expect(call.bench.receive(call.fromPhone("ACK", 21, named)).flows == [EngineBench.pbxFlow])
+    }
+
+    @Test func `a PBX that came by TCP is answered by TCP, whatever its Contact leaves out`() throws {
+        let bench = EngineBench { $0.trusted = [TrustedPeer("10.0.0.0/24")].compactMap { $0 } }
+        bench.register(token: nil, on: EngineBench.udp(EngineBench.phone))
+        let trunk = Flow(
+            transport: .tcp, listener: 1, connection: 9, remote: Endpoint(EngineBench.pbx.address, 40_123))
+        let delivered = try #require(sentRequest(bench.receive(bench.inviteText(), on: trunk)))
+        let rows =
+            [
+                "BYE sip:103@10.0.0.2:5060 SIP/2.0", "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bKbye",
+                "From: <sip:bob@example.net>;tag=b",
+                "To: \(delivered.frame.firstValue(of: .from)?.string ?? "")", "Call-ID: \(delivered.callID)",
+                "CSeq: 5 BYE", "Max-Forwards: 70",
+            ] + delivered.frame.values(of: .recordRoute).reversed().map { "Route: \($0)" }
+        let sent = bench.receive(SIPText.bytes(rows), on: EngineBench.udp(EngineBench.phone)).flows
+        #expect(sent == [Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx)])
+    }
+
     @Test func `nothing goes to ourselves, wherever a phone seems to have moved`() throws {
         let call = try Call(EngineBench())
         call.bench.register(cseq: 3, on: EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0001), 5060)))

@@ -138,11 +138,12 @@ private final class ShardParts: @unchecked Sendable {
             boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100, connectionLimits: StreamFlows.streamLimits(limits)
         ) { streams.accepted($0, by: 1) }
         let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local)
+        let listeners = engine.identity.listeners
         let services = ShardServices(
             store: store, push: push, resolve: { [lookUps] hop, done in lookUps.ask(hop, done) })
         let shard = ProxyShard(loop: loop, engine: engine, streams: streams, services: services, log: .silent)
         self.shard = shard
-        streams.start(for: shard)
+        streams.start(for: shard, listeners: listeners)
         store.finished = { [weak shard] results in shard?.assumeIsolated { $0.committed(results) } }
         push.noted = { [weak shard] notes in shard?.assumeIsolated { $0.pushesNoted(notes) } }
         let sockets: [UInt16: UDPSocket] = [0: socket]

@@ -86,9 +86,13 @@ actor StreamBench {
             closed: { _, reason in mailbox.put(.closed(reason)) })
     }
 
-    func connect(to target: Endpoint, tls: TLSSession? = nil, limits: StreamConnection.Limits = .init()) throws {
+    func connect(
+        to target: Endpoint, from source: IPAddress? = nil, tls: TLSSession? = nil,
+        limits: StreamConnection.Limits = .init()
+    ) throws {
         connected.append(
-            try StreamConnection.connect(to: target, on: loop, tls: tls, limits: limits, handlers: handlers(client)))
+            try StreamConnection.connect(
+                to: target, from: source, on: loop, tls: tls, limits: limits, handlers: handlers(client)))
     }
 
     func setAppetite(_ count: Int, endsTurns: Bool = false) {

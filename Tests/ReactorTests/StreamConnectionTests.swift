@@ -45,6 +45,23 @@ struct StreamConnectionTests {
         }
     }
 
+    @Test func `it leaves from the address that is asked for`() async throws {
+        try await withBench { bench in
+            let (here, there) = (try #require(IPAddress("127.0.0.2")), try #require(IPAddress("127.0.0.3")))
+            let target = try await bench.listen(Endpoint(.anyV4, 0))
+            for source in [here, there, .anyV4] {
+                try await bench.connect(to: Endpoint(there, target.port), from: source)
+                guard case .accepted(let remote) = try await bench.server.next() else { throw Unexpected() }
+                #expect(remote.address == (source.isUnspecified ? .loopbackV4 : source) && remote.port != 0)
+                try await bench.server.expect(.connected)
+                try await bench.client.expect(.connected)
+            }
+            let foreign = IPAddress("203.0.113.1")
+            let error = await #expect(throws: SystemError.self) { try await bench.connect(to: target, from: foreign) }
+            #expect(error == SystemError(call: "bind", code: EADDRNOTAVAIL))
+        }
+    }
+
     @Test func `a refused connection is reported`() async throws {
         try await withBench { bench in
             let target = try await bench.listen()

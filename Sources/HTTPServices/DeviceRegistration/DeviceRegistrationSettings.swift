@@ -1,5 +1,6 @@
 package import Addressing
 import ProxyCore
+import PushDelivery
 package import Settings
 
 /// How a webhook's signature is written.
@@ -15,6 +16,7 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package var privateReceivers: [AddressBlock] = []
     package var allowsPlainWebhooks = false
     package var webhookAuthorityFile: String?
+    package var webhookSource: IPAddress?
 
     package init() {}
 
@@ -30,5 +32,9 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
         .path(
             "webhook-ca-file", \.webhookAuthorityFile, example: "/etc/sippushd/webhook-ca.pem",
             "Certificate authorities for webhook receivers, PEM, in place of the system's."),
+        .value(
+            "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
+            "The address of this machine that webhooks leave from. Receivers are then reached over its family alone. Without it the system chooses."
+        ),
     ]
 }

@@ -59,7 +59,9 @@ final class WebhookSender: @unchecked Sendable {
         self.resolve = resolve
         rules = CallbackGuard(allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers)
         authorityFile = settings.webhookAuthorityFile
-        http = HTTPSession(on: loop, over: [HTTP1Transport.self])
+        var limits = HTTPSession.Limits()
+        limits.source = settings.webhookSource
+        http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
     }
 
     func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {

@@ -38,7 +38,12 @@ struct ClientLegs: ~Copyable {
     mutating func lost(_ client: ClientTransactionID) { change(client) { $0.isLost = true } }
 
     /// A provisional response came.
-    mutating func arrived(_ client: ClientTransactionID) { change(client) { $0.hasArrived = true } }
+    mutating func arrived(_ client: ClientTransactionID, isRinging: Bool = false) {
+        change(client) {
+            $0.hasArrived = true
+            if isRinging { $0.hasRung = true }
+        }
+    }
 
     private mutating func change(_ client: ClientTransactionID, _ body: (inout BranchLeg) -> Void) {
         guard case .branch(var leg)? = owners[client] else { return }
@@ -76,6 +81,8 @@ struct BranchLeg {
     var detour: Detour?
     /// A provisional response came: the request has arrived, whatever becomes of the connection.
     var hasArrived = false
+    /// One was more than 100: whoever has the request is at work on it.
+    var hasRung = false
     /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
     var isLost = false
 
@@ -93,6 +100,14 @@ struct BranchLeg {
             self.hops = hops
             self.edits = edits
             self.device = device
+        }
+
+        /// The addresses of other servers than the one at the end of that flow; `nil` when there is none. A phone is no server
+        /// among several: each of its addresses is itself.
+        func toOthers(than flow: Flow?) -> Detour? {
+            guard device == nil, let flow else { return nil }
+            let others = hops.filter { !$0.isSameServer(as: flow) }
+            return others.isEmpty ? nil : Detour(others, edits, device: nil)
         }
     }
 }

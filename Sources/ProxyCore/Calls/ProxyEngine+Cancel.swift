@@ -52,7 +52,7 @@ extension ProxyEngine {
             guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
                 let hop = dialogHop(pass, next, now: now)
             else { break }
-            forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+            forward(incoming, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)

@@ -16,7 +16,9 @@ extension ProxyEngine {
     }
 
     private func received(_ received: SIPResponse, of client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
-        if received.status.isProvisional, leg.detour != nil { legs.arrived(client) }
+        if received.status.isProvisional, leg.detour != nil {
+            legs.arrived(client, isRinging: received.status != .trying)
+        }
         leg.call.fork.heard(leg.branch)
         guard received.status != .trying else { return }
         let response = stripped(received, of: leg)
@@ -38,7 +40,7 @@ extension ProxyEngine {
             return
         } else if response.status == .loopDetected, metTwice(leg, now: now) {
             return
-        } else if response.status == .serviceUnavailable, retry(client, leg, now: now) {
+        } else if response.status == .serviceUnavailable, !leg.hasRung, retry(client, leg, .otherServers, now: now) {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
@@ -89,7 +91,8 @@ extension ProxyEngine {
         if wasTakenBack(client, leg, now: now) { return }
         if status == .serviceUnavailable { noteRefusal(of: leg, now: now) }
         if !leg.hasArrived, !leg.call.fork.branches[leg.branch].wasHeard, goesOn(by: client, leg, now: now) { return }
-        if !leg.hasArrived, retry(client, leg, now: now) { return }
+        let failover = status == .serviceUnavailable ? Failover.anyWay : .otherServers
+        if !leg.hasArrived, retry(client, leg, failover, now: now) { return }
         if status == .requestTimeout, staysSilent(leg, now: now) { return }
         if status == .requestTimeout, !leg.call.fork.isInvite {
             change(leg.call, now: now) { $0.silenced(leg.branch) }
@@ -112,9 +115,23 @@ extension ProxyEngine {
         withoutTCP.add(flow.remote, now: now.instant)
     }
 
-    /// Tries the next address of the same hop in a new transaction (RFC 3263 section 4.3); false when there is none.
-    private func retry(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
-        guard leg.call.fork.acceptsBranches, sendElsewhere(leg, now: now) else { return false }
+    /// Where a request may go that came to nothing where it was sent.
+    private enum Failover {
+        /// It could not be sent: another transport to the same place may do (RFC 3261 section 18.1.1).
+        case anyWay
+        /// It was sent, and answered with 503 or not at all: the server has it, and must not get it twice. Another server may
+        /// do (RFC 3263 section 4.3).
+        case otherServers
+    }
+
+    /// Tries the next address of the same hop in a new transaction; false when there is none.
+    private func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
+        guard leg.call.fork.acceptsBranches else { return false }
+        var leg = leg
+        if failover == .otherServers {
+            leg.detour = leg.detour?.toOthers(than: leg.call.fork.branches[leg.branch].flow)
+        }
+        guard sendElsewhere(leg, now: now) else { return false }
         legs.end(client)
         return true
     }

@@ -320,7 +320,7 @@ extension ProxyEngine {
             guard let hop = dialogHop(pass, next, now: now) else {
                 return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
             }
-            forward(incoming, next, of: call, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+            forward(incoming, next, of: call, on: hop, pass, now: now)
         case (.initial(let next), _):
             guard let upstream = settings.upstream else {
                 return branchFailed(0, of: call, with: .serviceUnavailable, now: now)

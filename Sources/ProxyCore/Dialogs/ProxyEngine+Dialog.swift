@@ -20,7 +20,7 @@ extension ProxyEngine {
             refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
             return
         }
-        forward(incoming, next, on: hop, mayUseTCP: mayUseTCP(pass, next), now: now)
+        forward(incoming, next, on: hop, pass, now: now)
     }
 
     /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another
@@ -49,21 +49,21 @@ extension ProxyEngine {
     }
 
     func forward(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, mayUseTCP: Bool, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, _ pass: DialogPass, now: Moment
     ) {
         guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
         sendTrying(incoming, now: now)
-        forward(incoming, next, of: call, on: hop, mayUseTCP: mayUseTCP, now: now)
+        forward(incoming, next, of: call, on: hop, pass, now: now)
     }
 
     func forward(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, on hop: Flow, mayUseTCP: Bool, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, on hop: Flow, _ pass: DialogPass, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = next.rows
         transmit(
-            incoming, edits, for: 0, of: call, on: hop, device: nil, alternatives: [], mayUseTCP: mayUseTCP,
-            now: now)
+            incoming, edits, for: 0, of: call, on: hop, device: nil,
+            alternatives: insteadOfConnection(hop, pass, next), mayUseTCP: mayUseTCP(pass, next), now: now)
     }
 
     /// What the Route of a request says.
@@ -122,7 +122,7 @@ extension ProxyEngine {
         switch side.party {
         case .phone(let binding):
             if registrar.bindings.hasFurtherFlows(binding), let flow = bestFlow(of: binding, for: side.flow, now: now) {
-                return isTrusted(flow) ? place(next, insteadOf: flow, pass) : flow
+                return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
             // A connection that has ended since is known by the binding alone.
@@ -131,10 +131,10 @@ extension ProxyEngine {
                 return returnFlow(to: binding, now: now)
             }
             // Behind a trusted edge the edge says where the phone is.
-            return isTrusted(flow) ? place(next, insteadOf: flow, pass) : flow
+            return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
-            if let place = place(next, insteadOf: side.flow, pass), !place.isClosed { return named(place) }
+            if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
             // It called over a connection that an earlier run of this program had.
             guard let (transport, endpoint) = settings.upstream?.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
@@ -176,10 +176,18 @@ extension ProxyEngine {
 
     /// A peer names the place for its in-dialog requests in Contact or Record-Route. We go there only when that place is
     /// trusted, and not one of our own; else, and for names, the address its dialog came from serves.
-    private func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass) -> Flow? {
-        guard let hop = NextHop(next.target), let (transport, endpoint) = hop.numeric, isTrusted(endpoint),
-            endpoint != flow.remote, !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
-            pass.isFromPeer || isKnownPort(endpoint),
+    ///
+    /// The transport that its URI names counts. Where it names none, a peer that came by a connection is reached by one.
+    private func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
+        guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
+            return flow
+        }
+        // An ACK cannot be tried twice.
+        let isRefused = named == .tcp && withoutTCP.contains(endpoint, now: now.instant)
+        let transport = isRefused && hop.transport == .tcp ? .udp : named
+        guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
+            !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
+            pass.isFromPeer || endpoint == flow.remote || isKnownPort(endpoint),
             let listener = identity.listener(for: transport, to: endpoint.address, preferring: flow.listener)
         else { return flow }
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
@@ -191,6 +199,18 @@ extension ProxyEngine {
         case .phone, .caller: false
         case .peer, .upstream: !next.target.parameters.contains("transport") && settings.upstream?.transport != .udp
         }
+    }
+
+    /// What is tried when no connection can be made to a peer (RFC 3261 section 18.1.1): the datagram, where its dialog was
+    /// made by one, or where it has not asked for a connection.
+    private func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
+        let side = pass.receiver
+        guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {
+            return []
+        }
+        let knowsDatagrams = side.flow.transport == .udp && side.flow.remote.address == hop.remote.address
+        guard knowsDatagrams || !next.target.parameters.contains("transport") else { return [] }
+        return [ResolvedHop(transport: .udp, endpoint: hop.remote, isFixed: true)]
     }
 
     /// What a phone writes into Route or Request-URI opens no other port of a trusted host than those of SIP and those that

@@ -126,13 +126,20 @@ package struct LocalIdentity: Sendable {
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The listener whose address a request bears that is sent to a place: the wished one when it has the transport and address family, else the first that has.
+    /// The listener whose address a request bears that is sent to a place, and which it leaves from: of those with the
+    /// transport and address family the wished one, else one of the same address, else the first. One on loopback reaches
+    /// this machine alone.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
-        let fitting = { (listener: Listener) in
+        let speaking = { (listener: Listener) in
             listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
         }
-        if let wished, let listener = listener(wished), fitting(listener) { return listener }
-        return listeners.first(where: fitting)
+        let fitting = { (listener: Listener) in
+            speaking(listener) && (remote.isLoopback || !listener.bound.address.isLoopback)
+        }
+        let preferred = wished.flatMap { listener($0) }
+        if let preferred, fitting(preferred) { return preferred }
+        return listeners.first { fitting($0) && $0.bound.address == preferred?.bound.address }
+            ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
     /// The listener that a flow uses; another that can take its place when the settings have changed since.

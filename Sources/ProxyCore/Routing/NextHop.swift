@@ -38,6 +38,17 @@ package struct NextHop: Hashable, Sendable {
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
+    /// The hop for a peer that was reached by that transport: TCP stays TCP where the URI names none, and what was protected
+    /// stays where it is (`nil`).
+    func staying(on used: Transport) -> NextHop? {
+        guard transport == nil, !isSecure else { return self }
+        switch used {
+        case .udp: return self
+        case .tcp: return NextHop(host: host, port: port, transport: .tcp, isSecure: false)
+        case .tls, .ws, .wss: return nil
+        }
+    }
+
     /// Reads `sip:host[:port][;transport=udp|tcp|tls]` as a setting has it.
     package init?(_ text: String) {
         var rest = Substring(text)

@@ -20,6 +20,11 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
+    /// Whether it is the place that the flow leads to, by whatever transport: a server has a port for each.
+    func isSameServer(as flow: Flow) -> Bool {
+        endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
+    }
+
     var fixed: ResolvedHop {
         ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true, server: server)
     }

@@ -1,6 +1,7 @@
 package import Addressing
 import Bytes
 import Crypto
+package import ProxyCore
 package import Reactor
 import SIPMessage
 package import Telemetry
@@ -15,6 +16,7 @@ package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
+    private var sources = FlowSources([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
     /// The connections that the daemon has made, by what was asked for.
     private var outgoing: [Flow: UInt64] = [:]
@@ -59,7 +61,11 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    package func start(for shard: ProxyShard) { self.shard = shard }
+    /// Connections that the daemon makes leave from the addresses of these listeners.
+    package func start(for shard: ProxyShard, listeners: [Listener]) {
+        self.shard = shard
+        sources = FlowSources(listeners)
+    }
 
     /// Takes changed limits. They hold for existing connections too, except for how long a peer may read nothing.
     package func limitsChanged(_ limits: FlowLimits) {
@@ -83,7 +89,7 @@ package final class StreamFlows: @unchecked Sendable {
     ///
     /// - Returns: false when the flow's connection is gone, or none could be made.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
-        let number = flow.connection != 0 ? flow.connection : outgoing[flow.wish]
+        let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
         if let number, let connected = connections[number] {
             connected.send(bytes)
             return true
@@ -181,15 +187,16 @@ package final class StreamFlows: @unchecked Sendable {
         }
         do {
             let stream = try StreamConnection.connect(
-                to: flow.remote, on: loop, tls: session, limits: limits, handlers: handlers)
+                to: flow.remote, from: sources.address(of: flow), on: loop, tls: session, limits: limits,
+                handlers: handlers)
             let own = flow.on(connection: stream.id)
             stream.setIdleTimeout(Self.quiet)
             add(FlowConnection(stream: stream, flow: own, isOutgoing: true, standing: admission.addedOutgoing()))
-            outgoing[flow.wish] = stream.id
+            outgoing[sources.wish(flow)] = stream.id
             stream.send(bytes)
             return true
         } catch {
-            log.info("no connection", [.target: .described(flow.remote), .error: .described(error)])
+            log.warning("no connection", [.target: .described(flow.remote), .error: .described(error)])
             return false
         }
     }
@@ -213,8 +220,9 @@ package final class StreamFlows: @unchecked Sendable {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: place, server: server)
-        guard outgoing[asked.wish] == nil else { return }
-        outgoing[asked.wish] = flow.connection
+        let wish = sources.wish(asked)
+        guard outgoing[wish] == nil else { return }
+        outgoing[wish] = flow.connection
         connected.alias = asked
     }
 
@@ -345,26 +353,21 @@ package final class StreamFlows: @unchecked Sendable {
         let flow = connected.flow
         var asked: Flow?
         if connected.isOutgoing {
-            if outgoing[flow.wish] == stream.id { outgoing[flow.wish] = nil }
-            asked = flow.on(connection: 0)
+            let wish = sources.wish(flow)
+            if outgoing[wish] == stream.id { outgoing[wish] = nil }
+            asked = flow
         }
-        if let alias = connected.alias, outgoing[alias.wish] == stream.id {
-            outgoing[alias.wish] = nil
+        if let alias = connected.alias, outgoing[sources.wish(alias)] == stream.id {
+            outgoing[sources.wish(alias)] = nil
             asked = alias
         }
         guard let shard else { return }
-        loop.post { [asked] in
+        let failed = asked.map { sources.askers(of: $0) } ?? []
+        loop.post {
             shard.assumeIsolated { shard in
                 shard.flowClosed(flow)
-                if let asked { shard.sendFailed(on: asked) }
+                for asked in failed { shard.sendFailed(on: asked) }
             }
         }
-    }
-}
-
-extension Flow {
-    /// What a connection is asked for by: any to that place, whichever listener's address its messages bear.
-    fileprivate var wish: Flow {
-        Flow(transport: transport, listener: 0, connection: 0, remote: remote, holder: holder, server: server)
     }
 }
